@@ -127,14 +127,19 @@ async def follow(
         except PyMongoError as error:
             if not is_open:
                 raise
-            if _is_lost(error):
-                raise ChangesLost from error
-            on_interruption(error)
-            await retries.pause(pause)
+            await _wait_out(error, on_interruption, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:
             # The database was dropped. A new one with its name has another history.
             raise ChangesLost
+
+
+async def _wait_out(error: PyMongoError, on_interruption: Callable[[PyMongoError], None], pause: float) -> None:
+    """Waits before a stream is reopened after an interruption. Raises ChangesLost if it cannot be resumed."""
+    if _is_lost(error):
+        raise ChangesLost from error
+    on_interruption(error)
+    await retries.pause(pause)
 
 
 class _Seen:

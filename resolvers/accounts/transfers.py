@@ -184,9 +184,8 @@ async def move(
     tried = 0
     timer = Timer(now)
     for number in itertools.count():
-        new = _new_transfer(source, destination, amount, now, operation_id, number)
         # Use the current time: the call may have waited for an earlier transfer, and an old one would be rolled back.
-        new["open_since"] = timer.now()
+        new = {**_new_transfer(source, destination, amount, now, operation_id, number), "open_since": timer.now()}
         if reference is not None:
             new["reference"] = reference
         try:

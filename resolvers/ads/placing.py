@@ -97,6 +97,17 @@ class _Placing:
 
     async def _put(self, token: str, at: datetime) -> Document:
         """Changes the live ad, or inserts a pending one. Raises DuplicateKeyError if the zone takes neither."""
+        own = {"campaign_id": self._ad.campaign_id, "ad_unit_id": self._ad.ad_unit_id, "pending": None, "ended": None}
+        has_room = [{f"ads.{MAX_ADS - 1}": {"$exists": False}}, {"ads": {"$elemMatch": own}}]
+        guard = {"_id": self._key, "$or": has_room, **idempotency.not_applied(self._operation_id)}
+        zone = await self._db[ZONES.name].find_one_and_update(
+            guard, self._placement(token, at), upsert=True, return_document=ReturnDocument.AFTER
+        )
+        assert zone is not None, "an upsert has a document"
+        return zone
+
+    def _placement(self, token: str, at: datetime) -> list[Document]:
+        """Returns the stages of the update that changes the live ad, or adds the pending one with this token."""
         placed = {**self._ad._asdict(), "keywords": list(self._ad.keywords)}
         mark = {"capping": {"token": token, "at": at}}
         marked = mark if self._ad.total_cap is not None else {}
@@ -105,7 +116,7 @@ class _Placing:
         has_changed = {"$ne": ["$$ad.total_cap", self._ad.total_cap]}
         changed = {"$mergeObjects": ["$$ad", {"$literal": placed}, {"$cond": [has_changed, mark, {}]}]}
         is_live: Document = {"$anyElementTrue": [{"$map": {"input": "$ads", "as": "ad", "in": live}}]}
-        stages: list[Document] = [
+        return [
             {
                 "$set": {
                     **VERSION_OF_NEW,
@@ -128,14 +139,6 @@ class _Placing:
             SORT,
             RENEW,
         ]
-        own = {"campaign_id": self._ad.campaign_id, "ad_unit_id": self._ad.ad_unit_id, "pending": None, "ended": None}
-        has_room = [{f"ads.{MAX_ADS - 1}": {"$exists": False}}, {"ads": {"$elemMatch": own}}]
-        guard = {"_id": self._key, "$or": has_room, **idempotency.not_applied(self._operation_id)}
-        zone = await self._db[ZONES.name].find_one_and_update(
-            guard, stages, upsert=True, return_document=ReturnDocument.AFTER
-        )
-        assert zone is not None, "an upsert has a document"
-        return zone
 
     async def _explain_miss(self) -> Document | None:
         zone = await self._db[ZONES.name].find_one({"_id": self._key})

@@ -74,16 +74,9 @@ async def create_character(
               NotFound (a repeated call after the character was deleted); Conflict.
     Writes:   game.characters; one insert, with the slot of a turn. Then the steps of a turn.
     """
-    new = {
-        "owner": owner,
-        "created_by": operation_id,
-        "name": _one_line(name, "name"),
-        "class": _one_line(character_class, "character_class"),
-        "intrinsics": _require_intrinsics(intrinsics),
-        "gold": gold,
-        "initial_gold": gold,
-        "created_at": now,
-    }
+    described = _described(name, character_class, intrinsics)
+    new = {"owner": owner, "created_by": operation_id, "created_at": now, **described}
+    new |= {"gold": gold, "initial_gold": gold}
     last_turn = 0
     async for _ in attempts(steps=2):
         checked = NO_PROOF
@@ -93,9 +86,7 @@ async def create_character(
             checked = rooms.moment()
             number = _free_number(mine, now)
             character = await _insert(db, number, new, room=room, after=last_turn)
-        elif "deleted" in character:
-            raise NotFound("Character", str(character["_id"]))
-        elif "action" not in character or "location" in character:
+        elif _is_in_the_world(character):
             return character
         if character is not None:
             try:
@@ -103,6 +94,22 @@ async def create_character(
             except TurnOver:
                 last_turn = character["turn"]
     raise Conflict("Other calls create characters for you. Try again.")
+
+
+def _described(name: str, character_class: str, intrinsics: Mapping[str, int]) -> Document:
+    """Returns what a player says about a new character. Raises InvalidInput."""
+    return {
+        "name": _one_line(name, "name"),
+        "class": _one_line(character_class, "character_class"),
+        "intrinsics": _require_intrinsics(intrinsics),
+    }
+
+
+def _is_in_the_world(character: Document) -> bool:
+    """Returns whether the turn of a created character is over. Raises NotFound if the character was deleted."""
+    if "deleted" in character:
+        raise NotFound("Character", str(character["_id"]))
+    return "action" not in character or "location" in character
 
 
 async def _enter(db: Database, rooms: Rooms, character: Document, checked: int) -> Document:

@@ -53,14 +53,18 @@ async def grant(
             return stack
         if stack is not None:
             stacks.require_grantable(stack, wanted.item_id, wanted.quantity)
-        else:
-            new = _new_stack(key, to, wanted, shown, operation_id)
-            try:
-                await db[STACKS.name].insert_one(new)
-            except DuplicateKeyError:
-                continue
+        elif await _is_inserted(db, new := _new_stack(key, to, wanted, shown, operation_id)):
             return new
     raise Conflict("Other callers are changing the stack. Try again.")
+
+
+async def _is_inserted(db: Database, stack: Document) -> bool:
+    """Inserts the stack. Returns False if another call has done so."""
+    try:
+        await db[STACKS.name].insert_one(stack)
+    except DuplicateKeyError:
+        return False
+    return True
 
 
 def _new_stack(key: str, to: Place, wanted: Wanted, shown: Document, operation_id: str) -> Document:
