@@ -21,7 +21,7 @@ from portico.resolvers.ads.counters import COUNTERS
 from portico.resolvers.ads.profiles import PROFILES
 from portico.resolvers.ads.zones import ZONES, zone_key
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import Resources
+from portico.resolvers.served import Served
 from portico.schema.context import Context
 
 SITE = "bench"
@@ -64,10 +64,10 @@ class Portico:
 
     name = "portico"
 
-    def __init__(self, db: Database, executor: Executor, resources: Resources) -> None:
+    def __init__(self, db: Database, executor: Executor, served: Served) -> None:
         self._db = db
         self._executor = executor
-        self._resources = resources
+        self._served = served
 
     async def place(self, zone: str, ads: list[Document]) -> None:
         """Store the zone as so many calls of `placeAd` would."""
@@ -92,7 +92,7 @@ class Portico:
             clock=clock.now,
             request_id="bench",
             selections={},
-            resources=self._resources,
+            served=self._served,
             live=Hub(self._db, (), Counts(), max_waiting=1),
             keys_kept=timedelta(days=1),
         )
@@ -105,7 +105,7 @@ class Portico:
         return len(answer["data"][field]["ads"])
 
     async def counted(self, ads: list[Document]) -> list[int]:
-        await self._resources.of(Counters).close()
+        await self._served.resources.of(Counters).close()
         found = {one["_id"]: one async for one in self._db[COUNTERS.name].find({})}
         counters = [found[key] for ad in ads if (key := ad_key(ad["campaign_id"], ad["ad_unit_id"])) in found]
         if any(one["claims"] for one in counters):

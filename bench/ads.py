@@ -188,7 +188,7 @@ async def measure(bench: Bench, size: Size, say: Callable[[str], None]) -> list[
 
 async def run(size: Size, uri: str, folder: Path) -> dict[str, Any]:
     async with in_process.opened("ads", uri, folder, DATABASE) as opened:
-        ways: list[Way] = [Portico(opened.db, opened.executor, opened.resources), ByHand(opened.by_hand)]
+        ways: list[Way] = [Portico(opened.db, opened.executor, opened.served), ByHand(opened.by_hand)]
         with watching(uri) as database, console.status("measuring") as status:
             bench = Bench(ways, database, size)
             rows = await measure(bench, size, status.update)

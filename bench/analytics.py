@@ -300,7 +300,7 @@ async def measure(
 
 async def run(size: Size, uri: str, folder: Path) -> dict[str, Any]:
     async with in_process.opened("analytics", uri, folder, DATABASE) as opened:
-        own = Portico(opened.db, opened.executor, opened.resources, opened.specs)
+        own = Portico(opened.db, opened.executor, opened.served, opened.specs)
         hand = ByHand(opened.by_hand, opened.specs)
         await hand.prepare()
         with watching(uri) as database, console.status("measuring") as status:

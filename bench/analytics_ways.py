@@ -18,8 +18,8 @@ from portico.gateway.operations.json_text import encode
 from portico.resolvers.analytics.log_recording import WRITE_CONCERNS, Durability
 from portico.resolvers.analytics.periods import start_of
 from portico.resolvers.documents import Collection, CollectionSpec, Database, Document
-from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
+from portico.resolvers.served import Served
 from portico.schema.context import Caller, Context
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant, parse_instant
@@ -79,11 +79,11 @@ class Portico:
 
     name = "portico"
 
-    def __init__(self, db: Database, executor: Executor, resources: Resources, specs: Sequence[CollectionSpec]) -> None:
+    def __init__(self, db: Database, executor: Executor, served: Served, specs: Sequence[CollectionSpec]) -> None:
         self._db = db
         self._specs = specs
         self._executor = executor
-        self._resources = resources
+        self._served = served
 
     async def record(self, kind: str, entries: Sequence[Entry], durability: Durability) -> None:
         given: Entry = {"input": list(entries), **({"durability": durability} if kind == "events" else {})}
@@ -102,7 +102,7 @@ class Portico:
             clock=clock.now,
             request_id="bench",
             selections={},
-            resources=self._resources,
+            served=self._served,
             live=Hub(self._db, (), Counts(), max_waiting=1),
             keys_kept=timedelta(days=1),
         )

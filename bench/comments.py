@@ -31,11 +31,11 @@ from bench.processes import HOST, Cores, share_out
 from bench.shop import gateway, sku
 from bench.threads import put_discussion
 from portico.gateway.auth import Authenticator
-from portico.gateway.domains import use
+from portico.gateway.domains import load
 from portico.gateway.settings import Settings
-from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Document
@@ -166,7 +166,7 @@ async def prepare(uri: str) -> Made:
     kinds = [(size, storage) for size in SIZES for storage in STORAGES]
     async with AsyncMongoClient[Document](uri) as client:
         db = client["bench"]
-        async for _ in create_indexes(db, use().collections):
+        async for _ in create_indexes(db, load().collections):
             pass
         return {
             (size, storage): await put_discussion(db, kind="Product", key=sku(number), storage=storage, made=size)

@@ -26,7 +26,7 @@ from bench.connections import Connections
 from bench.peerlist import BIN
 from bench.processes import Cores, cpu_seconds, share_out
 from bench.shop import serving
-from portico.gateway.domains import use
+from portico.gateway.domains import load
 from portico.resolvers.documents import Document
 from portico.resolvers.game.locations import MAX_CHARACTERS
 from portico.resolvers.indexes import create_indexes
@@ -146,7 +146,7 @@ def rounded(sample: Sample) -> dict[str, Any]:
 
 async def create_collections(uri: str) -> None:
     async with AsyncMongoClient[Document](uri) as client:
-        async for _ in create_indexes(client[DATABASE], use().collections):
+        async for _ in create_indexes(client[DATABASE], load().collections):
             pass
 
 

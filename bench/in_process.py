@@ -14,7 +14,7 @@ from pymongo import AsyncMongoClient
 
 from bench import mongo
 from bench.processes import share_out
-from portico.gateway.domains import base_resources, schema_of, use
+from portico.gateway.domains import base_resources, load, schema_of
 from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.execution import Executor
 from portico.gateway.settings import Settings
@@ -23,7 +23,7 @@ from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
-from portico.resolvers.served import Domains
+from portico.resolvers.served import Domains, Served
 
 T = TypeVar("T")
 
@@ -49,15 +49,22 @@ class Domain:
     db: Database
     by_hand: Database
     executor: Executor
-    domains: Domains
-    resources: Resources
+    served: Served
+
+    @property
+    def domains(self) -> Domains:
+        return self.served.domains
+
+    @property
+    def resources(self) -> Resources:
+        return self.served.resources
 
 
 @asynccontextmanager
 async def opened(name: str, uri: str, folder: Path, database: str) -> AsyncIterator[Domain]:
     """Open a domain on a database, with its indexes."""
     settings = Settings(mongodb_uri=Secret(uri), database=database, data_dir=folder)
-    domains = use([name])
+    domains = load([name])
     specs = next(domain for domain in domains.all if domain.name == name).collections
     connection = connect(settings, uri)
     try:
@@ -69,6 +76,6 @@ async def opened(name: str, uri: str, folder: Path, database: str) -> AsyncItera
         ):
             resources[Cursors] = Cursors(b"bench")
             executor = Executor(schema_of(domains), settings)
-            yield Domain(specs, connection.database, client[database], executor, domains, resources)
+            yield Domain(specs, connection.database, client[database], executor, Served(domains, resources))
     finally:
         await connection.close()

@@ -27,8 +27,8 @@ from rich.table import Table
 from bench import dataset, mongo, report
 from bench.__main__ import load
 from bench.processes import share_out
+from portico.gateway import domains
 from portico.gateway.clock import SystemClock
-from portico.gateway.domains import base_resources, schema_of, use
 from portico.gateway.live import Counts, Hub
 from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.execution import Executor, Response
@@ -36,6 +36,7 @@ from portico.gateway.operations.json_text import encode
 from portico.gateway.settings import ExecutorName, Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
+from portico.resolvers.served import Served
 from portico.schema.context import Caller, Context
 from portico.schema.roles import Role
 
@@ -77,9 +78,9 @@ class Bench:
 
     def __init__(self, settings: Settings, uri: str) -> None:
         self._connection = connect(settings, uri)
-        self._resources = base_resources(settings, use())
-        self._resources[Cursors] = Cursors(b"bench")
-        self._executors = {name: Executor(schema_of(use()), settings) for name in EXECUTORS}
+        self._served = Served(domains.load(), domains.base_resources(settings, domains.load()))
+        self._served.resources[Cursors] = Cursors(b"bench")
+        self._executors = {name: Executor(domains.schema_of(self._served.domains), settings) for name in EXECUTORS}
         for name, executor in self._executors.items():
             executor.name = name
 
@@ -95,7 +96,7 @@ class Bench:
             clock=clock.now,
             request_id="bench",
             selections={},
-            resources=self._resources,
+            served=self._served,
             live=Hub(db, (), Counts(), max_waiting=1),
             keys_kept=timedelta(days=1),
         )

@@ -50,7 +50,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "profile": (*_SERVING, *_PLANS, *_CATALOG),
     "shop": _domain("shop"),
     "social": _domain("social"),
-    "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/turns.py"),
+    "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/loop_turns.py"),
 }
 
 

@@ -30,7 +30,7 @@ PARTS = (
     ("asyncio/runners.py", "the event loop: waiting, reading from sockets, callbacks"),
     ("gateway/mongo/", "direct reads: sending commands to MongoDB, their connections"),
     ("bson/", "BSON"),
-    ("gateway/http/encoding.py", "JSON of the response"),
+    ("gateway/operations/encoding.py", "JSON of the response"),
     ("gateway/operations/plans/", "the plan: values from documents, relations, lists"),
     ("<plan>", "the plan: values from documents, relations, lists"),
     ("gateway/", "HTTP and operations in the gateway"),

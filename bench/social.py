@@ -29,7 +29,7 @@ from bench.network import DATABASE, Network, Reader, follower
 from bench.processes import HOST, Cores, share_out
 from bench.shop import serving
 from bench.social_pages import Pages, feed_pages, wall_pages
-from portico.gateway.domains import use
+from portico.gateway.domains import load
 from portico.resolvers.documents import Document
 from portico.resolvers.indexes import create_indexes
 
@@ -115,7 +115,7 @@ def readers(size: Size) -> list[Reader]:
 
 async def create_collections(uri: str) -> None:
     async with AsyncMongoClient[Document](uri) as client:
-        async for _ in create_indexes(client[DATABASE], use().collections):
+        async for _ in create_indexes(client[DATABASE], load().collections):
             pass
 
 

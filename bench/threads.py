@@ -11,11 +11,11 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.comments.buckets import BUCKETS
-from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
-from portico.resolvers.comments.by_document import COMMENTS, LISTED
-from portico.resolvers.comments.by_page import KEYS
 from portico.resolvers.comments.comments import END, new_comment, with_slug
 from portico.resolvers.comments.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, open_discussion
+from portico.resolvers.comments.document_storage import COMMENTS, LISTED
+from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.page_storage import KEYS
 from portico.resolvers.documents import Database, Document
 
 BEGIN = datetime(2012, 2, 8, 12, 21, 8)  # noqa: DTZ001 - UTC, as all times here

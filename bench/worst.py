@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench import mongo, worst_data
 from bench.processes import cpu_seconds, share_out
-from portico.gateway.domains import use
+from portico.gateway.domains import load
 from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.settings import Settings
@@ -334,7 +334,7 @@ async def _fill(settings: Settings, uri: str, size: int) -> dict[str, str]:
     begun = time.monotonic()
     known = await worst_data.store(connection.database, size)
     console.print(f"filled in {time.monotonic() - begun:.0f} s")
-    async for _ in create_indexes(connection.database, use().collections):
+    async for _ in create_indexes(connection.database, load().collections):
         pass
     await connection.close()
     console.print(f"filled and indexed in {time.monotonic() - begun:.0f} s")

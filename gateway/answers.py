@@ -21,14 +21,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from weakref import WeakValueDictionary
 
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.resolvers.changes import Event
+from portico.resolvers.flights import Flight, Flights
 from portico.resolvers.kept import Kept
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
-from .http.encoding import EncodedResponse
 from .live import Counts
-from .turns import Turns, complete
+from .loop_turns import LoopTurns, complete
 
 # The answers that are kept for subscribers who come later, in bytes, with the memory of an entry itself.
 _KEPT_BYTES = 4_000_000
@@ -67,9 +68,9 @@ class Answers:
 
     def __init__(self, counts: Counts, *, kept_bytes: int = _KEPT_BYTES) -> None:
         self._counts = counts
-        self._turns = Turns()
+        self._turns = LoopTurns()
         self._selections: WeakValueDictionary[Hashable, Selection] = WeakValueDictionary()
-        self._in_flight: dict[_Key, _Flight] = {}
+        self._flights: Flights[_Key, _Run] = Flights()
         self._kept: Kept[_Key, Answer] = Kept(most_size=kept_bytes, size_of=_size)
 
     def selection(self, *request: Hashable) -> Selection:
@@ -85,11 +86,11 @@ class Answers:
             key = (event.number, selection, selection.view(caller))
             if key in self._kept:
                 return self._kept.get(key)
-            flight = self._in_flight.get(key) or self._start(key, caller, compute)
+            flight = self._flights.of(key) or self._start(key, caller, compute)
             if await flight.lands_for(caller):
                 return flight.answer
 
-    def _start(self, key: _Key, caller: Caller | None, compute: Compute) -> _Flight:
+    def _start(self, key: _Key, caller: Caller | None, compute: Compute) -> _Run:
         number, selection, _ = key
         watched = None if caller is None else WatchedCaller.of(caller)
 
@@ -105,59 +106,44 @@ class Answers:
 
         def move(fact: Fact) -> None:
             if selection.learn(fact) or flight.key != key_now():
-                self._forget(flight)
-                flight.key = key_now()
-                self._in_flight.setdefault(flight.key, flight)
+                flight.move(key_now())
                 flight.release()
 
         facts = Facts() if watched is None else watched.facts
-        flight = self._in_flight[key] = _Flight(run(), key, facts, self._turns, self._forget)
+        flight = _Run(self._flights, key, run(), facts, self._turns)
         facts.on_read = move
         return flight
-
-    def _forget(self, flight: _Flight) -> None:
-        # Another flight may have its key: one that was there before it moved, or that began after it was cancelled.
-        if self._in_flight.get(flight.key) is flight:
-            del self._in_flight[flight.key]
 
 
 def _size(_key: _Key, answer: Answer) -> int:
     return _ENTRY_BYTES if answer is None else _ENTRY_BYTES + len(answer.json)
 
 
-class _Flight:
-    """A run in flight, and those who wait for its answer. It is cancelled if nobody waits any more.
-
-    `facts` are what it has read of its caller. `forget` is called when nobody may join any more.
-    """
+class _Run(Flight[_Key, Answer]):
+    """A run in flight, and those who wait for its answer. `facts` are what it has read of its caller."""
 
     def __init__(
-        self, run: Awaitable[Answer], key: _Key, facts: Facts, turns: Turns, forget: Callable[[_Flight], None]
+        self, flights: Flights[_Key, _Run], key: _Key, run: Awaitable[Answer], facts: Facts, turns: LoopTurns
     ) -> None:
-        self.key = key
+        super().__init__(flights, key, run)
         self._facts = facts
         self._turns = turns
-        self._forget = forget
         self._waiters: dict[asyncio.Future[None], Caller | None] = {}
-        self._task = asyncio.ensure_future(run)
-        self._task.add_done_callback(self._land)
 
     @property
     def answer(self) -> Answer:
         """The answer, after the run has ended."""
-        return self._task.result()
+        return self.task.result()
 
     async def lands_for(self, caller: Caller | None) -> bool:
         """Waits for the answer. Returns False as soon as the run has read what its caller and this one differ in."""
-        waiter: asyncio.Future[None] = self._task.get_loop().create_future()
+        waiter: asyncio.Future[None] = self.task.get_loop().create_future()
         self._waiters[waiter] = caller
         try:
-            await waiter
+            with self._joining():
+                await waiter
         finally:
             del self._waiters[waiter]
-            if not self._waiters and not self._task.done():
-                self._forget(self)
-                self._task.cancel()
         return caller is None or agrees(caller, self._facts)
 
     def release(self) -> None:
@@ -167,8 +153,8 @@ class _Flight:
         ]
         self._turns.each(complete, waiters)
 
-    def _land(self, _task: asyncio.Future[Answer]) -> None:
-        self._forget(self)
+    def _land(self, task: asyncio.Future[Answer]) -> None:
+        super()._land(task)
         # The facts would hold the run, and its answer, until the next collection of garbage.
         self._facts.on_read = None
         self._turns.each(complete, tuple(self._waiters))

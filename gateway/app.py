@@ -36,6 +36,7 @@ from portico.gateway.work.jobs import Worker
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
+from portico.resolvers.served import Served
 
 from .auth import Authenticator
 from .clock import Clock
@@ -115,7 +116,7 @@ class _Application(Starlette):
 
 
 class Gateway:
-    """Portico in one process."""
+    """A gateway. Several can run in one process: none keeps anything in a module."""
 
     def __init__(self, settings: Settings, clock: Clock | None, listeners: Sequence[CommandListener]) -> None:
         self._settings = settings
@@ -124,7 +125,7 @@ class Gateway:
         self._state: State | None = None
         self._endpoint: GraphQLEndpoint | None = None
         self._authenticator = Authenticator(settings)
-        self._domains = domains.use(settings.domain_names)
+        self._domains = domains.load(settings.domain_names)
         self._base = domains.base_resources(settings, self._domains)
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)
@@ -210,7 +211,7 @@ class Gateway:
             executor=self._executor,
             database=connection.database,
             reading=connection.reading,
-            resources=resources,
+            served=Served(self._domains, resources),
             rates=self._rates,
             telemetry=telemetry,
             live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),

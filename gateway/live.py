@@ -18,7 +18,7 @@ from portico.resolvers.changes import ChangesLost, Event, Source, follow
 from portico.resolvers.documents import Database
 
 from .logs import logger
-from .turns import Turns, complete
+from .loop_turns import LoopTurns, complete
 
 # How many of the latest events keep the reads that their listeners share.
 _SHARED = 100
@@ -88,7 +88,7 @@ class Hub:
         self.counts = counts
         # Open WebSockets wait for this event, too.
         self.stopping = asyncio.Event()
-        self.turns = Turns()
+        self.turns = LoopTurns()
         self._sources = sources
         self._max_waiting = max_waiting
         self._database = database

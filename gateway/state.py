@@ -10,6 +10,7 @@ from portico.gateway.operations.execution import Executor
 from portico.gateway.rates import Rates
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
+from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process
 from portico.schema.context import Caller, Context
 
@@ -24,7 +25,7 @@ from .telemetry.recording import Telemetry
 
 @dataclass
 class State:
-    """The state of a started gateway, one per process. `reading` is the database for reads of anonymous callers."""
+    """The state of a started gateway. `reading` is the database for reads of anonymous callers."""
 
     settings: Settings
     clock: Clock
@@ -32,7 +33,7 @@ class State:
     executor: Executor
     database: Database
     reading: Database
-    resources: Resources
+    served: Served
     live: Hub
     rates: Rates
     process: Process = field(default_factory=this_process)
@@ -44,6 +45,11 @@ class State:
         self.answers = Answers(self.live.counts)
         self._keys_kept = timedelta(hours=self.settings.key_hours)
 
+    @property
+    def resources(self) -> Resources:
+        """The settings of the gateway and its domains, and what their services have opened, by type."""
+        return self.served.resources
+
     def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
         """Returns the context that the fields of one operation share, of this caller and on this connection."""
         return Context(
@@ -54,7 +60,7 @@ class State:
             clock=self.clock.now,
             request_id=request_id,
             selections={},
-            resources=self.resources,
+            served=self.served,
             live=self.live,
             keys_kept=self._keys_kept,
             process=self.process,

@@ -17,15 +17,9 @@ from portico.gateway.imports.fields import text_at as required_text
 from portico.gateway.imports.runs import Importer
 from portico.gateway.imports.runs import Option as ImportOption
 from portico.loaders.batching import BatchRead
-from portico.loaders.keyed import by_key as read_by_key
-from portico.loaders.keyed import pages as read_pages
-from portico.resolvers.attachments import Attachment, Host, Target, is_host
-from portico.resolvers.attachments import close as close_attachments
-from portico.resolvers.attachments import drop as drop_attachments
-from portico.resolvers.attachments import find as find_hosts
-from portico.resolvers.attachments import find_named as find_host_by_name
-from portico.resolvers.attachments import find_one as find_host
-from portico.resolvers.attachments import settle as settle_attachments
+from portico.loaders.declaring import by_key as read_by_key
+from portico.loaders.declaring import pages as read_pages
+from portico.resolvers.attachments import Attachment, Attachments, Host, Hosts, Target
 from portico.resolvers.changes import Event
 from portico.resolvers.changes import Source as ChangeSource
 from portico.resolvers.changes import inserts as change_source_of_inserts
@@ -62,6 +56,8 @@ from portico.resolvers.keyed import find_pages as find_pages_of
 from portico.resolvers.owned import Owned, OwnedDocuments
 from portico.resolvers.paging import Key as PageKey
 from portico.resolvers.paging import Listing, Page, Sort
+from portico.resolvers.roll_ups import DIRTY_INDEX, RollUp
+from portico.resolvers.served import Served
 from portico.resolvers.server_time import server_time
 from portico.resolvers.text import check_length, fold, require_slug, require_text
 from portico.resolvers.writes.idempotency import (
@@ -84,7 +80,6 @@ from portico.resolvers.writes.intents import withdraw as withdraw_intent
 from portico.resolvers.writes.leases import acquire as acquire_lease
 from portico.resolvers.writes.leases import release as release_leases
 from portico.resolvers.writes.retries import attempts as retries
-from portico.resolvers.writes.roll_ups import DIRTY_INDEX, RollUp
 from portico.resolvers.writes.sweeps import SweepFailed, sweep
 from portico.resolvers.writes.sweeps import each as for_each
 from portico.resolvers.writes.sweeps import in_turn as run_in_turn
@@ -118,6 +113,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "After",
     "Attachment",
+    "Attachments",
     "Author",
     "BatchRead",
     "BigInt",
@@ -143,6 +139,7 @@ __all__ = [
     "First",
     "Gauge",
     "Host",
+    "Hosts",
     "HttpUrl",
     "ImportOption",
     "ImportOutcome",
@@ -172,6 +169,7 @@ __all__ = [
     "Role",
     "RollUp",
     "Secret",
+    "Served",
     "Service",
     "Sort",
     "SweepFailed",
@@ -191,7 +189,6 @@ __all__ = [
     "as_texts",
     "change_source_of_inserts",
     "check_length",
-    "close_attachments",
     "computed",
     "costs",
     "create_once",
@@ -201,13 +198,9 @@ __all__ = [
     "document_id",
     "document_kind",
     "document_pages",
-    "drop_attachments",
     "error_member",
     "everybody",
     "find_by_keys",
-    "find_host",
-    "find_host_by_name",
-    "find_hosts",
     "find_pages_of",
     "find_visible",
     "fold",
@@ -216,7 +209,6 @@ __all__ = [
     "idempotency_key",
     "import_each",
     "import_outcome",
-    "is_host",
     "is_repeatable",
     "key_in",
     "keys_of_intents",
@@ -246,7 +238,6 @@ __all__ = [
     "run_in_turn",
     "server_time",
     "setting",
-    "settle_attachments",
     "show_object",
     "stored",
     "subscribe",

@@ -1,6 +1,6 @@
 """Data that a domain keeps with the objects of another domain, and what happens to it when an object is deleted.
 
-The domain that owns a kind registers a `Host`, which finds its objects. A domain that keeps data with them registers an
+The domain that owns a kind declares a `Host`, which finds its objects. A domain that keeps data with them declares an
 `Attachment`, e.g. the stock of a product or the discussion about it. Neither domain imports the other.
 
 A deletion removes the attachments in one of two ways:
@@ -19,7 +19,7 @@ Each step is idempotent and names its deletion, so a process that resumes late d
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -50,6 +50,46 @@ class Host:
     being_deleted: Callable[[Database], Awaitable[set[str]]] | None = None
 
 
+class Hosts:
+    """The kinds of one gateway whose objects can have attachments."""
+
+    def __init__(self, hosts: Iterable[Host] = ()) -> None:
+        self._hosts: Mapping[str, Host] = {host.kind: host for host in hosts}
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._hosts
+
+    async def find(self, db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Document]:
+        """Returns the objects, given by kind and key, that exist. Objects of another kind count as missing."""
+        found: dict[tuple[str, str], Document] = {}
+        for host in self._hosts.values():
+            keys = [key for kind, key in targets if kind == host.kind]
+            if keys:
+                found |= {(host.kind, key): document for key, document in (await host.find(db, keys)).items()}
+        return found
+
+    async def find_one(self, db: Database, kind: str, key: str) -> Document | None:
+        """Returns the object of this kind with this key; None if there is none or the kind is no host."""
+        return (await self.find(db, [(kind, key)])).get((kind, key))
+
+    async def find_named(self, db: Database, name: str) -> Target | None:
+        """Finds an object of any kind by its readable name, such as a path or a SKU."""
+        for host in self._hosts.values():
+            named = None if host.find_named is None else await host.find_named(db, name)
+            if named is not None:
+                return Target(host.kind, *named)
+        return None
+
+    async def being_deleted(self, db: Database) -> set[tuple[str, str]]:
+        """Returns kind and key of the objects whose attachments a deletion is about to drop."""
+        return {
+            (host.kind, key)
+            for host in self._hosts.values()
+            if host.being_deleted is not None
+            for key in await host.being_deleted(db)
+        }
+
+
 class Attachment(Protocol):
     """Data that a domain keeps with objects of some kinds."""
 
@@ -64,91 +104,43 @@ class Attachment(Protocol):
         """
         ...
 
-    async def settle(self, db: Database, target: Target, *, by: str, present: DocumentId | None, now: datetime) -> None:
+    async def settle(
+        self, db: Database, hosts: Hosts, target: Target, *, by: str, present: DocumentId | None, now: datetime
+    ) -> None:
         """Ends what `close` began. `present` is the `_id` of the object that has the key now; None if there is none."""
         ...
 
-    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
+    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:
         """Removes the attachment of a deleted object, or lets a job remove it."""
         ...
 
 
-_hosts: dict[str, Host] = {}
-_attachments: list[Attachment] = []
+class Attachments:
+    """The attachments of one gateway. Deletions close them in this order."""
 
+    def __init__(self, hosts: Hosts, attachments: Iterable[Attachment] = ()) -> None:
+        self._hosts = hosts
+        self._all: Sequence[Attachment] = tuple(attachments)
 
-def register(hosts: Iterable[Host], attachments: Iterable[Attachment]) -> None:
-    """Sets the hosts and attachments of this process. Deletions close attachments in this order."""
-    _hosts.clear()
-    _hosts.update((host.kind, host) for host in hosts)
-    _attachments[:] = attachments
+    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+        """Closes every attachment. Returns False if another deletion has closed one.
 
+        The caller must call `settle` in every case. Raises the DomainError of an attachment that refuses the deletion.
+        """
+        for attachment in self._of(target.kind):
+            if not await attachment.close(db, target, by=by, now=now):
+                return False
+        return True
 
-def hosts() -> Sequence[Host]:
-    return tuple(_hosts.values())
+    async def settle(self, db: Database, target: Target, *, by: str, present: DocumentId | None, now: datetime) -> None:
+        """Ends what `close` began, for every attachment in reverse order. Idempotent."""
+        for attachment in reversed(self._of(target.kind)):
+            await attachment.settle(db, self._hosts, target, by=by, present=present, now=now)
 
+    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
+        """Drops every attachment of a deleted object. Idempotent."""
+        for attachment in self._of(target.kind):
+            await attachment.drop(db, self._hosts, target, by=by, now=now)
 
-def is_host(kind: str) -> bool:
-    """Returns whether objects of the kind can have attachments: whether a domain in use has registered the kind."""
-    return kind in _hosts
-
-
-async def find(db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Document]:
-    """Returns the objects, given by kind and key, that exist. Objects of an unregistered kind count as missing."""
-    found: dict[tuple[str, str], Document] = {}
-    for host in _hosts.values():
-        keys = [key for kind, key in targets if kind == host.kind]
-        if keys:
-            found |= {(host.kind, key): document for key, document in (await host.find(db, keys)).items()}
-    return found
-
-
-async def find_one(db: Database, kind: str, key: str) -> Document | None:
-    """Returns the object of this kind with this key; None if there is none or the kind is not registered."""
-    return (await find(db, [(kind, key)])).get((kind, key))
-
-
-async def find_named(db: Database, name: str) -> Target | None:
-    """Finds an object of any kind by its readable name, such as a path or a SKU."""
-    for host in _hosts.values():
-        named = None if host.find_named is None else await host.find_named(db, name)
-        if named is not None:
-            return Target(host.kind, *named)
-    return None
-
-
-async def being_deleted(db: Database) -> set[tuple[str, str]]:
-    """Returns kind and key of the objects whose attachments a deletion is about to drop."""
-    return {
-        (host.kind, key)
-        for host in _hosts.values()
-        if host.being_deleted is not None
-        for key in await host.being_deleted(db)
-    }
-
-
-async def close(db: Database, target: Target, *, by: str, now: datetime) -> bool:
-    """Closes every attachment. Returns False if another deletion has closed one.
-
-    The caller must call `settle` in every case. Raises the DomainError of an attachment that refuses the deletion.
-    """
-    for attachment in _of(target.kind):
-        if not await attachment.close(db, target, by=by, now=now):
-            return False
-    return True
-
-
-async def settle(db: Database, target: Target, *, by: str, present: DocumentId | None, now: datetime) -> None:
-    """Ends what `close` began, for every attachment in reverse order. Idempotent."""
-    for attachment in reversed(_of(target.kind)):
-        await attachment.settle(db, target, by=by, present=present, now=now)
-
-
-async def drop(db: Database, target: Target, *, by: str, now: datetime) -> None:
-    """Drops every attachment of a deleted object. Idempotent."""
-    for attachment in _of(target.kind):
-        await attachment.drop(db, target, by=by, now=now)
-
-
-def _of(kind: str) -> list[Attachment]:
-    return [attachment for attachment in _attachments if attachment.belongs_to(kind)]
+    def _of(self, kind: str) -> list[Attachment]:
+        return [attachment for attachment in self._all if attachment.belongs_to(kind)]

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .attachments import Attachment, Host
+from .attachments import Attachment, Host, Hosts
 from .changes import Source
 from .documents import CollectionSpec, Database, Document
 from .server_time import server_time
@@ -200,6 +200,7 @@ class Domain:
         attachments:    its data at objects of other domains, in the order in which deletions close it.
         jobs:           its background work, which finishes or rolls back interrupted writes.
         invariants:     what `portico doctor` checks.
+        host_invariants: returns what `portico doctor` checks with the help of the hosts.
         gauges:         what `/metrics` shows of its data.
         counters:       what `/metrics` shows of what this process has done.
         events:         the changes that subscriptions listen to.
@@ -207,10 +208,11 @@ class Domain:
         require:        checks its settings before the process connects. Its error ends the start with one line.
         services:       what it keeps open while the gateway runs, e.g. clients.
         kinds:          the kinds of objects that have a global id.
+        pages:          its lists; `portico explain` shows what a row of them reads.
         types:          strawberry types that no field returns, such as implementations of an interface.
         queries, mutations, subscriptions:  strawberry types whose fields become root fields.
         extensions:     strawberry types whose fields a type or an interface gets, by its name; also `Viewer`.
-        kind_extensions: returns such a type for a kind, or None; called for every kind that is served.
+        kind_extensions: returns such a type for a kind and the hosts, or None; called for every kind that is served.
         error_codes:    the meaning of each `errors[].extensions.code`, by code.
         commands:       what `portico` can do besides its own commands.
         importers:      how files are read and stored, by the word on the command line.
@@ -229,6 +231,7 @@ class Domain:
     attachments: Sequence[Attachment] = ()
     jobs: Sequence[Job] = ()
     invariants: Sequence[Invariant] = ()
+    host_invariants: Callable[[Hosts], Sequence[Invariant]] | None = None
     gauges: Sequence[Gauge] = ()
     counters: Sequence[Counter] = ()
     events: Sequence[Source] = ()
@@ -236,12 +239,13 @@ class Domain:
     require: Callable[[Resources], object] | None = None
     services: Sequence[Service] = ()
     kinds: Sequence[Any] = ()
+    pages: Sequence[Any] = ()
     types: Sequence[type] = ()
     queries: Sequence[type] = ()
     mutations: Sequence[type] = ()
     subscriptions: Sequence[type] = ()
     extensions: Mapping[str, Sequence[type]] = field(default_factory=dict)
-    kind_extensions: Callable[[Any], type | None] | None = None
+    kind_extensions: Callable[[Any, Hosts], type | None] | None = None
     error_codes: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[Command] = ()
     importers: Mapping[str, Any] = field(default_factory=dict)

@@ -39,11 +39,13 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
 def each_alone(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
     """Turns a function that stores one record, `import_one(db, record, now=…)`, into one that stores a batch.
 
+    If the importer `has_resources`, `import_one` gets them, too.
+
     A DomainError that `import_one` raises is the outcome of its record.
     """
 
-    async def import_all(db: Database, records: Sequence[Any], *, now: datetime) -> list[Outcome]:
-        return [await outcome_of(import_one(db, record, now=now)) for record in records]
+    async def import_all(db: Database, records: Sequence[Any], *, now: datetime, **resources: Any) -> list[Outcome]:
+        return [await outcome_of(import_one(db, record, now=now, **resources)) for record in records]
 
     return import_all
 

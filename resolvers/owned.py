@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from . import attachments
-from .attachments import Target
+from .attachments import Hosts, Target
 from .documents import CollectionSpec, Database, Document, DocumentId
 from .projections import value_at
 
@@ -37,24 +36,24 @@ class OwnedDocuments:
     kind: str
     collections: tuple[Owned, ...]
 
-    async def remove_gone(self, db: Database, key: str) -> set[DocumentId]:
+    async def remove_gone(self, db: Database, hosts: Hosts, key: str) -> set[DocumentId]:
         """Removes the documents of deleted objects that had the key. Returns the `_id`s of these objects."""
         found: set[DocumentId] = set()
         for spec, key_path, of_path in self.collections:
             found.update(await db[spec.name].distinct(of_path, {key_path: key}))
-        present = await attachments.find_one(db, self.kind, key)
+        present = await hosts.find_one(db, self.kind, key)
         gone = found - {None if present is None else present["_id"]}
         if gone:
             for spec, key_path, of_path in self.collections:
                 await db[spec.name].delete_many({key_path: key, of_path: {"$in": list(gone)}})
         return gone
 
-    def after_write(self, spec: CollectionSpec) -> Callable[[Database, Document], Awaitable[None]]:
+    def after_write(self, spec: CollectionSpec) -> Callable[[Database, Hosts, Document], Awaitable[None]]:
         """Returns the step after a write to this collection: it removes the document if its object is deleted."""
         key_path = next(owned.key for owned in self.collections if owned.spec is spec)
 
-        async def remove_if_gone(db: Database, document: Document) -> None:
-            await self.remove_gone(db, value_at(document, key_path))
+        async def remove_if_gone(db: Database, hosts: Hosts, document: Document) -> None:
+            await self.remove_gone(db, hosts, value_at(document, key_path))
 
         return remove_if_gone
 
@@ -67,13 +66,14 @@ class OwnedDocuments:
     async def settle(
         self,
         db: Database,
+        hosts: Hosts,
         target: Target,
         *,
         by: str,  # noqa: ARG002
         present: DocumentId | None,  # noqa: ARG002
         now: datetime,  # noqa: ARG002
     ) -> None:
-        await self.remove_gone(db, target.key)
+        await self.remove_gone(db, hosts, target.key)
 
-    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
-        await self.remove_gone(db, target.key)
+    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
+        await self.remove_gone(db, hosts, target.key)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from . import attachments
+from .attachments import Attachments, Hosts
 from .changes import Source
 from .documents import CollectionSpec, Database, upgrade_batch
 from .domains import Command, Counter, Domain, Gauge, Invariant, Job, Resources, Turn
@@ -23,7 +24,9 @@ class InvalidDomains(Exception):
 
 
 class Domains:
-    """The domains that a process serves, each after the domains that it needs.
+    """Domains that are served together, each after the domains that it needs. It never changes.
+
+    `kinds` are the kinds of objects by name. `hosts` find the objects that can have attachments.
 
     Raises InvalidDomains if a needed domain is missing, or if two domains declare the same name.
     """
@@ -40,6 +43,12 @@ class Domains:
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
+        self.kinds: Mapping[str, Any] = {kind.name: kind for domain in self.all for kind in domain.kinds}
+        self.pages: Sequence[Any] = [paged for domain in self.all for paged in domain.pages]
+        self.hosts = Hosts(host for domain in self.all for host in domain.hosts)
+        self.attachments = Attachments(
+            self.hosts, (attachment for domain in self.all for attachment in domain.attachments)
+        )
 
     @property
     def names(self) -> Sequence[str]:
@@ -56,7 +65,12 @@ class Domains:
 
     @property
     def invariants(self) -> Sequence[Invariant]:
-        return [invariant for domain in self.all for invariant in domain.invariants]
+        return [invariant for domain in self.all for invariant in self.invariants_of(domain)]
+
+    def invariants_of(self, domain: Domain) -> Sequence[Invariant]:
+        """Returns the invariants of one of these domains."""
+        with_hosts = () if domain.host_invariants is None else domain.host_invariants(self.hosts)
+        return [*domain.invariants, *with_hosts]
 
     @property
     def gauges(self) -> Sequence[Gauge]:
@@ -97,13 +111,6 @@ class Domains:
                 for service in domain.services:
                     resources[service.kind] = await stack.enter_async_context(service.open(settings, db))
             yield resources
-
-    def activate(self) -> None:
-        """Registers the hosts and attachments of these domains for this process."""
-        attachments.register(
-            (host for domain in self.all for host in domain.hosts),
-            (attachment for domain in self.all for attachment in domain.attachments),
-        )
 
     def source_of(self, name: str) -> str:
         """Returns the domain with its package, for messages."""
@@ -147,6 +154,31 @@ class Domains:
             return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in self.collections))
 
         return Job(UPGRADES, upgrade_documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What one gateway serves: its domains, with their settings and what their services have opened.
+
+    The state of the gateway has it, and so has the context of each operation. No module keeps what is served, so
+    several gateways with different domains can run in one process.
+    """
+
+    domains: Domains
+    resources: Resources
+
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        """The kinds of objects by name."""
+        return self.domains.kinds
+
+    @property
+    def hosts(self) -> Hosts:
+        return self.domains.hosts
+
+    @property
+    def attachments(self) -> Attachments:
+        return self.domains.attachments
 
 
 def _names_of_metrics(domain: Domain) -> Iterable[str]:

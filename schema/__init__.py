@@ -74,6 +74,6 @@ def create_schema(domains: Domains) -> strawberry.Schema:
         config=StrawberryConfig(scalar_map=SCALARS),
     )
     require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it
-    install(schema)
+    install(schema, domains.kinds, domains.pages)
     require_keepable(schema)
     return schema

@@ -166,6 +166,6 @@ def _mixins(domains: Domains) -> Iterator[tuple[str, str, type]]:
             yield from ((domain.name, type_name, mixin) for mixin in mixins)
         if domain.kind_extensions is not None:
             for kind in kinds:
-                mixin = domain.kind_extensions(kind)
+                mixin = domain.kind_extensions(kind, domains.hosts)
                 if mixin is not None:
                     yield from ((domain.name, name, mixin) for name in dict.fromkeys((kind.name, *kind.types)))

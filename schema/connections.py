@@ -9,14 +9,14 @@ from typing import Any, Generic, TypeVar
 import strawberry
 from graphql import GraphQLObjectType
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
 from .fields import computed
-from .nodes import KINDS, BatchRule, Kind, types_of, visible_of
+from .nodes import BatchRule, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class PageInfo:
     @strawberry.field(description="Whether there are rows that you see before the page.")
     async def has_previous_page(self, info: Info) -> bool:
         # A loader, because each alias asks again.
-        return bool(await info.context.loader("previous pages", keyed.have_previous).load(self.page))
+        return bool(await info.context.loader("previous pages", declaring.have_previous).load(self.page))
 
 
 @strawberry.type(description="A row of a connection.")
@@ -85,10 +85,6 @@ class Connection(Generic[T]):
     )
 
 
-# The page definition of each connection, by the name of the connection.
-PAGED: dict[str, Paged] = {}
-
-
 @dataclass(frozen=True)
 class Paged:
     """A kind of object that is listed in pages. `pages` makes the batched read of pages.
@@ -105,20 +101,22 @@ class Paged:
     name: str = ""
     shown_to: BatchRule | None = None
 
-    def __post_init__(self) -> None:
-        PAGED[f"{self.name or self.kind}Connection"] = self
+    @property
+    def connection(self) -> str:
+        """The name of the connection."""
+        return f"{self.name or self.kind}Connection"
 
     def projection(self, info: Any) -> Projection | None:
         """Returns the projection of the rows for the current field's selection. Takes graphql-core's info."""
         return cached(  # type: ignore[no-any-return]
             info,
             ("page", self.name or self.kind),
-            lambda: self.row_projection(selection_of(info)),
+            lambda: self.row_projection(selection_of(info), info.context.served.kinds[self.kind]),
         )
 
-    def row_projection(self, selection: Selection) -> Projection | None:
+    def row_projection(self, selection: Selection, kind: Kind) -> Projection | None:
         """Returns the projection of each row for a selection on a connection, for `nodes` and `edges { node }`."""
-        kind, name = KINDS[self.kind], self.name or self.kind
+        name = self.name or self.kind
         connection, edge = (_object_type(selection, f"{name}{part}") for part in ("Connection", "Edge"))
         fields = selection.fields(connection)
         edges = selection.below(fields.get("edges", ())).fields(edge)
@@ -136,7 +134,9 @@ class Paged:
         def read(after: Key | None, first: int = size) -> BatchRead[Listing, Page]:
             return self.pages(db, first=first, after=after, projection=projection)
 
-        kind = KINDS[self.kind] if self.shown_to is None else replace(KINDS[self.kind], shown_to=self.shown_to)
+        kind: Kind = context.served.kinds[self.kind]
+        if self.shown_to is not None:
+            kind = replace(kind, shown_to=self.shown_to)
         paths = None if projection is None else tuple(projection)
         name = ("pages", self.name or self.kind, self.shown_to, size, key, paths)
         loader = context.loader(name, lambda: read(key) if kind.is_open else _Visible(context, kind, read, size, key))

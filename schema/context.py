@@ -15,6 +15,7 @@ from portico.resolvers.changes import Event
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Resources
+from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process
 
 from .roles import Role
@@ -69,8 +70,9 @@ class Context:
     mutations before it, and after waiting for another call with the same idempotency key.
 
     `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
-    `selections` is cached with the parsed operation, for all its requests. `resources` has the settings and services of
-    the domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is the process of the gateway.
+    `selections` is cached with the parsed operation, for all its requests. `served` is what the gateway serves, with
+    the settings and services of its domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is
+    the process of the gateway.
     `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
     yet. `connection` identifies the connection that the operation came by: connections take turns. `folds` has the
     folded form of each keyword that a field of the operation has folded. `record` is what telemetry records of the
@@ -84,7 +86,7 @@ class Context:
     clock: Callable[[], datetime]
     request_id: str
     selections: dict[Hashable, Any]
-    resources: Resources
+    served: Served
     live: Live
     keys_kept: timedelta
     process: Process = Process()
@@ -115,6 +117,11 @@ class Context:
         self.seen = set()
         self.listed = []
 
+    @property
+    def resources(self) -> Resources:
+        """The settings of the domains, and what their services have opened, by type."""
+        return self.served.resources
+
     def has_role(self, role: Role) -> bool:
         """Returns whether the caller has this role, or ADMIN."""
         return self.caller is not None and self.caller.has(role)
@@ -137,7 +144,7 @@ class Context:
     @property
     def cursors(self) -> Cursors:
         """The cursors of the deployment."""
-        return self.resources.of(Cursors)
+        return self.served.resources.of(Cursors)
 
     def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
         return self.loaders.get(name, read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import strawberry
@@ -22,21 +22,31 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 
 from portico.resolvers.errors import NotFound
 
+from .connections import Paged
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
-from .nodes import KINDS, KindDocument, loader_of, projection_of
+from .nodes import KIND, Kind, KindDocument, loader_of, projection_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The extension of an interface with the function that reads the type name from a document.
 TYPE_NAME = "portico.type_name"
+# The extension of a related field with the kind of its documents.
+RELATED_KIND = "portico.related_kind"
+# The extension of a connection with how its pages are read.
+PAGES = "portico.pages"
 
 
-def install(schema: strawberry.Schema) -> None:
-    """Gives each declared field a resolver that reads its document, without the overhead of a strawberry resolver."""
-    document_types = {name for kind in KINDS.values() for name in kind.types}
+def install(schema: strawberry.Schema, kinds: Mapping[str, Kind], pages: Sequence[Paged]) -> None:
+    """Gives each declared field a resolver that reads its document, without the overhead of a strawberry resolver.
+
+    The types, the related fields and the connections of the schema get their kinds and pages here, so nothing has to
+    look them up when an operation runs.
+    """
+    _note_kinds(schema, kinds, pages)
+    document_types = {name for kind in kinds.values() for name in kind.types}
     for graphql_type in schema._schema.type_map.values():  # noqa: SLF001 - strawberry has no public name for it
         if isinstance(graphql_type, GraphQLObjectType | GraphQLInterfaceType):
             for field in graphql_type.fields.values():
-                _install_field(field)
+                _install_field(field, kinds)
                 for argument in field.args.values():
                     _install_default(argument)
         if isinstance(graphql_type, GraphQLInputObjectType):
@@ -48,10 +58,21 @@ def install(schema: strawberry.Schema) -> None:
             # A document always has the type of its field. There is no instance to check.
             graphql_type.is_type_of = None
         if isinstance(graphql_type, GraphQLInterfaceType):
-            _install_interface(graphql_type)
+            _install_interface(graphql_type, kinds.get(graphql_type.name))
 
 
-def _install_field(field: GraphQLField) -> None:
+def _note_kinds(schema: strawberry.Schema, kinds: Mapping[str, Kind], pages: Sequence[Paged]) -> None:
+    types = schema._schema.type_map  # noqa: SLF001 - strawberry has no public name for it
+    for kind in kinds.values():
+        for name in (kind.name, *kind.types):
+            if name in types:
+                types[name].extensions[KIND] = kind
+    for paged in pages:
+        if paged.connection in types:
+            types[paged.connection].extensions[PAGES] = paged, kinds[paged.kind]
+
+
+def _install_field(field: GraphQLField, kinds: Mapping[str, Kind]) -> None:
     definition = field.extensions.get(_BACKREF)
     declared = None if definition is None else declaration_of(definition)
     match declared:
@@ -60,7 +81,8 @@ def _install_field(field: GraphQLField) -> None:
         case Computed(function=function):
             field.resolve = _reader(function)
         case Related():
-            field.resolve = _related(declared, is_required=isinstance(field.type, GraphQLNonNull))
+            kind = field.extensions[RELATED_KIND] = kinds[declared.kind]
+            field.resolve = _related(declared, kind, is_required=isinstance(field.type, GraphQLNonNull))
         case _:
             pass
 
@@ -83,11 +105,10 @@ def _reader(read: Callable[[Source], Any]) -> Callable[[Source, Any], Any]:
     return resolve
 
 
-def _related(declared: Related, *, is_required: bool) -> Callable[[Source, Any], Any]:
+def _related(declared: Related, kind: Kind, *, is_required: bool) -> Callable[[Source, Any], Any]:
     read_keys = getter(declared.path, [] if declared.many else None)
 
     def load(info: Any, key: Any) -> Awaitable[Any]:
-        kind = KINDS[declared.kind]
         return loader_of(kind, projection_of(info, kind), discloses=declared.discloses)(info.context).load(key)
 
     async def resolve_many(source: Source, info: Any) -> Any:
@@ -98,7 +119,7 @@ def _related(declared: Related, *, is_required: bool) -> Callable[[Source, Any],
         key = read_keys(source)
         if key is None:
             return None
-        return _required(load(info, key), declared.kind) if is_required else load(info, key)
+        return _required(load(info, key), kind.name) if is_required else load(info, key)
 
     return resolve_many if declared.many else resolve_one
 
@@ -110,13 +131,12 @@ async def _required(answer: Awaitable[Any], kind: str) -> Any:
     return document
 
 
-def _install_interface(interface: GraphQLInterfaceType) -> None:
+def _install_interface(interface: GraphQLInterfaceType, kind: Kind | None) -> None:
     """Sets how the type of a document is found: by its kind, which the interface or the document determines."""
-    kinds = [kind for kind in KINDS.values() if interface.name == kind.name]
     if interface.name == "Node":
         interface.resolve_type = _node_type
-    elif kinds:
-        type_name = kinds[0].type_name
+    elif kind is not None:
+        type_name = kind.type_name
         interface.resolve_type = lambda document, _info, _abstract: type_name(document)
         interface.extensions[TYPE_NAME] = type_name
 

@@ -36,7 +36,7 @@ from strawberry.types.base import get_object_definition
 
 from portico.resolvers.documents import Document
 
-from .nodes import KINDS, Kind, KindDocument
+from .nodes import Kind, KindDocument, kind_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _ANY_KIND = "Node"
@@ -66,14 +66,14 @@ def require_keepable(served: strawberry.Schema) -> None:
     mutations = {} if schema.mutation_type is None else schema.mutation_type.fields
     for name, field in mutations.items():
         answer = get_nullable_type(field.type)
-        is_payload = isinstance(answer, GraphQLObjectType | GraphQLUnionType) and _kind_of(answer) is None
+        is_payload = isinstance(answer, GraphQLObjectType | GraphQLUnionType) and kind_of(answer) is None
         if not is_payload:
             raise NotKeepable(f"`{name}` must return a payload type, or a union of payload types; got `{answer}`.")
         _require(schema, get_named_type(answer), f"Mutation.{name}", set())
 
 
 def _require(schema: GraphQLSchema, shown_as: GraphQLNamedType, place: str, seen: set[str]) -> None:
-    if shown_as.name in seen or _kind_of(shown_as) is not None or shown_as.name == _ANY_KIND:
+    if shown_as.name in seen or kind_of(shown_as) is not None or shown_as.name == _ANY_KIND:
         return
     seen.add(shown_as.name)
     if isinstance(shown_as, GraphQLScalarType) and shown_as.name not in _SCALARS:
@@ -83,7 +83,7 @@ def _require(schema: GraphQLSchema, shown_as: GraphQLNamedType, place: str, seen
         )
     if isinstance(shown_as, GraphQLUnionType | GraphQLInterfaceType):
         for possible in schema.get_possible_types(shown_as):
-            if _kind_of(possible) is not None:
+            if kind_of(possible) is not None:
                 raise NotKeepable(
                     f"`{place}` can be an object of a kind, `{possible.name}`, or another value. "
                     f"Use the type of the kind, or `{_ANY_KIND}`."
@@ -150,18 +150,12 @@ def _kept(schema: GraphQLSchema, value: Any, shown_as: GraphQLNamedType | None) 
 def _kept_document(document: Mapping[str, Any], shown_as: GraphQLNamedType | None) -> Document:
     if isinstance(document, KindDocument):
         return {**_reference(document.kind, document), "says_kind": True}
-    kind = _kind_of(shown_as)
+    kind = kind_of(shown_as)
     return {"document": dict(document)} if kind is None else _reference(kind, document)
 
 
 def _reference(kind: Kind, document: Mapping[str, Any]) -> Document:
     return {"kind": kind.name, "key": str(document[kind.path])}
-
-
-def _kind_of(shown_as: GraphQLNamedType | None) -> Kind | None:
-    """Returns the kind whose documents have this type; None if there is none."""
-    names = (kind for kind in KINDS.values() if shown_as is not None and shown_as.name in {kind.name, *kind.types})
-    return next(names, None)
 
 
 def references_in(record: Any) -> Iterator[tuple[str, str]]:
@@ -182,8 +176,15 @@ class Restoring:
     A list leaves out a missing object. Elsewhere, a missing object raises the error that `missing` makes.
     """
 
-    def __init__(self, schema: strawberry.Schema, documents: Mapping[tuple[str, str], Document], missing: Any) -> None:
+    def __init__(
+        self,
+        schema: strawberry.Schema,
+        kinds: Mapping[str, Kind],
+        documents: Mapping[tuple[str, str], Document],
+        missing: Any,
+    ) -> None:
         self._schema = schema
+        self._kinds = kinds
         self._documents = documents
         self._missing = missing
 
@@ -199,7 +200,7 @@ class Restoring:
             if self._is_gone(record):
                 raise self._missing(record["kind"], record["key"])
             document = self._documents[record["kind"], record["key"]]
-            return KindDocument(KINDS[record["kind"]], document) if "says_kind" in record else document
+            return KindDocument(self._kinds[record["kind"]], document) if "says_kind" in record else document
         if "payload" in record:
             return record["payload"] and self._origin(record["payload"])(**self.values(record["fields"]))
         if "enum" in record:

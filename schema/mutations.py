@@ -25,7 +25,7 @@ from .context import Context, Info, core
 from .errors import member_name
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
-from .nodes import KINDS, shown
+from .nodes import Kind, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
@@ -120,19 +120,21 @@ class Write(FieldExtension):
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         error = outcome.get("error")
         fields = outcome["fields"] if error is None else error["facts"]
-        restoring = Restoring(info.schema, await self._documents_of(context, list(fields.values())), errors.NotFound)
+        documents = await self._documents_of(context, list(fields.values()))
+        restoring = Restoring(info.schema, context.served.kinds, documents, errors.NotFound)
         if error is not None:
             raise errors.error_type(error["type"]).from_record(restoring.values(fields))
         return restoring.value(outcome)
 
     async def _documents_of(self, context: Context, record: list[Any]) -> dict[tuple[str, str], Document]:
         """Returns the current objects that a stored answer references, without those that the caller may not see."""
+        kinds: Mapping[str, Kind] = context.served.kinds
         keys: dict[str, dict[str, Any]] = {}
         for name, text in references_in(record):
-            keys.setdefault(name, {})[text] = KINDS[name].parse(text)
+            keys.setdefault(name, {})[text] = kinds[name].parse(text)
         found = {}
         for name, wanted in keys.items():
-            kind = KINDS[name]
+            kind = kinds[name]
             documents = await kind.read(context.db, None)(list(wanted.values()))
             for text, key in wanted.items():
                 document = documents.get(key)

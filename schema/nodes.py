@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import strawberry
-from graphql import GraphQLError, GraphQLObjectType, GraphQLSchema
+from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSchema
 
 from portico.loaders.batching import BatchRead, Loader
 from portico.resolvers.documents import Database, Document, Projection
@@ -20,6 +20,8 @@ from .fields import Source, computed
 from .selections import cached, selection_of
 
 MAX_NODES = 100
+# The extension of a GraphQL type with the kind whose documents have the type.
+KIND = "portico.kind"
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
@@ -83,21 +85,21 @@ class Kind:
         return self.visible_to is everybody and self.within is None and self.shown_to is None
 
 
-# The kinds that this process serves, by name.
-KINDS: dict[str, Kind] = {}
+def kind_of(graphql_type: GraphQLNamedType | None) -> Kind | None:
+    """Returns the kind whose documents have this type, by the schema that the type belongs to; None if there is none.
+
+    `installation` notes the kind of each type.
+    """
+    found: Kind | None = None if graphql_type is None else graphql_type.extensions.get(KIND)
+    return found
 
 
-def register(kinds: Iterable[Kind]) -> None:
-    """Sets the kinds that the process serves."""
-    KINDS.clear()
-    KINDS.update((kind.name, kind) for kind in kinds)
-
-
-def collection_of_type(name: str) -> str:
+def collection_of_type(graphql_type: GraphQLNamedType) -> str:
     """Returns the collection of the documents of this GraphQL type. If it has none of its own, returns the kind or the
     type.
     """
-    return next((kind.collection or kind.name for kind in KINDS.values() if name in kind.types), name)
+    kind = kind_of(graphql_type)
+    return graphql_type.name if kind is None else kind.collection or kind.name
 
 
 class KindDocument(dict[str, Any]):
@@ -115,12 +117,12 @@ def encode_id(kind: str, key: object) -> str:
     return text.translate(_URL_SAFE, b"=").decode()
 
 
-def decode_id(global_id: str) -> tuple[Kind, Any]:
-    """Returns the kind and key of an id. Raises ValueError."""
+def decode_id(context: Context, global_id: str) -> tuple[Kind, Any]:
+    """Returns the kind and key of an id. Raises ValueError, also for a kind that the gateway does not serve."""
     name, text = split_id(global_id)
-    if name not in KINDS:
+    kind: Kind | None = context.served.kinds.get(name)
+    if kind is None:
         raise ValueError(global_id)
-    kind = KINDS[name]
     key = kind.parse(text)
     if encode_id(name, key) != global_id:
         raise ValueError(global_id)
@@ -136,10 +138,10 @@ def split_id(global_id: str) -> tuple[str, str]:
     return name, text
 
 
-def key_in(kind: str, global_id: str) -> Any:
+def key_in(context: Context, kind: str, global_id: str) -> Any:
     """Returns the key in an id of this kind. Raises NotFound for any other id, because no such object can exist."""
     try:
-        found, key = decode_id(global_id)
+        found, key = decode_id(context, global_id)
     except ValueError:
         raise NotFound(kind, message=f"The id is not that of {one_of(kind)}.") from None
     if found.name != kind:
@@ -227,7 +229,7 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
     Raises:   GraphQLError for a text that is not an id.
     """
     try:
-        kind, key = decode_id(global_id)
+        kind, key = decode_id(info.context, global_id)
     except ValueError:
         shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
         raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
@@ -324,10 +326,11 @@ async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[
     """Returns the containing objects that the caller may see, each with None, or with the error if its rule fails."""
     found: dict[Holder, Exception | None] = {}
     by_kind: dict[str, dict[Any, Holder]] = {}
+    kinds: Mapping[str, Kind] = context.served.kinds
     for holder in holders:
         try:
             name, text = holder
-            key = KINDS[name].parse(text)
+            key = kinds[name].parse(text)
         except (KeyError, ValueError):
             # There is no such object, or its domain is not served.
             continue
@@ -336,7 +339,7 @@ async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[
         else:
             by_kind.setdefault(name, {})[key] = holder
     for name, wanted in by_kind.items():
-        kind = KINDS[name]
+        kind = kinds[name]
         projection = dict.fromkeys((kind.path, *kind.discriminator), 1)
         documents = await loader_of(kind, projection, discloses=True)(context).load_all(wanted)
         there = {key: document for key in wanted if (document := documents.get(key)) is not None}

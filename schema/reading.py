@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.resolvers.documents import CollectionSpec, Document, document_id
 from portico.resolvers.errors import NotFound
 
@@ -13,7 +13,7 @@ from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
 from .fields import Source
-from .nodes import KINDS, BatchRule, Kind, Rule
+from .nodes import BatchRule, Kind, Rule
 
 
 def document_kind(
@@ -39,7 +39,7 @@ def document_kind(
         name=name,
         path=path,
         parse=parse,
-        read=keyed.by_key(spec, path),
+        read=declaring.by_key(spec, path),
         collection=spec.name,
         types=(name,),
         type_name=lambda _document: name,
@@ -55,7 +55,7 @@ def document_pages(kind: Kind, spec: CollectionSpec, *, name: str = "") -> Paged
 
     Args:     name: the prefix of the connection's name; by default, the name of the kind.
     """
-    return Paged(kind.name, keyed.pages(spec), name=name)
+    return Paged(kind.name, declaring.pages(spec), name=name)
 
 
 def global_id(kind: str, key: object) -> str:
@@ -77,14 +77,14 @@ async def load_related(info: Info, spec: CollectionSpec, key: Any, *, path: str 
     Does not check whether the caller may see it.
     """
     context = info.context
-    loader = context.loader((spec.name, path), lambda: keyed.by_key(spec, path)(context.reading, None))
+    loader = context.loader((spec.name, path), lambda: declaring.by_key(spec, path)(context.reading, None))
     return (await loader.load_all((key,))).get(key)
 
 
 async def find_visible(context: Context, kind: str, global_id: str) -> Document:
     """Returns the whole object of this kind and id. Raises NotFound if there is none that the caller may see."""
-    key = nodes.key_in(kind, global_id)
-    found = KINDS[kind]
+    key = nodes.key_in(context, kind, global_id)
+    found: Kind = context.served.kinds[kind]
     document = (await found.read(context.db, None)([key])).get(key)
     view = None if document is None else await nodes.shown(context, found, document)
     if view is None:

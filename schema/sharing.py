@@ -6,13 +6,12 @@ setting `PORTICO_COUNT_SECONDS` says.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from portico.resolvers.answer_bounds import unmetered
+from portico.resolvers.flights import Flight, Flights
 from portico.resolvers.kept import Kept
 
 from .context import Context
@@ -25,21 +24,13 @@ V = TypeVar("V")
 MAX_KEPT = 250
 
 
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """A read in flight, and how many requests wait for it."""
-
-    task: asyncio.Task[Any]
-    waiting: int = 0
-
-
 class SharedReads:
     """The shared reads of one process. Values are kept for `seconds` after their read began."""
 
     def __init__(self, seconds: float) -> None:
         self._lifetime = timedelta(seconds=seconds)
         self._kept: Kept[Hashable, tuple[datetime, Any]] = Kept(MAX_KEPT)
-        self._in_flight: dict[Hashable, _Flight] = {}
+        self._flights: Flights[Hashable, Flight[Hashable, Any]] = Flights()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[V]], *, now: datetime) -> V:
         """Returns the value of a key: the kept one, or that of the read in flight, or of a new read.
@@ -51,20 +42,9 @@ class SharedReads:
         if kept is not None and now - kept[0] < self._lifetime:
             value: V = kept[1]
             return value
-        flight = self._in_flight.get(key)
-        if flight is None:
-            flight = self._in_flight[key] = _Flight(asyncio.create_task(self._keep(key, read, now)))
-        flight.waiting += 1
-        try:
-            # A request that is cancelled must not cancel the read of the others.
-            found: V = await asyncio.shield(flight.task)
-            return found
-        finally:
-            flight.waiting -= 1
-            if not flight.waiting:
-                flight.task.cancel()
-            if self._in_flight.get(key) is flight and (flight.task.done() or not flight.waiting):
-                del self._in_flight[key]
+        flight = self._flights.of(key) or Flight(self._flights, key, self._keep(key, read, now))
+        found: V = await flight.lands()
+        return found
 
     async def _keep(self, key: Hashable, read: Callable[[], Awaitable[V]], now: datetime) -> V:
         # The operation that begins the read must not refuse it to the others.

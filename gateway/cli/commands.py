@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from portico.gateway import auth, logs, production
     from portico.gateway.demo import demo_token
     from portico.gateway.operations import documents as operations
-    from portico.gateway.operations import explain as explaining
 
     from . import data, domain_commands, failures, schema_check, server
+    from . import explain as explaining
 else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
     auth, data, failures = map(import_lazily, ("auth", "cli.data", "cli.failures"))
-    demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "operations.explain", "logs"))
+    demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "cli.explain", "logs"))
     domain_commands, production = import_lazily("cli.domain_commands"), import_lazily("production")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 

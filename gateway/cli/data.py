@@ -17,7 +17,7 @@ from rich.table import Table
 
 from portico.gateway import logs
 from portico.gateway.demo.loading import Demo
-from portico.gateway.domains import base_resources, schema_of, use
+from portico.gateway.domains import base_resources, load, schema_of
 from portico.gateway.imports.runs import BadRecord, Import, Importer, Summary
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
@@ -43,7 +43,7 @@ def read_settings() -> Settings:
     """
     found = Settings.from_env()
     logs.configure(found)
-    domains = use(found.domain_names)
+    domains = load(found.domain_names)
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     for kind in kinds:
         found.of(kind)
@@ -55,12 +55,12 @@ def read_settings() -> Settings:
 
 def require_settings(settings: Settings) -> None:
     """Raises SettingsError if settings do not fit together, also for those of the domains that are served."""
-    base_resources(settings, use(settings.domain_names))
+    base_resources(settings, load(settings.domain_names))
 
 
 def schema(settings: Settings) -> strawberry.Schema:
     """Returns the schema of the domains that are served."""
-    return schema_of(use(settings.domain_names))
+    return schema_of(load(settings.domain_names))
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ async def connected_database(settings: Settings, *, to_write: bool = True) -> As
               rights, or if a setting forbids to write.
     """
     require_writable(settings, to_write=to_write)
-    names = [spec.name for spec in use(settings.domain_names).collections]
+    names = [spec.name for spec in load(settings.domain_names).collections]
     uri: str | None = settings.mongodb_uri
     with contextlib.ExitStack() as stack:
         if uri is None:
@@ -116,7 +116,7 @@ async def check_database(settings: Settings) -> bool:
 
 async def load_demo(settings: Settings, size: int, out: Console) -> None:
     """Loads the demo data of every domain that is served."""
-    domains = use(settings.domain_names)
+    domains = load(settings.domain_names)
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
             pass
@@ -142,7 +142,7 @@ async def import_files(
     options: Mapping[str, Any] | None = None,
 ) -> bool:
     """Imports the files. Returns whether all records are valid. Raises ValueError for options that are invalid."""
-    domains = use(settings.domain_names)
+    domains = load(settings.domain_names)
     importer = domains.importers[name].configured(options or {})
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
@@ -185,7 +185,7 @@ def _counts(subject: str, summary: Summary) -> str:
 async def show_indexes(settings: Settings, out: Console) -> None:
     table = Table("collection", "index")
     async with connected_database(settings) as db:
-        async for collection, names in create_indexes(db, use(settings.domain_names).collections, rebuild=True):
+        async for collection, names in create_indexes(db, load(settings.domain_names).collections, rebuild=True):
             for name in names:
                 table.add_row(collection, name)
     out.print(table)
@@ -193,7 +193,7 @@ async def show_indexes(settings: Settings, out: Console) -> None:
 
 async def shard(settings: Settings, out: Console) -> None:
     async with connected_database(settings) as db:
-        async for collection, key in shard_collections(db, use(settings.domain_names).collections):
+        async for collection, key in shard_collections(db, load(settings.domain_names).collections):
             out.print(f"{collection} is sharded by {key}")
 
 
@@ -201,7 +201,7 @@ async def check_invariants(settings: Settings, out: Console, *, repair: bool) ->
     """Reports whether each invariant holds. Returns how many problems are left."""
     async with connected_database(settings, to_write=repair) as db:
         checked = db.with_options(codec_options=LENIENT_FOR_REPAIRS)
-        found = use(settings.domain_names).invariants
+        found = load(settings.domain_names).invariants
         return sum([await check_invariant(checked, invariant, out, repair=repair) for invariant in found])
 
 
@@ -227,7 +227,7 @@ async def check_invariant(db: Database, invariant: Invariant, out: Console, *, r
 async def migrate_documents(settings: Settings, out: Console) -> None:
     total = 0
     async with connected_database(settings) as db:
-        async for collection, count in migrate(db, use(settings.domain_names).collections):
+        async for collection, count in migrate(db, load(settings.domain_names).collections):
             total += count
             out.print(f"{collection}: {count}")
     out.print(f"Upgraded {total:,} documents.")
@@ -242,7 +242,7 @@ async def run_jobs(settings: Settings, out: Console) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
     out.print("The jobs are running. Press Ctrl-C to stop them.")
-    domains = use(settings.domain_names)
+    domains = load(settings.domain_names)
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
             if stopping.is_set():

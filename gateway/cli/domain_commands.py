@@ -22,7 +22,7 @@ from .printing import printable
 
 def all_of() -> Mapping[str, Command]:
     """Returns the commands by name."""
-    return domains.use(Settings.from_env().domain_names).commands
+    return domains.load(Settings.from_env().domain_names).commands
 
 
 def command(name: str) -> Any:
@@ -46,7 +46,7 @@ def _runner(found: Command) -> Callable[[], None]:
 
 
 async def _run(settings: Settings, found: Command, out: Console) -> bool:
-    chosen = domains.use(settings.domain_names)
+    chosen = domains.load(settings.domain_names)
     base = domains.base_resources(settings, chosen)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     async with data.connected_database(settings) as db, chosen.opened(base, db) as resources:

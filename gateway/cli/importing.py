@@ -35,7 +35,7 @@ def command(name: str) -> Any:
 
 
 def _importers() -> Mapping[str, Importer]:
-    return domains.use(Settings.from_env().domain_names).importers
+    return domains.load(Settings.from_env().domain_names).importers
 
 
 def _command(name: str, importer: Importer) -> Any:

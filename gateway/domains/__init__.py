@@ -1,4 +1,4 @@
-"""The domains that a process serves: the built-in ones, and those of installed packages.
+"""The domains that a gateway can serve: the built-in ones, and those of installed packages.
 
 To declare a domain, a package defines an entry point of the group `portico.domains` with the name of the domain. The
 entry point leads to a `Domain`.
@@ -17,10 +17,11 @@ import strawberry
 
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
+from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.domains import Domain, Resources, Wakeups
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
-from portico.schema import create_schema, nodes
+from portico.schema import create_schema
 from portico.schema.sharing import SharedReads
 
 GROUP = "portico.domains"
@@ -45,11 +46,8 @@ BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "gam
 
 
 @functools.cache
-def load(names: Sequence[str] | None = None) -> Domains:
-    """Returns the domains of these names; with None all of them.
-
-    Raises InvalidDomains for a name that no domain has, a domain that cannot be imported, or domains that conflict.
-    """
+def load_once(names: Sequence[str] | None) -> Domains:
+    """Returns the domains of `load`. They never change, so several gateways can have the same."""
     outside = _entry_points()
     for name in names or ():
         if name not in BUILT_IN and name not in outside:
@@ -90,32 +88,32 @@ def _culprit(domains: Domains) -> str | None:
     """Returns the first domain of a package with which the schema cannot be built; None if no domain is the cause."""
     outside = [domain for domain in domains.all if domain.name not in BUILT_IN]
     served = [domain for domain in domains.all if domain.name in BUILT_IN]
-    try:
-        for domain in outside:
-            served.append(domain)
-            nodes.register(kind for one in served for kind in one.kinds)
-            try:
-                create_schema(Domains(served))
-            except Exception:  # noqa: BLE001 - any error comes from the domain that was added last
-                return domain.name
-    finally:
-        nodes.register(kind for domain in domains.all for kind in domain.kinds)
+    for domain in outside:
+        served.append(domain)
+        try:
+            create_schema(Domains(served))
+        except Exception:  # noqa: BLE001 - any error comes from the domain that was added last
+            return domain.name
     return None
 
 
-def use(names: Sequence[str] | None = None) -> Domains:
-    """Sets the domains of the process to those of these names. Raises the same errors as `load`."""
-    domains = load(None if names is None else tuple(names))
-    domains.activate()
-    nodes.register(kind for domain in domains.all for kind in domain.kinds)
-    return domains
+def load(names: Sequence[str] | None = None) -> Domains:
+    """Returns the domains of these names; with None all that are installed.
+
+    Raises InvalidDomains for a name that no domain has, a domain that cannot be imported, or domains that conflict.
+    """
+    return load_once(None if names is None else tuple(names))
 
 
 def base_resources(settings: Settings, domains: Domains) -> Resources:
-    """Returns the settings of the gateway and of each domain, shared reads and wake-ups. Raises SettingsError."""
+    """Returns the settings of the gateway and of each domain, the hosts and attachments, shared reads and wake-ups.
+
+    Raises SettingsError.
+    """
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     shared = SharedReads(settings.count_seconds)
     own = {Settings: settings, SharedReads: shared, Wakeups: Wakeups()}
+    own |= {Hosts: domains.hosts, Attachments: domains.attachments}
     resources = Resources({**own, **{kind: settings.of(kind) for kind in kinds}})
     for domain in domains.all:
         if domain.require is not None:

@@ -20,11 +20,11 @@ from portico.gateway.auth import InvalidToken
 from portico.gateway.live import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import FAULTS, Response
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
-from .encoding import EncodedResponse
 from .requests import EVENT_TYPE, Request
 from .sending import within
 from .streaming import Session, responses

@@ -19,6 +19,7 @@ from starlette.types import Scope
 from portico.gateway.auth import Identity, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.operations.admission import Slot
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import (
     Call,
     Executor,
@@ -36,7 +37,6 @@ from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context
 from portico.schema.subscriptions import Occurrences
 
-from .encoding import EncodedResponse
 from .requests import Request
 
 # How long an event is read again after it could not be read the first time. A failover takes seconds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.resolvers.ads.zones import ZONES
 
-by_id = keyed.by_key(ZONES)
+by_id = declaring.by_key(ZONES)

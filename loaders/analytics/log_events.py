@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.resolvers.analytics.log_events import LOG_EVENTS
 
-by_id = keyed.by_key(LOG_EVENTS)
-pages = keyed.pages(LOG_EVENTS)
+by_id = declaring.by_key(LOG_EVENTS)
+pages = declaring.pages(LOG_EVENTS)

@@ -5,28 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
+from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.catalog import categories
-from portico.resolvers.documents import Database, Document, DocumentId, Projection
+from portico.resolvers.documents import Database, DocumentId
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.paging import Key, Listing, Page
 
 # Returns the ids of a category and its descendants. Each call counts them. Raises InvalidInput if there are too many.
 Claim = Callable[[], Sequence[DocumentId]]
 
-
-def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, Document]:
-    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
-        return await categories.find_by_ids(db, ids, projection)
-
-    return read
-
-
-def by_slug(db: Database, projection: Projection | None) -> BatchRead[str, Document]:
-    async def read(slugs: Sequence[str]) -> Mapping[str, Document]:
-        return await categories.find_by_slugs(db, slugs, projection)
-
-    return read
+by_id = declaring.batched(categories.find_by_ids)
+by_slug = declaring.batched(categories.find_by_slugs)
+pages = declaring.pages(categories.CATEGORIES)
 
 
 def subtrees(db: Database, *, most: int) -> BatchRead[DocumentId, Claim]:
@@ -51,13 +41,5 @@ def subtrees(db: Database, *, most: int) -> BatchRead[DocumentId, Claim]:
         if sum(map(len, found.values())) >= most_read:
             raise InvalidInput(refusal, "include_descendants")
         return {key: functools.partial(claim, [key, *below]) for key, below in found.items()}
-
-    return read
-
-
-def pages(db: Database, *, first: int, after: Key | None, projection: Projection | None) -> BatchRead[Listing, Page]:
-    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Page]:
-        found = await categories.find_category_pages(db, listings, first=first, after=after, projection=projection)
-        return dict(zip(listings, found, strict=True))
 
     return read

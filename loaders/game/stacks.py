@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from portico.loaders import keyed
-from portico.loaders.batching import BatchRead
-from portico.resolvers.documents import Database, Document, DocumentId, Projection
+from portico.loaders import declaring
 from portico.resolvers.game import trade_records
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_records import TRADES
 
-by_id = keyed.by_key(STACKS)
-pages = keyed.pages(STACKS)
-trade_pages = keyed.pages(TRADES)
-
-
-def trade_by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, Document]:
-    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
-        return await trade_records.find_by_ids(db, ids, projection)
-
-    return read
+by_id = declaring.by_key(STACKS)
+pages = declaring.pages(STACKS)
+trade_by_id = declaring.batched(trade_records.find_by_ids)
+trade_pages = declaring.pages(TRADES)

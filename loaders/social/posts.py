@@ -2,61 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from portico.loaders.batching import BatchRead
-from portico.resolvers import keyed
+from portico.loaders.declaring import batched, by_key
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
-from portico.resolvers.paging import Key, Page
 from portico.resolvers.social import comment_reads, post_lists, vote_reads
-from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.visibility import primary
 
+comment_pages = batched(comment_reads.find_comment_pages)
+# The comments that the author of posts does not see because of a block.
+hidden_comment_pages = batched(comment_reads.find_hidden)
+latest_comments = batched(comment_reads.find_latest)
+votes = batched(vote_reads.find_votes)
+pages = batched(post_lists.find_pages)
+_by_id = by_key(POSTS)
+
 
 def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, Document]:
-    """Makes the batched read by id, from the primary: a deletion is seen as soon as it is acknowledged."""
-
-    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
-        return await keyed.find_by_keys(primary(db), POSTS, ids, projection=projection)
-
-    return read
-
-
-def comment_pages(db: Database, *, viewer: str | None, first: int, after: Key | None) -> BatchRead[DocumentId, Page]:
-    async def read(posts: Sequence[DocumentId]) -> Mapping[DocumentId, Page]:
-        return await comment_reads.find_comment_pages(db, posts, viewer=viewer, first=first, after=after)
-
-    return read
-
-
-def hidden_comment_pages(db: Database, *, author: str, first: int, after: Key | None) -> BatchRead[DocumentId, Page]:
-    """Makes the batched read of the comments that the author of posts does not see because of a block."""
-
-    async def read(posts: Sequence[DocumentId]) -> Mapping[DocumentId, Page]:
-        return await comment_reads.find_hidden(db, posts, author=author, first=first, after=after)
-
-    return read
-
-
-def latest_comments(db: Database, *, viewer: str | None, last: int) -> BatchRead[DocumentId, list[Document]]:
-    async def read(posts: Sequence[DocumentId]) -> Mapping[DocumentId, list[Document]]:
-        return await comment_reads.find_latest(db, posts, viewer=viewer, last=last)
-
-    return read
-
-
-def votes(db: Database, *, viewer: str | None) -> BatchRead[DocumentId, Document]:
-    async def read(polls: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
-        return await vote_reads.find_votes(db, polls, viewer=viewer)
-
-    return read
-
-
-def pages(
-    db: Database, *, viewer: str | None, first: int, after: Key | None, projection: Projection | None
-) -> BatchRead[PostList, Page]:
-    async def read(lists: Sequence[PostList]) -> Mapping[PostList, Page]:
-        return await post_lists.find_pages(db, lists, viewer=viewer, first=first, after=after, projection=projection)
-
-    return read
+    """Makes the read by id, from the primary: a deletion is seen as soon as it is acknowledged."""
+    return _by_id(primary(db), projection)

@@ -11,21 +11,32 @@ from portico.gateway.settings import Settings
 from .crashes import crash_matrix, crashing, database_of, stopping
 from .gateways import Answer, Commands, Gateway, SettableClock, assert_budget, running
 from .jobs import assert_invariants, run_jobs
+from .kits import Failure, Given, Kit, Left, fails_with
+from .stages import WAYS, Case, Stage, try_mutation
 
 __all__ = [
+    "WAYS",
     "Answer",
+    "Case",
     "Commands",
     "Crash",
+    "Failure",
     "FaultyDatabase",
     "Gateway",
+    "Given",
+    "Kit",
+    "Left",
     "SettableClock",
     "Settings",
+    "Stage",
     "assert_budget",
     "assert_invariants",
     "crash_matrix",
     "crashing",
     "database_of",
+    "fails_with",
     "run_jobs",
     "running",
     "stopping",
+    "try_mutation",
 ]

@@ -19,7 +19,6 @@ from starlette.applications import Starlette
 from portico.gateway.app import create_app
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import Clock, SystemClock
-from portico.gateway.domains import use
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.imports.runs import Import
@@ -119,7 +118,7 @@ class Gateway:
     @property
     def domains(self) -> Domains:
         """The domains that the gateway serves."""
-        return use(self.settings.domain_names)
+        return self.state.served.domains
 
     def as_caller(self, subject: str, *roles: Role) -> Self:
         """Returns the same gateway with another caller."""

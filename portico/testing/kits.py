@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphql import GraphQLSchema
 
-from portico.gateway.domains import BUILT_IN
+from portico.gateway.domains import BUILT_IN, schema_of
+
+if TYPE_CHECKING:
+    from .stages import Stage
 
 GROUP = "portico.kits"
 Given = dict[str, Any]
@@ -51,6 +54,7 @@ class Kit:
     """What a domain tells the tests that run on every domain. Functions get the running gateway.
 
     Args:
+        adds:       a root field and a type that only the domain adds to the schema.
         mutations:  what each mutation selects on its union, besides `__typename` and `message`, by its name.
         inputs:     for each mutation, creates what two calls need. Returns their inputs, each of which succeeds alone.
         untried:    the mutations without such inputs, because other tests repeat them.
@@ -60,10 +64,12 @@ class Kit:
         background: the collections that it writes after it has answered.
         scattered:  the commands that its jobs and checks send to all shards: the verb, the collection and the paths.
         budgets:    the sorted commands that each named operation may send.
+        stages:     data with cases of calls, each of which is tried in every way of `WAYS`.
         seed:       creates objects of every type. Gets the values that find the objects of earlier kits, by the name of
                     the argument, and returns its own.
     """
 
+    adds: tuple[str, str]
     mutations: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, Callable[[Any], Awaitable[tuple[Given, Given]]]] = field(default_factory=dict)
     untried: Collection[str] = ()
@@ -73,7 +79,19 @@ class Kit:
     background: Collection[str] = ()
     scattered: Collection[str] = ()
     budgets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    stages: Sequence[type[Stage]] = ()
     seed: Callable[[Any, Known], Awaitable[Known]] | None = None
+
+    def text(self, gateway: Any, name: str) -> str:
+        """Returns the text of an operation that calls a mutation with `$input`."""
+        schema = schema_of(gateway.domains)._schema  # noqa: SLF001 - strawberry has no public attribute for it
+        return mutation_text(schema, name, self.mutations[name])
+
+    async def call(self, gateway: Any, name: str, given: Given) -> Given:
+        """Calls a mutation, which must succeed. Returns its union member."""
+        answered = await gateway.data(self.text(gateway, name), {"input": given})
+        found: Given = answered[name]
+        return found
 
 
 def read_budgets(kit: str) -> dict[str, list[str]]:

@@ -46,7 +46,7 @@ PAGE_DAYS = CollectionSpec(
             ]
         )
     ],
-    shard_key={"roll_up": "hashed"},
+    shard_key={"roll_up": 1},
 )
 
 # The stages from events to {path, day, hits, visitors}. The first stage makes visitors distinct.

@@ -11,7 +11,7 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
-from portico.resolvers.writes.roll_ups import REVISION
+from portico.resolvers.roll_ups import REVISION
 from portico.resolvers.writes.sweeps import DAMAGED, describe_damage, wrong_in_batches, wrong_with
 
 from .session_roll_ups import fields_of, is_same, lenient, recompute, sums_of

@@ -34,8 +34,8 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import LENIENT, Collection, CollectionSpec, Database, Document, in_batches
 from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import refused_row, rejected_rows
+from portico.resolvers.roll_ups import REVISION
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.roll_ups import REVISION
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, each
 
 from .sessions import PENDING, ROLL_UPS, SESSIONS, STEPS, Period, periods_of

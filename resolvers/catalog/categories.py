@@ -29,7 +29,7 @@ from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
-from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
+from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.writes.retries import settling
 
 # The collection is small and stays on one shard; a unique index on the slug could not span several shards.
@@ -75,12 +75,6 @@ def children_of(category_id: ObjectId | None) -> Listing:
 def descendants_of(category_id: ObjectId) -> Listing:
     """Returns the listing of the categories below this one at any depth, by name."""
     return Listing({"ancestors._id": category_id}, BY_NAME)
-
-
-async def find_category_pages(
-    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
-) -> list[Page]:
-    return await find_pages(db[CATEGORIES.name], listings, first=first, after=after, projection=projection)
 
 
 async def find_descendant_ids(db: Database, ids: Sequence[ObjectId], *, most: int) -> dict[ObjectId, list[ObjectId]]:

@@ -13,8 +13,7 @@ from uuid import uuid4
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers import attachments
-from portico.resolvers.attachments import Target
+from portico.resolvers.attachments import Attachments, Target
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound, ProductEditConflict, SkuTaken
 from portico.resolvers.writes import idempotency, intents
@@ -189,7 +188,9 @@ async def _try_update(db: Database, product: Document, changed: Document, now: d
     return bool((await products.update_one(guard, update)).matched_count)
 
 
-async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, operation_id: str) -> None:
+async def delete_product(
+    db: Database, attachments: Attachments, *, sku: str, nonce: str, now: datetime, operation_id: str
+) -> None:
     """Removes the product that the caller read under this nonce, with its attachments.
 
     The deletion marks the product, closes its attachments, and then removes the product. It closes them first, because
@@ -210,17 +211,19 @@ async def delete_product(db: Database, *, sku: str, nonce: str, now: datetime, o
             return
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
-        if await _try_delete(db, product, now, operation_id):
+        if await _try_delete(db, attachments, product, now, operation_id):
             return
     raise Conflict("Somebody else is deleting the product. Try again.")
 
 
-async def _try_delete(db: Database, product: Document, now: datetime, operation_id: str) -> bool:
+async def _try_delete(
+    db: Database, attachments: Attachments, product: Document, now: datetime, operation_id: str
+) -> bool:
     sku = product["sku"]
     other = product.get("deleting")
     if other is not None:
         if other["op"] == operation_id:
-            await settle_deletion(db, sku, other["id"], now=now)
+            await settle_deletion(db, attachments, sku, other["id"], now=now)
         return False
     deletion = uuid4().hex
     target = Target(KIND, sku, product["_id"])
@@ -231,7 +234,7 @@ async def _try_delete(db: Database, product: Document, now: datetime, operation_
     try:
         is_closed = await attachments.close(db, target, by=deletion, now=now)
     except DomainError:
-        await settle_deletion(db, sku, deletion, now=now)
+        await settle_deletion(db, attachments, sku, deletion, now=now)
         raise
     if is_closed:
         await idempotency.note(db, operation_id, deleting={"id": deletion, "of": product["_id"]})
@@ -239,11 +242,11 @@ async def _try_delete(db: Database, product: Document, now: datetime, operation_
         if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
             await attachments.settle(db, target, by=deletion, present=None, now=now)
             return True
-    await settle_deletion(db, sku, deletion, now=now)
+    await settle_deletion(db, attachments, sku, deletion, now=now)
     return False
 
 
-async def settle_deletion(db: Database, sku: str, deletion: str, *, now: datetime) -> None:
+async def settle_deletion(db: Database, attachments: Attachments, sku: str, deletion: str, *, now: datetime) -> None:
     """Rolls back a deletion that has not removed its product yet, and finishes one that has. Idempotent.
 
     Writes:   products: one guarded update; then the attachments.

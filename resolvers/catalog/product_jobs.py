@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
 
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep, wrong_in_batches
@@ -31,7 +32,7 @@ _CHECKED = {
 }
 
 
-async def finish_changes(db: Database, *, now: datetime) -> int:
+async def finish_changes(db: Database, attachments: Attachments, *, now: datetime) -> int:
     """Settles every mark and intent that is older than five seconds. Returns how many.
 
     Raises:   SweepFailed after all marks and intents, if some have failed.
@@ -53,7 +54,7 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
         return 1
 
     async def settle_deletion(product: Document) -> int:
-        await product_edits.settle_deletion(db, product["sku"], product["deleting"]["id"], now=now)
+        await product_edits.settle_deletion(db, attachments, product["sku"], product["deleting"]["id"], now=now)
         return 1
 
     return await in_turn(

@@ -16,12 +16,12 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import wrong_in_batches
 
 from .buckets import BUCKETS, FULL
-from .by_discussion import DISCUSSION_DOCUMENTS
-from .by_document import COMMENTS
-from .by_page import KEYS
 from .comments import END
 from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, OPEN, find_by_ids
+from .document_storage import COMMENTS
+from .embedded_storage import DISCUSSION_DOCUMENTS
 from .ledger import LedgerStorage, is_childless
+from .page_storage import KEYS
 from .storages import STORAGES
 
 _FIELDS = ("_id", "key", "slug", "parent", "replies", "deleted", "coming", "removing", "gone")

@@ -7,7 +7,7 @@ from functools import partial
 
 from bson import ObjectId
 
-from portico.resolvers import attachments
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
 from portico.resolvers.writes.sweeps import wrong_in_batches
 
@@ -18,14 +18,14 @@ from .posted import COMMENTS_COLLECTION, EMBEDDED_COLLECTION, KEYS_COLLECTION, P
 _GONE: Document = {"of": None, "by": "", "is_final": True}
 
 
-async def find_stray_discussions(db: Database) -> AsyncIterator[Document]:
+async def find_stray_discussions(db: Database, hosts: Hosts) -> AsyncIterator[Document]:
     """Finds discussions whose subject is gone, and comments whose discussion does not exist.
 
     Skips what a deletion in progress removes. Yields {_id: the discussion's, problem, is_stray, …}, with `subject` if
     the discussion had one. If `is_stray` is missing, the document is damaged, and it is not known whether it is stray.
     """
     found = db[DISCUSSIONS.name].find(OPEN, {"subject": 1, "of": 1})
-    async for wrong in wrong_in_batches(found, partial(_stray_in, db)):
+    async for wrong in wrong_in_batches(found, partial(_stray_in, db, hosts)):
         yield wrong
     for name in (COMMENTS_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION, EMBEDDED_COLLECTION):
         path = "_id" if name == EMBEDDED_COLLECTION else "discussion"
@@ -36,16 +36,16 @@ async def find_stray_discussions(db: Database) -> AsyncIterator[Document]:
                 yield {"_id": discussion_id, "problem": problem, "is_stray": True}
 
 
-async def _stray_in(db: Database, discussions: list[Document]) -> AsyncIterator[Document]:
-    for discussion in await _without_subject(db, discussions):
+async def _stray_in(db: Database, hosts: Hosts, discussions: list[Document]) -> AsyncIterator[Document]:
+    for discussion in await _without_subject(db, hosts, discussions):
         subject = discussion["subject"]
         problem = f"its subject {subject['kind']}:{subject['key']} is gone"
         yield {**discussion, "problem": problem, "is_stray": True}
 
 
-async def _without_subject(db: Database, discussions: Sequence[Document]) -> list[Document]:
+async def _without_subject(db: Database, hosts: Hosts, discussions: Sequence[Document]) -> list[Document]:
     keys = [_key_of(one) for one in discussions]
-    subjects = await attachments.find(db, keys)
+    subjects = await hosts.find(db, keys)
     wrong = [
         one
         for one, key in zip(discussions, keys, strict=True)
@@ -54,7 +54,7 @@ async def _without_subject(db: Database, discussions: Sequence[Document]) -> lis
     if not wrong:
         return []
     # A deletion removes the subject, then closes the discussion, then withdraws its intent.
-    deleting = await attachments.being_deleted(db)
+    deleting = await hosts.being_deleted(db)
     there = await find_by_ids(db, [one["_id"] for one in wrong], {"_id": 1})
     return [one for one in wrong if one["_id"] in there and _key_of(one) not in deleting]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers import attachments
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 
@@ -14,7 +14,7 @@ from .discussions import close, open_discussion
 
 
 async def open_for_subject(
-    db: Database, *, kind: str, key: str, of: ObjectId, storage: str, subject: str, now: datetime
+    db: Database, hosts: Hosts, *, kind: str, key: str, of: ObjectId, storage: str, subject: str, now: datetime
 ) -> Document:
     """Returns the discussion on a subject that the caller has read. Opens it if there is none.
 
@@ -26,7 +26,7 @@ async def open_for_subject(
     Writes:   discussions; one insert, and one update if the subject was deleted in the meantime.
     """
     opened = await open_discussion(db, kind=kind, key=key, of=of, storage=storage, subject=subject, now=now)
-    found = (await attachments.find(db, [(kind, key)])).get((kind, key))
+    found = await hosts.find_one(db, kind, key)
     if found is None or found["_id"] != of:
         await close(db, kind=kind, key=key, of=of, by="", is_final=True, now=now)
         raise NotFound(kind, key)

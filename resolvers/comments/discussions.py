@@ -31,7 +31,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.attachments import Target
+from portico.resolvers.attachments import Hosts, Target
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.retries import attempts
@@ -154,13 +154,22 @@ class DiscussionAttachment:
         await close(db, kind=target.kind, key=target.key, of=target.of, by=by, is_final=False, now=now)
         return True
 
-    async def settle(self, db: Database, target: Target, *, by: str, present: ObjectId | None, now: datetime) -> None:
+    async def settle(
+        self,
+        db: Database,
+        hosts: Hosts,  # noqa: ARG002
+        target: Target,
+        *,
+        by: str,
+        present: ObjectId | None,
+        now: datetime,
+    ) -> None:
         """Makes the close permanent, or undoes it. Leaves it to a job if the `_id` is not known."""
         of = target.of or present
         if of is not None:
             is_gone = of != present
             await settle_closed(db, kind=target.kind, key=target.key, of=of, by=by, is_gone=is_gone, now=now)
 
-    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
+    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
         assert target.of is not None
         await close(db, kind=target.kind, key=target.key, of=target.of, by=by, is_final=True, now=now)

@@ -32,7 +32,7 @@ async def post_comment(
     Returns:  the comment.
     Raises:   InvalidInput (the text, or the depth), DiscussionFull, NotFound (the parent: it is deleted, or never
               existed).
-    Writes:   depends on the storage: see `ledger` and `by_discussion`.
+    Writes:   depends on the storage: see `ledger` and `embedded_storage`.
     """
     storage = STORAGES[discussion["storage"]]
     wanted = require_comment_text(text)
@@ -91,7 +91,7 @@ async def delete_comment(db: Database, *, comment: Document, now: datetime, oper
     Args:     comment: in its public form, with all fields.
     Returns:  the comment as it was, without its text.
     Raises:   NotFound (it was deleted before this operation began to delete it).
-    Writes:   depends on the storage: see `ledger` and `by_discussion`.
+    Writes:   depends on the storage: see `ledger` and `embedded_storage`.
     """
     ref: CommentRef = comment["ref"]
     earlier = (await idempotency.notes(db, operation_id)).get("deleting")

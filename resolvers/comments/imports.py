@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 
 from bson import ObjectId
 
-from portico.resolvers import attachments
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.domains import Resources
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.text import MAX_AUTHOR, require_text
@@ -53,7 +54,9 @@ class CommentRecord:
         return f"{self.subject}\n{self.name}"
 
 
-async def import_comments(db: Database, records: Sequence[CommentRecord], *, now: datetime) -> list[Outcome]:
+async def import_comments(
+    db: Database, records: Sequence[CommentRecord], *, now: datetime, resources: Resources
+) -> list[Outcome]:
     """Posts the comments that do not exist yet, and updates the texts of the others.
 
     If there is no discussion, opens one with the storage of the first record. A reply whose parent does not exist (yet)
@@ -62,7 +65,7 @@ async def import_comments(db: Database, records: Sequence[CommentRecord], *, now
     Returns:  the outcome of each record.
     Writes:   as `post_comment` and `edit_comment`.
     """
-    work = _Work(db, now)
+    work = _Work(db, resources.of(Hosts), now)
     await work.find(records)
     outcomes: dict[int, Outcome] = {}
     left = dict(enumerate(records))
@@ -93,8 +96,9 @@ def _require_parent(parent: Document | None, *, is_gone: bool) -> None:
 class _Work:
     """An import of some records, with their discussions, and the existing comments by the records' keys."""
 
-    def __init__(self, db: Database, now: datetime) -> None:
+    def __init__(self, db: Database, hosts: Hosts, now: datetime) -> None:
         self._db = db
+        self._hosts = hosts
         self._now = now
         self._discussions: dict[str, Document | None] = {}
         # The `_id` of each comment, by its operation.
@@ -139,13 +143,13 @@ class _Work:
 
     async def _discussion(self, record: CommentRecord) -> Document | None:
         """Returns the discussion of the record's subject, or None if there is no such subject."""
-        subject = await attachments.find_named(self._db, record.subject)
+        subject = await self._hosts.find_named(self._db, record.subject)
         if subject is None or subject.of is None:
             return None
         kind, key, of = subject.kind, subject.key, subject.of
         with contextlib.suppress(NotFound):
             return await open_for_subject(
-                self._db, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now
+                self._db, self._hosts, kind=kind, key=key, of=of, storage=record.storage, subject=_WHO, now=self._now
             )
         return None
 

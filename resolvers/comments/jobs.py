@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from datetime import datetime, timedelta
 
-from portico.resolvers import attachments
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes.sweeps import each, sweep
@@ -19,7 +19,7 @@ from .storages import STORAGES
 _STALE_AFTER = timedelta(seconds=30)
 
 
-async def finish_removals(db: Database, *, now: datetime) -> int:
+async def finish_removals(db: Database, hosts: Hosts, *, now: datetime) -> int:
     """Removes the comments of discussions whose subject was deleted more than 30 seconds ago. Returns how many.
 
     If it is not known whether the subject was deleted, finds that out first.
@@ -30,16 +30,16 @@ async def finish_removals(db: Database, *, now: datetime) -> int:
             await remove_comments(db, discussion["_id"])
             await db[DISCUSSIONS.name].update_one({"_id": discussion["_id"]}, {"$unset": {"closing_at": ""}})
         else:
-            await _settle_closed(db, discussion, now)
+            await _settle_closed(db, hosts, discussion, now)
         return 1
 
     return await sweep(db, DISCUSSIONS, {"closing_at": {"$lte": now - _STALE_AFTER}}, finish)
 
 
-async def _settle_closed(db: Database, discussion: Document, now: datetime) -> None:
+async def _settle_closed(db: Database, hosts: Hosts, discussion: Document, now: datetime) -> None:
     kind, key = discussion["subject"]["kind"], discussion["subject"]["key"]
     of, by = discussion["closed"]["of"], discussion["closed"]["by"]
-    found = (await attachments.find(db, [(kind, key)])).get((kind, key))
+    found = await hosts.find_one(db, kind, key)
     is_gone = found is None or found["_id"] != of
     # While the subject is marked by this deletion, it may still go. Another job clears the mark first.
     if found is None or is_gone or found.get("deleting", {}).get("id") != by:

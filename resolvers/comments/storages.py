@@ -12,10 +12,10 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Page
 
-from .by_discussion import EmbeddedStorage
-from .by_document import DocumentStorage
-from .by_page import PageStorage
 from .comments import CommentListing, CommentRef
+from .document_storage import DocumentStorage
+from .embedded_storage import EmbeddedStorage
+from .page_storage import PageStorage
 from .storage import Storage
 
 STORAGES: dict[str, Storage] = {

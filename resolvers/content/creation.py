@@ -20,7 +20,7 @@ from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency, intents
 
 from . import revisions
-from .deletion import DELETION, finish_removal
+from .deletion import DELETION, remove_parts
 from .nodes import (
     BLOG,
     ENTRY,
@@ -146,12 +146,14 @@ async def _find_created(db: Database, document: Document) -> Document | None:
 async def _undo(db: Database, node: Document) -> None:
     """Removes a pending node, and raises NotFound (the parent), unless another process has confirmed the node."""
     mark = node["pending"]
-    # Another process may have copied its text to the revisions already. The intent makes a job delete them.
+    # Another process may have copied its text to the revisions already, and the node may have got attachments. The
+    # intent makes a job delete them.
     await intents.announce(db, mark["op"], kind=DELETION, keys=[str(node["_id"])], now=mark["at"])
     mine = {"_id": node["_id"], "parent": node["parent"], "pending.op": mark["op"]}
     await db[NODES.name].delete_one(mine)
-    if not await finish_removal(db, [node["_id"]], mark["op"], now=mark["at"]):
+    if not await remove_parts(db, [node["_id"]], now=mark["at"]):
         raise NotFound(KIND, str(node["parent"]))
+    await intents.withdraw(db, mark["op"])
 
 
 async def confirm_created(db: Database, node: Document) -> Document:

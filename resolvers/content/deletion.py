@@ -12,8 +12,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers import attachments
-from portico.resolvers.attachments import Host, Target
+from portico.resolvers.attachments import Attachments, Host, Target
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import idempotency, intents
@@ -28,7 +27,9 @@ from .nodes import KIND, NODES, SECTION, find_by_ids, find_by_paths, parse_path
 DELETION = "content-deletion"
 
 
-async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: datetime, operation_id: str) -> None:
+async def delete_content(
+    db: Database, attachments: Attachments, *, node_id: ObjectId, nonce: str, now: datetime, operation_id: str
+) -> None:
     """Deletes the node that the caller read with this nonce, and everything that belongs to it.
 
     Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
@@ -42,7 +43,7 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
         if node is None:
             if not earlier.get("deleting"):
                 raise NotFound(KIND, str(node_id))
-            await finish_removal(db, [node_id], operation_id, now=now)
+            await finish_removal(db, attachments, [node_id], operation_id, now=now)
             return
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
@@ -50,23 +51,25 @@ async def delete_content(db: Database, *, node_id: ObjectId, nonce: str, now: da
         await photos.require_unlocked(db, node, now=now)
         if is_mine or not ("pending" in node or "deleting" in node):
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
-            if await remove(db, node, now, operation_id):
+            if await remove(db, attachments, node, now, operation_id):
                 return
     raise NotFound(KIND, str(node_id))
 
 
-async def _delete_section(db: Database, node: Document, now: datetime, operation_id: str) -> bool:
+async def _delete_section(
+    db: Database, attachments: Attachments, node: Document, now: datetime, operation_id: str
+) -> bool:
     if "deleting" not in node:
         guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED}
         mark = {"deleting": {"op": operation_id, "at": now}}
         if not (await db[NODES.name].update_one(guard, {"$set": mark})).matched_count:
             return False
         node = {**node, **mark}
-    await finish_section(db, node)
+    await finish_section(db, attachments, node)
     return True
 
 
-async def finish_section(db: Database, section: Document) -> None:
+async def finish_section(db: Database, attachments: Attachments, section: Document) -> None:
     """Deletes a section that is marked `deleting`, or clears its mark. May be repeated. Raises SectionNotEmpty."""
     nodes = db[NODES.name]
     operation_id = section["deleting"]["op"]
@@ -78,38 +81,53 @@ async def finish_section(db: Database, section: Document) -> None:
     now = section["deleting"]["at"]
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(section["_id"])], now=now)
     await nodes.delete_one(mine)
-    if await finish_removal(db, [section["_id"]], operation_id, now=now):
+    if await finish_removal(db, attachments, [section["_id"]], operation_id, now=now):
         # A job has cleared the mark in the meantime, because it found children.
         raise SectionNotEmpty
 
 
-async def _delete_leaf(db: Database, node: Document, now: datetime, operation_id: str) -> bool:
+async def _delete_leaf(
+    db: Database, attachments: Attachments, node: Document, now: datetime, operation_id: str
+) -> bool:
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(node["_id"])], now=now)
     await idempotency.note(db, operation_id, deleting=True)
     guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED, **photos.UNLOCKED}
     if (await db[NODES.name].delete_one(guard)).deleted_count:
-        await finish_removal(db, [node["_id"]], operation_id, now=now)
+        await finish_removal(db, attachments, [node["_id"]], operation_id, now=now)
         return True
     await idempotency.note(db, operation_id, deleting=False)
     await intents.withdraw(db, operation_id)
     return False
 
 
-async def finish_removal(db: Database, ids: list[ObjectId], operation_id: str, *, now: datetime) -> list[ObjectId]:
+async def finish_removal(
+    db: Database, attachments: Attachments, ids: list[ObjectId], operation_id: str, *, now: datetime
+) -> list[ObjectId]:
     """Removes everything that belongs to the nodes that are gone, and withdraws the intent. May be repeated.
 
     Returns:  the ids of the nodes that still exist.
     """
+    there = await remove_parts(db, ids, now=now)
+
+    async def drop(node_id: ObjectId) -> int:
+        await attachments.drop(db, Target(KIND, str(node_id), node_id), by=operation_id, now=now)
+        return 1
+
+    await each([node_id for node_id in ids if node_id not in there], drop)
+    await intents.withdraw(db, operation_id)
+    return there
+
+
+async def remove_parts(db: Database, ids: list[ObjectId], *, now: datetime) -> list[ObjectId]:
+    """Removes the texts and bytes of the nodes that are gone. Returns the ids of the others. May be repeated."""
     there = await find_by_ids(db, ids, {"_id": 1})
 
     async def remove(node_id: ObjectId) -> int:
         await revisions.delete_revisions(db, node_id)
         await photos.delete_bytes(db, node_id, now=now)
-        await attachments.drop(db, Target(KIND, str(node_id), node_id), by=operation_id, now=now)
         return 1
 
     await each([node_id for node_id in ids if node_id not in there], remove)
-    await intents.withdraw(db, operation_id)
     return list(there)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from bson import ObjectId
 
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import intents
@@ -18,7 +19,7 @@ from . import creation, deletion, revisions
 from .nodes import NODES
 
 
-async def finish_changes(db: Database, *, now: datetime) -> int:
+async def finish_changes(db: Database, attachments: Attachments, *, now: datetime) -> int:
     """Finishes or undoes the writes of all marks and intents that are older than five seconds. Returns how many.
 
     Raises:   SweepFailed, after trying every mark and intent.
@@ -26,10 +27,12 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     before = now - STALE_AFTER
 
     def settle_all(mark: str) -> Awaitable[int]:
-        return sweep(db, NODES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, mark))
+        return sweep(db, NODES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, attachments, mark))
 
     async def finish_removal(intent: Document) -> int:
-        await deletion.finish_removal(db, [ObjectId(key) for key in intent["keys"]], intent["_id"], now=now)
+        await deletion.finish_removal(
+            db, attachments, [ObjectId(key) for key in intent["keys"]], intent["_id"], now=now
+        )
         return 1
 
     return await in_turn(
@@ -39,17 +42,17 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     )
 
 
-async def _settle_left(db: Database, mark: str, node: Document) -> int:
+async def _settle_left(db: Database, attachments: Attachments, mark: str, node: Document) -> int:
     with contextlib.suppress(NotFound, SectionNotEmpty):
-        await _settle(db, node, mark)
+        await _settle(db, attachments, node, mark)
         return 1
     return 0
 
 
-async def _settle(db: Database, node: Document, mark: str) -> None:
+async def _settle(db: Database, attachments: Attachments, node: Document, mark: str) -> None:
     if mark == "pending":
         await creation.confirm_created(db, node)
     elif mark == "deleting":
-        await deletion.finish_section(db, node)
+        await deletion.finish_section(db, attachments, node)
     else:
         await revisions.settle(db, node)

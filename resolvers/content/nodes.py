@@ -45,9 +45,10 @@ from typing import Any
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
+from portico.resolvers import keyed
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from portico.resolvers.errors import NotFound
-from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
+from portico.resolvers.paging import Key, Listing, Page, Sort
 from portico.resolvers.text import MAX_SLUG, PERMALINK
 from portico.resolvers.writes.retries import settling
 
@@ -184,10 +185,7 @@ def tagged(tag: str, until: datetime | None) -> Listing:
 async def find_content_pages(
     db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
 ) -> list[Page]:
-    pages = await find_pages(db[NODES.name], listings, first=first, after=after, projection=projection)
-    for page in pages:
-        page.documents = await upgrade_read(db, NODES, page.documents, projection)
-    return pages
+    return await keyed.find_pages(db, NODES, listings, first=first, after=after, projection=projection)
 
 
 async def find_settled(db: Database, node_id: ObjectId) -> Document | None:

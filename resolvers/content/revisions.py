@@ -41,7 +41,7 @@ from portico.resolvers.documents import (
     upgrade_read,
     with_version,
 )
-from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
+from portico.resolvers.paging import Listing, Page, Sort
 
 from .nodes import NODES
 
@@ -84,15 +84,6 @@ def revisions_of(node_id: ObjectId) -> Listing:
 def no_revisions(db: Database, node_id: ObjectId) -> Page:
     """Returns an empty page, for callers who cannot see revisions."""
     return Page(revisions_of(node_id), db[REVISIONS.name], [], has_next=False)
-
-
-async def find_revision_pages(
-    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
-) -> list[Page]:
-    pages = await find_pages(db[REVISIONS.name], listings, first=first, after=after, projection=projection)
-    for page in pages:
-        page.documents = await upgrade_read(db, REVISIONS, page.documents, projection)
-    return pages
 
 
 async def find_by_nonce(db: Database, node_id: ObjectId, nonce: str) -> Document | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from portico.resolvers.documents import Database, Document
@@ -15,12 +16,17 @@ from .trade_records import CONCLUDED, OFFERED, TRADES
 
 # Processes that were suspended for so long must not find their records gone; see `settlements`.
 _SHORTEST = timedelta(days=1)
+# The inventory has no room for the goods. It can take its owner long to make some.
+_RETRY_AFTER = timedelta(days=1)
 _BATCH = 1_000
 _GAME_MASTER = Viewer(None, is_game_master=True)
 
 
 async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime) -> int:
-    """Cancels offers of this age, so that their goods go back. Returns how many."""
+    """Cancels offers of this age, so that their goods go back. Returns how many.
+
+    An offer whose goods the inventory has no room for is tried again a day later.
+    """
 
     async def cancel(trade: Document) -> int:
         operation_id = idempotency.random_operation_id()
@@ -28,14 +34,29 @@ async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime)
             await trade_edits.cancel_trade(
                 db, viewer=_GAME_MASTER, trade_id=trade["_id"], now=now, operation_id=operation_id
             )
-        except (Conflict, NotFound, InvalidInput):
-            # Somebody was faster, or the inventory has no room for the goods. The next run tries again.
+        except InvalidInput:
+            await db[TRADES.name].update_one({"_id": trade["_id"], "state": OFFERED}, {"$set": {"no_room_at": now}})
+            return 0
+        except (Conflict, NotFound):
+            # Another call was faster, or the goods are in flight. The next run tries again.
             return 0
         return 1
 
-    return await sweep(
-        db, TRADES, {"state": OFFERED, "created_at": {"$lte": now - expire_after}}, cancel, fields=(), at_once=4
-    )
+    is_due = {"no_room_at": {"$not": {"$gt": now - _RETRY_AFTER}}}
+    expired = {"state": OFFERED, "created_at": {"$lte": now - expire_after}, **is_due}
+    return await sweep(db, TRADES, expired, cancel, fields=(), at_once=4)
+
+
+async def find_stuck_offers(db: Database) -> AsyncIterator[Document]:
+    """Yields expired offers whose goods cannot go back, because the inventory has no room, as {_id, problem}."""
+    stuck = {"state": OFFERED, "no_room_at": {"$exists": True}}
+    async for trade in db[TRADES.name].find(stuck, {"from": 1, "no_room_at": 1}):
+        owner, name = trade["from"]["owner"], trade["from"]["inventory"]
+        problem = (
+            f"it has expired, but the inventory {name!r} of {owner!r} had no room for its goods at "
+            f"{trade['no_room_at'].isoformat(timespec='seconds')}Z. Consume some, or move some to another inventory"
+        )
+        yield {"_id": trade["_id"], "problem": problem}
 
 
 async def prune_trades(db: Database, *, kept: timedelta, now: datetime) -> int:

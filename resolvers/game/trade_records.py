@@ -18,6 +18,7 @@ A document:
     round       increased to make attempts to accept or cancel it impossible
     stacks      of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive
     created_at
+    no_room_at  when it had expired and its goods found no room in their inventory; missing if that was not so
     open_since  when it was accepted; removed once it is SETTLED
     looks       how often another process has looked at it to finish or undo its settlement
 

@@ -13,9 +13,9 @@ from portico.resolvers.writes.sweeps import STALE_AFTER, each, sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import moves
+from .cart_settlements import settle
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .checkout import ASKED_AGAIN_AFTER, finish
-from .settlements import settle
 
 # The most carts of one run, so that the next run soon finds what has become due since.
 BATCH = 500

@@ -12,7 +12,7 @@ A document:
     version        incremented by every change of the above, and by every refusal of a move
     decided        [move with is_taken]  decisions that the cart has not forgotten yet; see `moves`
     holding        true while the stock counts the lines as reserved; missing afterwards
-    settlement     [move]  the moves that settle all lines together; see `settlements`
+    settlement     [move]  the moves that settle all lines together; see `cart_settlements`
     checkout       {op, reference, payer, payment, amount, currency, begun, lasts (seconds)}  the payment that it is
                    locked for, or was paid by; without `payment` once it is paid. `lasts` is its idle time if unlocked
     refused        [{op, type, facts}]  the refusals that have unlocked it, each for the call that it answers

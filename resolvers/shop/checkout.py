@@ -35,9 +35,9 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
 from .cart_edits import Buyer, require_active
+from .cart_settlements import settle
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
 from .orders import find_by_ids, order_id, place_order
-from .settlements import settle
 
 # The call that requests a charge needs at most this long. Then a job asks for the outcome, again and again.
 ASKED_AGAIN_AFTER = timedelta(seconds=30)

@@ -23,7 +23,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
-from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
+from portico.resolvers.paging import Listing, Sort
 
 ORDERS = CollectionSpec(
     "orders",
@@ -70,9 +70,3 @@ async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection |
 def orders_of(owner: str) -> Listing:
     """Returns the listing of the viewer's orders, latest first."""
     return Listing({"owner": owner}, Sort((("placed_at", -1),)))
-
-
-async def find_order_pages(
-    db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
-) -> list[Page]:
-    return await find_pages(db[ORDERS.name], listings, first=first, after=after, projection=projection)

@@ -32,7 +32,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.attachments import Target
+from portico.resolvers.attachments import Hosts, Target
 from portico.resolvers.catalog.products import KIND as PRODUCT
 from portico.resolvers.catalog.products import find_by_sku, set_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
@@ -231,7 +231,16 @@ class StockAttachment:
         assert target.of is not None
         return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
 
-    async def settle(self, db: Database, target: Target, *, by: str, present: ObjectId | None, now: datetime) -> None:
+    async def settle(
+        self,
+        db: Database,
+        hosts: Hosts,  # noqa: ARG002
+        target: Target,
+        *,
+        by: str,
+        present: ObjectId | None,
+        now: datetime,
+    ) -> None:
         if target.of is None:
             await settle_closed(db, target.key, by, product_id=present, now=now)
         elif target.of == present:
@@ -239,5 +248,5 @@ class StockAttachment:
         else:
             await write_off(db, target.key, by, now=now)
 
-    async def drop(self, db: Database, target: Target, *, by: str, now: datetime) -> None:
+    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
         await write_off(db, target.key, by, now=now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import product_edits
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
@@ -13,7 +14,7 @@ from . import moves
 from .stock import STOCK, notify_product
 
 
-async def finish_changes(db: Database, *, now: datetime) -> int:
+async def finish_changes(db: Database, attachments: Attachments, *, now: datetime) -> int:
     """Settles old moves, updates `in_stock` of products, and finishes or rolls back deletions. Returns how many.
 
     It processes what is older than five seconds.
@@ -34,7 +35,7 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
         return 1
 
     async def settle_deletion(stock: Document) -> int:
-        await product_edits.settle_deletion(db, stock["_id"], stock["closed"]["deletion"], now=now)
+        await product_edits.settle_deletion(db, attachments, stock["_id"], stock["closed"]["deletion"], now=now)
         return 1
 
     stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}

@@ -69,7 +69,7 @@ POSTS = CollectionSpec(
         _list("by_circle", "by.id", "circles", only={"audience": SELECTED}),
         IndexModel([("comments.by.id", ASCENDING)]),
         IndexModel([("fan_out.due", ASCENDING)], partialFilterExpression={"fan_out.due": {"$exists": True}}),
-        # The same by author: see `fan_out_turns`.
+        # The same by author: see `fan_out_order`.
         IndexModel(
             [("by.id", ASCENDING), ("fan_out.due", ASCENDING)],
             name=PENDING,

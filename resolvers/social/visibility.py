@@ -16,16 +16,17 @@ from typing import Any
 
 from pymongo import ReadPreference
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.writes.sweeps import DAMAGED
 
 from . import relations as relations_of
-from .posts import CIRCLES, COMMENT_PAGES, PUBLIC, SELECTED
+from .posts import CIRCLES, COMMENT_PAGES, POSTS, PUBLIC, SELECTED
 
 # The paths of a post that decide who sees it.
 DECIDING = ("_id", "by.id", "to.id", "audience", "circles", "deleted")
 
-_PAGES_A_BATCH = 10_000
+# The most pages of a post whose hidden comments a count leaves out.
+MAX_COUNTED_PAGES = 100
 
 # What the viewer knows of other members, by their subjects.
 Relations = Mapping[str, Document]
@@ -134,7 +135,8 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
     """Returns how many comments in pages the viewer does not see because of blocks, by post.
 
     No command if no post has pages, one if the viewer has no blocks, and otherwise two. An index has the commenters of
-    each post. The server looks for the members with a block there, and reads the pages with comments by them.
+    each post. The server looks for the members with a block there, and reads up to 100 pages of each post with comments
+    by them. Each of these pages has at least one, so a count is exact for up to 100 hidden comments of a post.
     """
     paged = {post["_id"]: post for post in posts if post.get("spilled") and "comment_count" in post}
     if viewer is None or not paged:
@@ -143,16 +145,27 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
     if not hidden:
         return {}
     removing = {comment for post in paged.values() for comment in post.get("removing") or ()}
-    query = {"post": {"$in": list(paged)}, "comments.by.id": {"$in": sorted(hidden)}}
-    shown = {"post": 1, "by": "$comments.by.id", **({"ids": "$comments.id"} if removing else {})}
+    shown = {"by": "$comments.by.id", **({"ids": "$comments.id"} if removing else {})}
+    stages = _pages_by(sorted(hidden), list(paged), shown)
     counts: dict[Any, int] = {}
-    for page in await db[COMMENT_PAGES.name].find(query, shown, batch_size=_PAGES_A_BATCH).to_list():
-        post = page["post"]
+    found = await (await db[POSTS.name].aggregate(stages, batchSize=len(paged) + 1)).to_list()
+    for post, page in ((one["_id"], page) for one in found for page in one["pages"]):
         if page["_id"]["page"] < paged[post]["spilled"]:
             kept = [key not in removing for key in page["ids"]] if removing else repeat(True)
-            found = sum(author in hidden and is_kept for author, is_kept in zip(page["by"], kept, strict=False))
-            counts[post] = counts.get(post, 0) + found
+            count = sum(author in hidden and is_kept for author, is_kept in zip(page["by"], kept, strict=False))
+            counts[post] = counts.get(post, 0) + count
     return counts
+
+
+def _pages_by(authors: Sequence[str], posts: Sequence[DocumentId], shown: Document) -> list[Document]:
+    """Returns the stages that find the `pages` with comments by the authors, a bounded number of each post."""
+    wanted = [{"$match": {"comments.by.id": {"$in": authors}}}, {"$limit": MAX_COUNTED_PAGES}, {"$project": shown}]
+    found = {"from": COMMENT_PAGES.name, "localField": "_id", "foreignField": "post", "pipeline": wanted, "as": "pages"}
+    return [
+        {"$match": {"_id": {"$in": posts}}},
+        {"$project": {"_id": 1}},
+        {"$lookup": found},
+    ]
 
 
 async def show_posts(

@@ -190,7 +190,7 @@ class AccountMutation:
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
         paid = await transfers.deposit(
             info.context.db,
-            account_id=key_in("Account", input.account_id),
+            account_id=key_in(info.context, "Account", input.account_id),
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
@@ -204,8 +204,8 @@ class AccountMutation:
         settled = await transfers.transfer(
             info.context.db,
             owner=require_caller(info.context).subject,
-            source_id=key_in("Account", input.source_id),
-            destination_id=key_in("Account", input.destination_id),
+            source_id=key_in(info.context, "Account", input.source_id),
+            destination_id=key_in(info.context, "Account", input.destination_id),
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,

@@ -38,7 +38,7 @@ LOG_EVENT = Kind(
     type_name=lambda _document: "LogEvent",
     visible_to=_is_analyst,
 )
-_EVENTS = Paged(LOG_EVENT.name, loaders.pages)
+PAGES = Paged(LOG_EVENT.name, loaders.pages)
 
 
 @strawberry.type(description="One request, as a web server logged it.")
@@ -83,7 +83,7 @@ class LogQuery:
     ) -> Connection[LogEvent]:
         require_role(info.context, Role.ANALYST)
         listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
-        return Connection(page=await _EVENTS.page(info, listing, first=first, default=DEFAULT_EVENTS, after=after))
+        return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_EVENTS, after=after))
 
     @strawberry.field(
         metadata=costs(length=page_counts.MAX_PAGES, extra=500, costly=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, cast
 
 import strawberry
@@ -10,8 +9,6 @@ import strawberry
 from portico.loaders.catalog import categories as loaders
 from portico.resolvers import errors
 from portico.resolvers.catalog import categories, category_edits
-from portico.resolvers.catalog.product_search import Within
-from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
@@ -23,8 +20,6 @@ from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
 from portico.schema.roles import Role
-
-from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
 
 DEFAULT_CATEGORIES = 50
 
@@ -38,7 +33,7 @@ CATEGORY = Kind(
     type_name=lambda _document: "Category",
     visible_to=everybody,
 )
-_PAGED = Paged("Category", loaders.pages)
+PAGES = Paged("Category", loaders.pages)
 
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
@@ -75,30 +70,9 @@ class Category(Node):
     ) -> Connection[Category]:
         return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
 
-    @reads("_id", description="Products in this category and, unless you turn it off, anywhere below it.")
-    @staticmethod
-    async def products(
-        root: strawberry.Parent[Source],
-        info: Info,
-        filter: Filter = None,
-        sort: Order = ProductSort.NEWEST,
-        include_descendants: Annotated[bool, described("Whether to include products of all categories below.")] = True,
-        first: First = DEFAULT_PRODUCTS,
-        after: After = None,
-    ) -> ProductConnection:
-        ids: Sequence[DocumentId] = [root["_id"]]
-        if include_descendants:
-            most = info.context.resources.of(CatalogSettings).max_counted
-            below = info.context.loader("subtrees", lambda: loaders.subtrees(info.context.reading, most=most))
-            claim = await below.load(root["_id"])
-            assert claim is not None
-            ids = claim()
-        within = Within(root["_id"], include_descendants, ids)
-        return await product_page(info, filter, sort, first=first, after=after, within=within)
-
 
 async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:
-    return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
+    return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
 
 
 @strawberry.type
@@ -185,8 +159,8 @@ DeleteCategoryResult = Annotated[
 ]
 
 
-def _parent_key(global_id: str | None) -> DocumentId | None:
-    return None if global_id is None else key_in("Category", global_id)
+def _parent_key(info: Info, global_id: str | None) -> DocumentId | None:
+    return None if global_id is None else key_in(info.context, "Category", global_id)
 
 
 @strawberry.type
@@ -197,7 +171,7 @@ class CategoryMutation:
             info.context.db,
             name=input.name,
             slug=input.slug,
-            parent_id=_parent_key(input.parent_id),
+            parent_id=_parent_key(info, input.parent_id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -207,7 +181,7 @@ class CategoryMutation:
     async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
         renamed = await category_edits.rename_category(
             info.context.db,
-            category_id=key_in("Category", input.id),
+            category_id=key_in(info.context, "Category", input.id),
             name=input.name,
             slug=input.slug,
             now=info.context.now,
@@ -219,8 +193,8 @@ class CategoryMutation:
     async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
         moved = await category_edits.move_category(
             info.context.db,
-            category_id=key_in("Category", input.id),
-            new_parent_id=_parent_key(input.new_parent_id),
+            category_id=key_in(info.context, "Category", input.id),
+            new_parent_id=_parent_key(info, input.new_parent_id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -230,7 +204,7 @@ class CategoryMutation:
     async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
         await category_edits.delete_category(
             info.context.db,
-            category_id=key_in("Category", input.id),
+            category_id=key_in(info.context, "Category", input.id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )

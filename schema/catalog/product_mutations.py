@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, cast
 
 import strawberry
@@ -12,7 +13,7 @@ from portico.resolvers import errors
 from portico.resolvers.catalog import product_edits
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
 from portico.resolvers.documents import DocumentId
-from portico.schema.context import Info
+from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
@@ -71,7 +72,7 @@ class CreateProductInput:
     )
     idempotency_key: str | None = idempotency_key()
 
-    def fields(self) -> ProductFields:
+    def fields(self, context: Context) -> ProductFields:
         list_price, retail_price = self.pricing.prices()
         weight, dimensions = (None, None) if self.shipping is None else self.shipping.measures()
         return ProductFields(
@@ -84,7 +85,7 @@ class CreateProductInput:
             asin=self.asin,
             weight=weight,
             dimensions=dimensions,
-            category_ids=_category_keys(self.category_ids),
+            category_ids=_category_keys(context, self.category_ids),
             properties=_pairs(self.properties),
             issue_date=self.issue_date,
             details=cast("dict[str, Any]", {} if self.details is None else self.details),
@@ -112,12 +113,12 @@ class UpdateProductInput:
     details: strawberry.Maybe[JSON | None] = strawberry.field(description="The new details, as a whole; null for none.")
     idempotency_key: str | None = idempotency_key()
 
-    def changes(self) -> dict[str, Any]:
+    def changes(self, context: Context) -> dict[str, Any]:
         """Returns the given fields as the changes of `changed_product`."""
         makers: dict[str, Callable[[Any], Any]] = {
             "pricing": lambda pricing: pricing.prices(),
             "shipping": lambda shipping: shipping.measures(),
-            "category_ids": _category_keys,
+            "category_ids": partial(_category_keys, context),
             "properties": _pairs,
         }
         plain = ("title", "description", "asin", "issue_date", "details")
@@ -127,8 +128,8 @@ class UpdateProductInput:
         }
 
 
-def _category_keys(ids: Sequence[str]) -> list[DocumentId]:
-    return [key_in("Category", global_id) for global_id in ids]
+def _category_keys(context: Context, ids: Sequence[str]) -> list[DocumentId]:
+    return [key_in(context, "Category", global_id) for global_id in ids]
 
 
 def _pairs(properties: Sequence[PropertyInput]) -> list[tuple[str, str]]:
@@ -184,16 +185,19 @@ class ProductMutation:
     @mutation(role=Role.MERCHANT, description="Creates a product. For a MERCHANT.")
     async def create_product(self, info: Info, input: CreateProductInput) -> CreateProductResult | None:
         created = await product_edits.create_product(
-            info.context.db, fields=input.fields(), now=info.context.now, operation_id=info.context.operation_id
+            info.context.db,
+            fields=input.fields(info.context),
+            now=info.context.now,
+            operation_id=info.context.operation_id,
         )
         return ProductPayload(product=cast("Product", created))
 
     @mutation(role=Role.MERCHANT, description="Edits a product, if its nonce is still the same. For a MERCHANT.")
     async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:
-        changes = input.changes()
+        changes = input.changes(info.context)
         updated = await product_edits.update_product(
             info.context.db,
-            sku=key_in("Product", input.id),
+            sku=key_in(info.context, "Product", input.id),
             nonce=input.nonce,
             change=lambda product: changed_product(product, changes),
             now=info.context.now,
@@ -205,7 +209,8 @@ class ProductMutation:
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
         await product_edits.delete_product(
             info.context.db,
-            sku=key_in("Product", input.id),
+            info.context.served.attachments,
+            sku=key_in(info.context, "Product", input.id),
             nonce=input.nonce,
             now=info.context.now,
             operation_id=info.context.operation_id,

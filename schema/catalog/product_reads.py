@@ -16,13 +16,18 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import Listing
 from portico.schema.context import Context
-from portico.schema.nodes import KINDS
+from portico.schema.nodes import Kind
 from portico.schema.roles import Role
 from portico.schema.sharing import shared
 
 
 def _most(context: Context) -> int:
     return context.resources.of(CatalogSettings).max_counted
+
+
+def _products(context: Context) -> Kind:
+    kind: Kind = context.served.kinds["Product"]
+    return kind
 
 
 async def bounded(context: Context, listing: Listing) -> Listing:
@@ -45,13 +50,13 @@ def _bounds(context: Context) -> BatchRead[Listing, Listing]:
     async def read(listings: Sequence[Listing]) -> Mapping[Listing, Listing]:
         shares = share_out(listings)
         probes = {one: product_bounds.probes_of(one, shares[one]) for one in listings}
-        size = await shared(context, KINDS["Product"], "all", count) if any(probes.values()) else 0
+        size = await shared(context, _products(context), "all", count) if any(probes.values()) else 0
         found = {one: product_bounds.unbounded(one) if probes[one] else one for one in listings}
         large = [one for one in listings if probes[one] and size > shares[one]]
         wanted = [probe for one in large for probe in probes[one]]
         if wanted:
             read = functools.partial(product_bounds.count_probes, context.reading, wanted)
-            counts = iter(await shared(context, KINDS["Product"], ("probes", repr(wanted)), read))
+            counts = iter(await shared(context, _products(context), ("probes", repr(wanted)), read))
             for one in large:
                 found[one] = product_bounds.bounded(one, list(itertools.islice(counts, len(probes[one]))), shares[one])
         return found
@@ -66,7 +71,7 @@ async def total(context: Context, listing: Listing) -> products.Total:
         batch = context.loader("product totals", lambda: loaders.totals(context.reading, most=most))
         return await batch.load(listing) or products.Total(0, is_exact=True)
     read = functools.partial(products.count_products, context.reading, [listing], most=most)
-    return (await shared(context, KINDS["Product"], ("total", listing.digest()), read))[0]
+    return (await shared(context, _products(context), ("total", listing.digest()), read))[0]
 
 
 async def facets(context: Context, listing: Listing, wanted: Sequence[str]) -> Document:
@@ -74,4 +79,4 @@ async def facets(context: Context, listing: Listing, wanted: Sequence[str]) -> D
     most = _most(context)
     read = functools.partial(product_search.find_facets, context.reading, listing, wanted, most=most)
     key = ("facets", listing.digest(), *wanted)
-    return await shared(context, KINDS["Product"], key, read, current_for=Role.MERCHANT)
+    return await shared(context, _products(context), key, read, current_for=Role.MERCHANT)

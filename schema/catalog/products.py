@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import strawberry
 
@@ -23,9 +23,7 @@ from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
-
-if TYPE_CHECKING:
-    from .categories import Category
+from .categories import Category
 
 DEFAULT_PRODUCTS = 20
 _FACETS = product_search.MAX_FACET_VALUES
@@ -59,7 +57,7 @@ PRODUCT = Kind(
     discriminator=("type",),
     visible_to=everybody,
 )
-_PAGED = Paged("Product", loaders.pages)
+PAGES = Paged("Product", loaders.pages)
 
 
 def _money(name: str, description: str) -> Any:
@@ -108,7 +106,7 @@ class Product(Node):
     asin: str | None = stored(description="Amazon's number for it.")
     pricing: Pricing = stored(description="The current price and the list price.")
     shipping: Shipping | None = stored(description="Weight and size.")
-    categories: list[Annotated[Category, strawberry.lazy(".categories")]] = related(
+    categories: list[Category] = related(
         "Category",
         "category_ids",
         many=True,
@@ -282,7 +280,7 @@ async def product_page(
     query = product_search.ProductQuery() if given is None else given.query()
     name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
     listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
-    page = await _PAGED.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
+    page = await PAGES.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
     return ProductConnection(page=page)
 
 

@@ -10,7 +10,7 @@ import strawberry
 
 from portico.loaders.comments import comments as comment_loaders
 from portico.loaders.comments import discussions as loaders
-from portico.resolvers import attachments
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.comments import comments, discussions
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments.rules import LONGEST
@@ -23,7 +23,7 @@ from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import comment_html
-from portico.schema.nodes import KINDS, Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
+from portico.schema.nodes import Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
 from portico.schema.rendering import rendered
 
 DEFAULT_COMMENTS = 20
@@ -53,7 +53,7 @@ COMMENT = Kind(
     within=lambda comment: (DISCUSSION.name, str(comment["discussion"])),
     find_gone=comment_edits.find_deleted,
 )
-_PAGED = Paged(COMMENT.name, comment_loaders.pages)
+COMMENT_PAGES = Paged(COMMENT.name, comment_loaders.pages)
 
 
 @strawberry.enum(description="How the comments of a discussion are stored. You choose it when you open the discussion.")
@@ -128,7 +128,7 @@ class Comment(Node):
 
 
 async def _comment_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Comment]:
-    return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_COMMENTS, after=after))
+    return Connection(page=await COMMENT_PAGES.page(info, listing, first=first, default=DEFAULT_COMMENTS, after=after))
 
 
 @strawberry.type(description="The comments on an object, e.g. a content node or a product.")
@@ -142,7 +142,7 @@ class Discussion(Node):
     )
     @staticmethod
     async def subject(root: strawberry.Parent[Source], info: Info) -> Node:
-        kind = KINDS[root["subject"]["kind"]]
+        kind: Kind = info.context.served.kinds[root["subject"]["kind"]]
         return cast("Node", KindDocument(kind, await require(core(info), kind, kind.parse(root["subject"]["key"]))))
 
     @reads(
@@ -184,9 +184,9 @@ class Discussion(Node):
         return cast("Comment | None", await links.load((root["storage"], root["_id"], slug)))
 
 
-def discussed(kind: Kind) -> type | None:
+def discussed(kind: Kind, hosts: Hosts) -> type | None:
     """Returns the fields that comments add to a kind, or None if the kind cannot be discussed."""
-    if not attachments.is_host(kind.name):
+    if kind.name not in hosts:
         return None
 
     @strawberry.type

@@ -33,6 +33,6 @@ class CommentSubscription:
     async def comment_posted(
         self, info: Info, discussion_id: Annotated[strawberry.ID, described("The discussion.")]
     ) -> AsyncIterator[Comment]:
-        discussion = await require_discussion(info.context, key_in(DISCUSSION.name, discussion_id))
+        discussion = await require_discussion(info.context, key_in(info.context, DISCUSSION.name, discussion_id))
         listened = await occurrences(info.context, comments_of(discussion["_id"]), _show)
         return cast("AsyncIterator[Comment]", listened)

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import strawberry
 from graphql import GraphQLError
 
-from portico.resolvers import attachments, errors
+from portico.resolvers import errors
 from portico.resolvers.comments import discussion_subjects
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments import storages as comment_storages
@@ -89,10 +89,10 @@ EditCommentResult = Annotated[
 async def _require_subject(info: Info, global_id: str) -> tuple[str, str, DocumentId]:
     """Returns the kind, the key and the document's id of an object that can be discussed. Raises NotFound."""
     try:
-        kind, key = decode_id(global_id)
+        kind, key = decode_id(info.context, global_id)
     except ValueError:
         raise errors.NotFound("Subject", message="`subjectId` is not the id of an object.") from None
-    if not attachments.is_host(kind.name):
+    if kind.name not in info.context.served.hosts:
         raise errors.NotFound(
             kind.name, str(key), message=f"{errors.one_of(kind.name).capitalize()} cannot have a discussion."
         )
@@ -127,6 +127,7 @@ class CommentMutation:
         kind, key, document_id = await _require_subject(info, input.subject_id)
         opened = await discussion_subjects.open_for_subject(
             info.context.db,
+            info.context.served.hosts,
             kind=kind,
             key=key,
             of=document_id,
@@ -143,7 +144,9 @@ class CommentMutation:
         caller = require_caller(info.context)
         posted = await comment_edits.post_comment(
             info.context.db,
-            discussion=await require_discussion(info.context, key_in(DISCUSSION.name, input.discussion_id)),
+            discussion=await require_discussion(
+                info.context, key_in(info.context, DISCUSSION.name, input.discussion_id)
+            ),
             parent_slug=input.parent_slug,
             author=caller.author,
             text=input.text,
@@ -154,7 +157,7 @@ class CommentMutation:
 
     @mutation(description="Changes the text of a comment. For its author or an EDITOR.")
     async def edit_comment(self, info: Info, input: EditCommentInput) -> EditCommentResult | None:
-        ref = key_in(COMMENT.name, input.id)
+        ref = key_in(info.context, COMMENT.name, input.id)
         comment = await _require_own(info, ref)
         if comment is None:
             raise errors.NotFound(COMMENT.name, str(ref))
@@ -171,7 +174,7 @@ class CommentMutation:
         description="Deletes a comment. While it has replies, it stays without its text. For its author or an EDITOR."
     )
     async def delete_comment(self, info: Info, input: DeleteCommentInput) -> EditCommentResult | None:
-        ref = key_in(COMMENT.name, input.id)
+        ref = key_in(info.context, COMMENT.name, input.id)
         comment = await _require_own(info, ref)
         operation_id = info.context.operation_id
         if comment is None:

@@ -13,7 +13,7 @@ from portico.resolvers.content.creation import NewNode
 from portico.resolvers.content.nodes import KIND
 from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
-from portico.schema.context import Info
+from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
@@ -73,9 +73,9 @@ CreateContentResult = Annotated[
 ]
 
 
-def content_key(global_id: str) -> DocumentId:
+def content_key(context: Context, global_id: str) -> DocumentId:
     """Returns the key of a node. Raises NotFound."""
-    return cast("DocumentId", key_in(KIND, global_id))
+    return cast("DocumentId", key_in(context, KIND, global_id))
 
 
 def new_node(
@@ -92,7 +92,7 @@ def new_node(
         slug=slug,
         title=title,
         author=require_caller(info.context).author,
-        parent_id=None if parent_id is None else content_key(parent_id),
+        parent_id=None if parent_id is None else content_key(info.context, parent_id),
         tags=list(tags),
         parent_name=parent_name,
     )

@@ -115,7 +115,7 @@ DeleteContentResult = Annotated[
 
 def _edit(info: Info, input: EditTextInput | EditMetadataInput | RestoreRevisionInput) -> Edit:
     return Edit(
-        node_id=content_key(input.id),
+        node_id=content_key(info.context, input.id),
         nonce=input.nonce,
         author=require_caller(info.context).author,
         now=info.context.now,
@@ -138,7 +138,7 @@ class ContentEditMutation:
     @mutation(role=Role.EDITOR, description="Sets the text of a node to that of a revision. For an EDITOR.")
     async def restore_revision(self, info: Info, input: RestoreRevisionInput) -> EditContentResult | None:
         edited = await content_edits.restore_revision(
-            info.context.db, _edit(info, input), revision_id=key_in(REVISION.name, input.revision_id)
+            info.context.db, _edit(info, input), revision_id=key_in(info.context, REVISION.name, input.revision_id)
         )
         return ContentPayload(content=cast("ContentNode", edited))
 
@@ -146,7 +146,7 @@ class ContentEditMutation:
     async def add_tags(self, info: Info, input: TagsInput) -> TagsResult | None:
         tagged = await content_edits.add_tags(
             info.context.db,
-            node_id=content_key(input.id),
+            node_id=content_key(info.context, input.id),
             tags=input.tags,
             now=info.context.now,
             operation_id=info.context.operation_id,
@@ -157,7 +157,7 @@ class ContentEditMutation:
     async def remove_tags(self, info: Info, input: TagsInput) -> TagsResult | None:
         tagged = await content_edits.remove_tags(
             info.context.db,
-            node_id=content_key(input.id),
+            node_id=content_key(info.context, input.id),
             tags=input.tags,
             now=info.context.now,
             operation_id=info.context.operation_id,
@@ -168,7 +168,8 @@ class ContentEditMutation:
     async def delete_content(self, info: Info, input: DeleteContentInput) -> DeleteContentResult | None:
         await content_deletion.delete_content(
             info.context.db,
-            node_id=content_key(input.id),
+            info.context.served.attachments,
+            node_id=content_key(info.context, input.id),
             nonce=input.nonce,
             now=info.context.now,
             operation_id=info.context.operation_id,

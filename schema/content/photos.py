@@ -129,7 +129,7 @@ class PhotoMutation:
     async def replace_photo(self, info: Info, input: ReplacePhotoInput) -> ReplacePhotoResult | None:
         replaced = await uploads.replace_photo(
             info.context.db,
-            photo_id=content_key(input.id),
+            photo_id=content_key(info.context, input.id),
             nonce=input.nonce,
             file=input.file.read(),
             rules=info.context.resources.of(UploadRules),

@@ -51,9 +51,9 @@ REVISION = Kind(
     type_name=lambda _document: "Revision",
     visible_to=lambda _document, context: context.sees_until is None,
 )
-_NODES = Paged(CONTENT.name, loaders.pages, name="Content")
-_ENTRIES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
-_REVISIONS = Paged(REVISION.name, revision_loaders.pages)
+NODE_PAGES = Paged(CONTENT.name, loaders.pages, name="Content")
+ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
+REVISION_PAGES = Paged(REVISION.name, revision_loaders.pages)
 
 
 @strawberry.interface(
@@ -134,7 +134,9 @@ class _Written(ContentNode):
         if info.context.sees_until is not None:
             return Connection(page=revisions.no_revisions(info.context.reading, root["_id"]))
         listing = revisions.revisions_of(root["_id"])
-        return Connection(page=await _REVISIONS.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
+        return Connection(
+            page=await REVISION_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after)
+        )
 
 
 @strawberry.type(description="A standalone text, e.g. an imprint.")
@@ -166,11 +168,11 @@ class Section(ContentNode):
         root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
     ) -> Connection[BlogEntry]:
         listing = content.entries_of(root["_id"], info.context.now)
-        return Connection(page=await _ENTRIES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
+        return Connection(page=await ENTRY_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
 
 
 async def _content_page(info: Info, listing: Listing, first: int | None, after: str | None) -> ContentConnection:
-    page = await _NODES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after)
+    page = await NODE_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after)
     return ContentConnection(page=page)
 
 

@@ -174,13 +174,13 @@ class GameMutation:
     @mutation(description="Gives an item of the inventory to another character in the room, who has it at once.")
     async def give(self, info: Info, input: GiveInput) -> ItemResult | None:
         acting = _acting(info, input.character_id)
-        to = key_in(CHARACTER.name, input.to_id)
+        to = key_in(info.context, CHARACTER.name, input.to_id)
         return await _payload(room_actions.give(acting, item_id=_item(input.item_id), to=to))
 
     @mutation(description="Buys an item of a shopkeeper in the room.")
     async def buy(self, info: Info, input: BuyInput) -> BuyResult | None:
         acting = _acting(info, input.character_id)
-        keeper = key_in(CHARACTER.name, input.shopkeeper_id)
+        keeper = key_in(info.context, CHARACTER.name, input.shopkeeper_id)
         return await _payload(room_actions.buy(acting, keeper_key=keeper, item_id=_item(input.item_id)))
 
     @mutation(
@@ -189,7 +189,7 @@ class GameMutation:
     )
     async def sell(self, info: Info, input: SellInput) -> BuyResult | None:
         acting = _acting(info, input.character_id)
-        keeper = key_in(CHARACTER.name, input.shopkeeper_id)
+        keeper = key_in(info.context, CHARACTER.name, input.shopkeeper_id)
         return await _payload(room_actions.sell(acting, keeper_key=keeper, item_id=_item(input.item_id)))
 
 
@@ -197,7 +197,7 @@ def _acting(info: Info, character_id: str) -> Acting:
     """Returns who acts: one of the viewer's characters."""
     context = info.context
     subject = require_caller(context).subject
-    key = key_in(CHARACTER.name, character_id)
+    key = key_in(info.context, CHARACTER.name, character_id)
     if not isinstance(key, DocumentId):
         raise NotFound(CHARACTER.name, key, "A shopkeeper cannot be played.")
     return Acting(context.db, context.resources.of(Rooms), key, subject, **context.operation)

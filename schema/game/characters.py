@@ -154,7 +154,7 @@ class CharacterQuery:
         self, info: Info, id: Annotated[strawberry.ID, described("The character's id.")]
     ) -> Character | None:
         try:
-            key = key_in(CHARACTER_NAME, id)
+            key = key_in(info.context, CHARACTER_NAME, id)
         except errors.NotFound:
             return None
         return cast("Character | None", await load_one(core(info), CHARACTER, key))

@@ -50,7 +50,7 @@ class LocationSubscription:
     async def location_changed(
         self, info: Info, id: Annotated[strawberry.ID, described("The room.")]
     ) -> AsyncIterator[Location]:
-        key = key_in(LOCATION.name, id)
+        key = key_in(info.context, LOCATION.name, id)
         if not await LOCATION.read(info.context.db, {"_id": 1})([key]):
             raise NotFound(LOCATION.name, str(key))
         return cast("AsyncIterator[Location]", await states(info.context, changes_of(key), _show, order=_version_of))

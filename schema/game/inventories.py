@@ -61,8 +61,8 @@ TRADE = Kind(
     discriminator=("owners",),
     visible_to=_takes_part,
 )
-_STACKS = Paged(STACK.name, loaders.pages)
-_TRADES = Paged(TRADE.name, loaders.trade_pages)
+STACK_PAGES = Paged(STACK.name, loaders.pages)
+TRADE_PAGES = Paged(TRADE.name, loaders.trade_pages)
 
 
 @strawberry.enum(description="The order of the stacks of an inventory.")
@@ -159,7 +159,7 @@ class Inventory:
         listing = stacks.listing(
             Place(root["owner"], root["name"]), category=category, name_prefix=name_prefix, sort=_order(sort)
         )
-        page = await _STACKS.page(info, listing, first=first, default=DEFAULT_STACKS, after=after)
+        page = await STACK_PAGES.page(info, listing, first=first, default=DEFAULT_STACKS, after=after)
         return Connection(page=page)
 
     @reads("owner", "name", description="The stack of an item; null if the inventory has none of it.")
@@ -200,7 +200,7 @@ class InventoryQuery:
         self, info: Info, id: Annotated[strawberry.ID, described("The `id` of the trade.")]
     ) -> Trade | None:
         try:
-            key = key_in(TRADE.name, id)
+            key = key_in(info.context, TRADE.name, id)
         except NotFound:
             return None
         return cast("Trade | None", await load_one(core(info), TRADE, key))
@@ -219,5 +219,5 @@ class TradeViewer:
         after: After = None,
     ) -> Connection[Trade]:
         listing = trade_records.listing(self.caller.subject, None if state is None else state.name)
-        page = await _TRADES.page(info, listing, first=first, default=DEFAULT_TRADES, after=after)
+        page = await TRADE_PAGES.page(info, listing, first=first, default=DEFAULT_TRADES, after=after)
         return Connection(page=page)

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import strawberry
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import character_edits, characters, creation
@@ -29,7 +29,7 @@ from .locations import LOCATION, Location
 from .results import CharacterPayload, LimitReached
 
 DEFAULT_CHARACTERS = 20
-_CHARACTERS = Paged(CHARACTER.name, keyed.pages(CHARACTERS))
+CHARACTER_PAGES = Paged(CHARACTER.name, declaring.pages(CHARACTERS))
 
 
 @strawberry.input(description="A move of a character by a GAME_MASTER.")
@@ -104,9 +104,9 @@ class KeepingQuery:
         after: After = None,
     ) -> Connection[Character]:
         require_role(info.context, Role.GAME_MASTER)
-        room = None if location_id is None else key_in(LOCATION.name, location_id)
+        room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
-        page = await _CHARACTERS.page(info, listing, first=first, default=DEFAULT_CHARACTERS, after=after)
+        page = await CHARACTER_PAGES.page(info, listing, first=first, default=DEFAULT_CHARACTERS, after=after)
         return Connection(page=page)
 
 
@@ -120,7 +120,7 @@ class KeepingMutation:
     async def move_character(self, info: Info, input: MoveCharacterInput) -> MoveCharacterResult | None:
         context = info.context
         acting = _acting(context, input.character_id, owner=None)
-        moved = await character_edits.move_character(acting, to=key_in(LOCATION.name, input.location_id))
+        moved = await character_edits.move_character(acting, to=key_in(info.context, LOCATION.name, input.location_id))
         return MoveCharacterPayload(
             character=cast("Character", moved.character),
             from_=await _room(context, moved.source),
@@ -152,7 +152,7 @@ class KeepingMutation:
             context.db,
             context.resources.of(Rooms),
             owner=input.owner,
-            room=key_in(LOCATION.name, input.location_id),
+            room=key_in(info.context, LOCATION.name, input.location_id),
             name=input.name,
             character_class=input.character_class,
             intrinsics={name: getattr(given, name) for name in INTRINSICS},
@@ -163,7 +163,7 @@ class KeepingMutation:
 
 
 def _acting(context: Context, character_id: str, *, owner: str | None) -> Acting:
-    key = key_in(CHARACTER.name, character_id)
+    key = key_in(context, CHARACTER.name, character_id)
     if not isinstance(key, DocumentId):
         raise NotFound(CHARACTER.name, key, "A shopkeeper belongs to its room. Change it with an import.")
     return Acting(context.db, context.resources.of(Rooms), key, owner, **context.operation)

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import strawberry
 
-from portico.loaders.keyed import by_key
+from portico.loaders.declaring import by_key
 from portico.resolvers import errors
 from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game import locations
@@ -125,7 +125,7 @@ class LocationQuery:
     @strawberry.field(description="The room with this id; null if there is none.")
     async def location(self, info: Info, id: Annotated[strawberry.ID, described("The room's id.")]) -> Location | None:
         try:
-            key = key_in(LOCATION.name, id)
+            key = key_in(info.context, LOCATION.name, id)
         except errors.NotFound:
             return None
         return cast("Location | None", await load_one(core(info), LOCATION, key))

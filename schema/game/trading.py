@@ -205,7 +205,7 @@ class TradingMutation:
         accepted = await trade_edits.accept_trade(
             info.context.db,
             viewer=viewer_of(info.context),
-            trade_id=key_in("Trade", input.id),
+            trade_id=key_in(info.context, "Trade", input.id),
             expire_after=info.context.resources.of(GameSettings).trade_expires_after,
             **info.context.operation,
         )
@@ -217,7 +217,7 @@ class TradingMutation:
         cancelled = await trade_edits.cancel_trade(
             info.context.db,
             viewer=viewer_of(info.context),
-            trade_id=key_in("Trade", input.id),
+            trade_id=key_in(info.context, "Trade", input.id),
             **info.context.operation,
         )
         return _trade(cancelled)

@@ -105,7 +105,7 @@ class CartQuery:
     @strawberry.field(description="The cart with this id, if the caller can use it.")
     async def cart(self, info: Info, id: Annotated[strawberry.ID, described("The cart's id.")]) -> Cart | None:
         try:
-            key = key_in("Cart", id)
+            key = key_in(info.context, "Cart", id)
         except errors.NotFound:
             return None
         projection = projection_of(core(info), CART)
@@ -214,7 +214,7 @@ class CartMutation:
         changed = await cart_edits.add_item(
             info.context.db,
             buyer_of(info),
-            cart_id=key_in("Cart", input.cart_id),
+            cart_id=key_in(info.context, "Cart", input.cart_id),
             sku=input.sku,
             quantity=input.quantity,
         )
@@ -225,7 +225,7 @@ class CartMutation:
         changed = await cart_edits.update_item(
             info.context.db,
             buyer_of(info),
-            cart_id=key_in("Cart", input.cart_id),
+            cart_id=key_in(info.context, "Cart", input.cart_id),
             sku=input.sku,
             old_quantity=input.old_quantity,
             new_quantity=input.new_quantity,
@@ -235,5 +235,7 @@ class CartMutation:
     @mutation(description="Makes the viewer the owner of a cart without an owner. For a signed-in viewer.")
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
         require_caller(info.context)
-        claimed = await cart_edits.claim_cart(info.context.db, buyer_of(info), cart_id=key_in("Cart", input.cart_id))
+        claimed = await cart_edits.claim_cart(
+            info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
+        )
         return CartPayload(cart=cast("Cart", claimed))

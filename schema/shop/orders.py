@@ -15,7 +15,7 @@ from portico.resolvers.shop import carts, orders
 from portico.resolvers.shop.checkout import checkout as check_out
 from portico.schema.accounts.accounts import InsufficientFunds
 from portico.schema.connections import Connection, Paged
-from portico.schema.context import Caller, Info
+from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, member
 from portico.schema.fields import computed, stored
 from portico.schema.inputs import After, First, idempotency_key
@@ -38,7 +38,7 @@ ORDER = Kind(
     discriminator=("owner",),
     visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
-_PAGED = Paged("Order", loaders.pages)
+PAGES = Paged("Order", loaders.pages)
 
 
 @strawberry.type(description="A line of an order.")
@@ -71,7 +71,7 @@ class OrderViewer:
     @strawberry.field(description="The viewer's orders, latest first.")
     async def orders(self, info: Info, first: First = DEFAULT_ORDERS, after: After = None) -> Connection[Order]:
         listing = orders.orders_of(self.caller.subject)
-        return Connection(page=await _PAGED.page(info, listing, first=first, default=DEFAULT_ORDERS, after=after))
+        return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_ORDERS, after=after))
 
 
 @strawberry.input(one_of=True, description="Exactly one payment method.")
@@ -83,10 +83,10 @@ class PaymentInput:
         default=strawberry.UNSET, description="A token for the payment provider that the gateway is configured with."
     )
 
-    def document(self) -> Document:
+    def document(self, context: Context) -> Document:
         """Returns the payment as stored with the cart. Raises NotFound."""
         if isinstance(self.account_id, str):
-            return {"method": ACCOUNT, "account_id": key_in("Account", self.account_id)}
+            return {"method": ACCOUNT, "account_id": key_in(context, "Account", self.account_id)}
         return {"method": TOKEN, "token": self.token}
 
 
@@ -138,7 +138,7 @@ class OrderMutation:
             info.context.db,
             buyer_of(info),
             info.context.resources.of(PaymentMethods),
-            cart_id=key_in("Cart", input.cart_id),
-            payment=input.payment.document(),
+            cart_id=key_in(info.context, "Cart", input.cart_id),
+            payment=input.payment.document(info.context),
         )
         return CheckoutPayload(cart=cast("Cart", done.cart), order=cast("Order", done.order))

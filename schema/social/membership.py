@@ -136,7 +136,7 @@ async def _change(info: Info, edit: Callable[..., Awaitable[Document]], user_id:
     changed = await edit(
         context.db,
         member=require_caller(context).subject,
-        other=key_in(USER.name, user_id),
+        other=key_in(info.context, USER.name, user_id),
         rate=context.resources.of(SocialSettings).social_rate,
         **given,
         **context.operation,

@@ -156,7 +156,7 @@ class PostingMutation:
         made = await post_edits.create_post(
             context.db,
             author=author,
-            to=None if input.to_id is None else key_in(USER.name, input.to_id),
+            to=None if input.to_id is None else key_in(info.context, USER.name, input.to_id),
             kind=kind,
             detail=detail,
             audience=input.audience.name,
@@ -188,7 +188,7 @@ class PostingMutation:
     )
     async def delete_post(self, info: Info, input: DeletePostInput) -> DeletePostResult | None:
         context = info.context
-        post_id = key_in(POST.name, input.post_id)
+        post_id = key_in(info.context, POST.name, input.post_id)
         await _require_deletable(context, post_id)
         await post_edits.delete_post(context.db, post_id=post_id, **context.operation)
         return DeletedPayload(deleted_id=input.post_id)
@@ -196,7 +196,7 @@ class PostingMutation:
     @mutation(description="Deletes a comment. For its author, for the author of the post, and for an EDITOR.")
     async def delete_post_comment(self, info: Info, input: DeletePostCommentInput) -> PostResult | None:
         context = info.context
-        post_id, comment_id = key_in(POST.name, input.post_id), comment_key(input.comment_id)
+        post_id, comment_id = key_in(info.context, POST.name, input.post_id), comment_key(input.comment_id)
         await _require_deletable_comment(context, post_id, comment_id)
         await post_comments.delete_comment(
             context.db, post_id=post_id, comment_id=comment_id, operation_id=context.operation_id

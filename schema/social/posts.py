@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 
 import strawberry
 
-from portico.loaders import keyed
+from portico.loaders import declaring
 from portico.loaders.social import posts as loaders
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
@@ -109,7 +109,8 @@ class Post(Node):
         "comments.by.id",
         "spilled",
         "removing",
-        description="The number of comments that you see.",
+        description="The number of comments that you see. If members with whom you have a block wrote more than 100 "
+        "comments, it can include some of theirs.",
     )
 
     @reads(
@@ -242,4 +243,4 @@ class PostConnection(Connection[Post]):
 
 
 # The projection of lists. The lists have reads of their own, which apply the rule: see `feeds`.
-LISTED = Paged(POST.name, keyed.pages(POSTS))
+LISTED = Paged(POST.name, declaring.pages(POSTS))

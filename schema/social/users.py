@@ -43,7 +43,7 @@ USER = Kind(
     type_name=lambda _document: "User",
     shown_to=_unless_blocked,
 )
-_PAGED = Paged(USER.name, loaders.pages)
+PAGES = Paged(USER.name, loaders.pages)
 # What a follower costs at least: MongoDB reads the relation and the member.
 _MEMBER = 8
 
@@ -144,7 +144,7 @@ class Circle:
 async def _user_page(
     info: Info, listing: MemberListing, first: int | None, default: int, after: str | None
 ) -> Connection[User]:
-    return Connection(page=await _PAGED.page(info, listing, first=first, default=default, after=after))
+    return Connection(page=await PAGES.page(info, listing, first=first, default=default, after=after))
 
 
 @strawberry.type
@@ -152,7 +152,7 @@ class UserQuery:
     @strawberry.field(description="The member with this id; null if there is none whom the viewer can see.")
     async def user(self, info: Info, id: Annotated[strawberry.ID, described("The member's id.")]) -> User | None:
         try:
-            key = key_in(USER.name, id)
+            key = key_in(info.context, USER.name, id)
         except errors.NotFound:
             return None
         return cast("User | None", await load_one(core(info), USER, key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.accounts.support import cases, failures, leftovers, seeds
+from tests.accounts.support import cases, failures, leftovers, seeds, stages
 from tests.support.selections import INVALID
 
 _ACCOUNT = "... on AccountPayload { account { id name balance { amount currency } pendingTransfers { id } } }"
@@ -19,6 +19,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("openAccount", "Account"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     failures=failures.FAILURES,
@@ -40,5 +41,6 @@ KIT = Kit(
         "find transfers ",
         "find accounts ",
     },
+    stages=(stages.Transfers,),
     seed=seeds.seed,
 )

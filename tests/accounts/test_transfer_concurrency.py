@@ -13,7 +13,6 @@ from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.accounts import transfer_jobs, transfers
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, InsufficientFunds
-from portico.schema.nodes import key_in
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -25,6 +24,7 @@ from tests.accounts.support.accounts import (
     transfer_input,
 )
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, run_jobs
+from tests.support.ids import key_in
 
 ACCOUNTS = 50
 TRANSFERS = 2_000 if IS_SOAK else 250

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.ads.support import cases, leftovers, seeds
+from tests.ads.support import cases, leftovers, seeds, stages
 from tests.support.selections import NOT_FOUND
 
 MUTATIONS = {
@@ -16,6 +16,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("adZone", "AdZone"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     failures=cases.FAILURES,
@@ -48,5 +49,6 @@ KIT = Kit(
         "find ads.profiles events_since",
         "find ads.profiles kept_until",
     },
+    stages=(stages.Zones,),
     seed=seeds.seed,
 )

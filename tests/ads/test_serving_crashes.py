@@ -10,6 +10,8 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.ads.ads import ad_key
+from portico.testing.repeated_writes import RepeatedWrites
+from portico.testing.stages import Stage
 from tests.ads.support.ads import Given, ad, choose, keyed, place
 from tests.ads.support.serving import (
     RECORD,
@@ -35,8 +37,6 @@ from tests.support.harness import (
     stops_of,
 )
 from tests.support.interruptions import crashing, database_of, interrupted, stopping
-from tests.support.repeated_writes import RepeatedWrites
-from tests.support.scenes import Stage
 
 UNITS = ("banner", "poster")
 
@@ -57,7 +57,8 @@ class Scene(Stage):
         return keyed(**CASES[name]) if is_keyed else CASES[name]
 
     async def send(self, given: Given) -> Answer:
-        return await self.gateway.ask(RECORD if "kind" in given else SERVE, {"input": given}, token=None)
+        answer: Answer = await self.gateway.ask(RECORD if "kind" in given else SERVE, {"input": given}, token=None)
+        return answer
 
     async def crash_call(self, given: Given, stop: int) -> Answer | None:
         """Crashes the call, or what it does after its answer. Returns the answer; None if the call was not stopped."""
@@ -66,7 +67,7 @@ class Scene(Stage):
             await settled(self.gateway)
         return answer if faulty.has_crashed else None
 
-    async def run_jobs(self) -> None:
+    async def settle(self) -> None:
         await settle_old_claims(self.gateway, self.clock)
 
     async def assert_counted(self, given: Given, times: Iterable[int]) -> None:
@@ -118,7 +119,7 @@ async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_
         if first is None:
             break
         if jobs_first:
-            await scene.run_jobs()
+            await scene.settle()
             await scene.assert_counted(given, (0, 1))
         # The crashed call holds the key for 30 seconds.
         scene.clock.advance(seconds=31)
@@ -128,7 +129,7 @@ async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_
         assert answers[0] == answers[1], stop
         if "errors" not in first.body:
             assert answers[0] == first.data, stop
-        await scene.run_jobs()
+        await scene.settle()
         await scene.assert_counted(given, (1,))
     assert stop > 1
 
@@ -140,7 +141,7 @@ async def test_a_call_without_a_key_that_crashes_anywhere_counts_all_or_nothing(
         first = await scene.crash_call(given, stop)
         if first is None:
             break
-        await scene.run_jobs()
+        await scene.settle()
         await scene.assert_counted(given, (1,) if "errors" not in first.body else (0, 1))
     assert stop > 0
 
@@ -160,7 +161,7 @@ async def test_an_uncapped_ad_that_a_page_shows_is_counted_once_whatever_crashes
         if user is not None:
             found = (await counts(scene.gateway, user)).get(ad_key("acme:spring", "open"), 0)
             assert found in ({1} if was_shown else {0, 1})
-        await scene.run_jobs()
+        await scene.settle()
         await assert_invariants(scene.gateway)
     assert stop > 0
 
@@ -170,8 +171,8 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene) -
         given = await scene.set("two ads for a new user")
         await scene.crash_call(given, stop)
         with crashing(scene.gateway, job_stop), stopping():
-            await scene.run_jobs()
-        await scene.run_jobs()
+            await scene.settle()
+        await scene.settle()
         await scene.assert_counted(given, (0, 1))
 
 
@@ -205,7 +206,7 @@ async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_c
                 break
             if overtaken[0] is not None:
                 assert answer.data == overtaken[0], stop
-            await scene.run_jobs()
+            await scene.settle()
             await scene.assert_counted(given, (1,))
     assert stop > 3
 
@@ -228,7 +229,7 @@ async def test_a_call_without_a_key_that_resumes_after_the_jobs_counts_once(scen
         if not is_late:
             break
         assert "errors" not in answer.body
-        await scene.run_jobs()
+        await scene.settle()
         await scene.assert_counted(given, (1,))
     assert stop > 1
 

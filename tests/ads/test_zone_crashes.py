@@ -1,234 +1,56 @@
-"""Placements and deactivations that crash or pause anywhere."""
+"""Placements and deactivations that overtake each other. The kit has the crashes and pauses of each call."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
-from portico.gateway.mongo.faults import Crash
-from tests.ads.support.ads import ad, ads_in, deactivate, keyed, place, placement
-from tests.support.harness import (
-    MUTATIONS,
-    Answer,
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    half_of_stops,
-    run_jobs,
-    stops,
-    stops_of,
-)
-from tests.support.interruptions import crashing, database_of, interrupted
-from tests.support.scenes import Given, Stage
-
-ZONES = ("front", "side", "blog", "new")
-# For each zone, its ads with their prices, dearest first.
-Shown = dict[str, list[tuple[str, int]]]
-
-
-class Scene(Stage):
-    """Acme's campaign has ads in three zones, and another campaign has one. A third campaign is deactivated."""
-
-    collections = ("ads.zones", "ads.campaigns", "ads.counters", "operations")
-
-    async def build(self) -> None:
-        await place(self.gateway, ad(ecpm=10), ad("other:one", "else", 5))
-        await place(self.gateway, ad(ecpm=20), zone="side")
-        await place(self.gateway, ad(ecpm=30), ad(unit="second", ecpm=31), zone="blog")
-        await place(self.gateway, ad("gone:one"))
-        await deactivate(self.gateway, "gone:one")
-
-    async def set(self, name: str) -> tuple[str, Given]:
-        await self.restore()
-        mutation, given = {
-            "a new ad": ("placeAd", placement(ad(unit="second", ecpm=40))),
-            "the first ad": ("placeAd", placement(ad("fresh:one", ecpm=7), "new")),
-            "a changed ad": ("placeAd", placement(ad(ecpm=3))),
-            "a new ad with a cap": ("placeAd", placement(ad(ecpm=40, totalCap=7), "new")),
-            "a changed cap": ("placeAd", placement(ad(ecpm=10, totalCap=9))),
-            "a refused ad": ("placeAd", placement(ad("gone:one"))),
-            "a deactivation": ("deactivateCampaign", {"campaignId": "acme:spring"}),
-        }[name]
-        return mutation, keyed(**given)
-
-    async def ask(self, mutation: str, given: Given) -> Answer:
-        return await self.gateway.ask(MUTATIONS[mutation], {"input": given})
-
-    async def result(self, mutation: str, given: Given) -> Any:
-        return (await self.ask(mutation, given)).data[mutation]
-
-    async def run_jobs(self, *, seconds: int = 6) -> None:
-        self.clock.advance(seconds=seconds)
-        await run_jobs(self.gateway, self.clock, "settle-ads")
-
-    async def shown(self) -> Shown:
-        zones = await ads_in(self.gateway, ZONES)
-        return {
-            zone: [(f"{one['campaignId']} {one['adUnitId']}", one["ecpm"]) for one in ads]
-            for zone, ads in zones.items()
-            if ads
-        }
-
-    async def assert_settled(self, *expected: Shown) -> None:
-        """Assert that the zones are as after one of the outcomes, and that nothing is in flight."""
-        assert await self.shown() in expected
-        for mark in ("ads.pending", "ads.ended", "ads.capping"):
-            assert await self.gateway.db["ads.zones"].find_one({mark: {"$exists": True}}) is None
-        assert await self.gateway.db["ads.campaigns"].find_one({"state": "ENDING"}) is None
-        await assert_invariants(self.gateway)
+from portico.testing.kits import Given
+from tests.ads.support.ads import ad, ads_in, deactivate, place, placement
+from tests.ads.support.stages import BEFORE, CASES, ELSE, ZONES, Zones
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
 
 
 @pytest.fixture
-def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
-    return Scene(gateway, clock)
+def scene(gateway: GatewayClient, clock: SettableClock) -> Zones:
+    return Zones(gateway, clock)
 
 
-ELSE = ("other:one else", 5)
-BEFORE: Shown = {
-    "front": [("acme:spring banner", 10), ELSE],
-    "side": [("acme:spring banner", 20)],
-    "blog": [("acme:spring second", 31), ("acme:spring banner", 30)],
-}
-# The type of the answer, and what the zones show then.
-CASES: dict[str, tuple[str, Shown]] = {
-    "a new ad": ("AdZonePayload", {**BEFORE, "front": [("acme:spring second", 40), *BEFORE["front"]]}),
-    "the first ad": ("AdZonePayload", {**BEFORE, "new": [("fresh:one banner", 7)]}),
-    "a changed ad": ("AdZonePayload", {**BEFORE, "front": [ELSE, ("acme:spring banner", 3)]}),
-    "a new ad with a cap": ("AdZonePayload", {**BEFORE, "new": [("acme:spring banner", 40)]}),
-    "a changed cap": ("AdZonePayload", BEFORE),
-    "a refused ad": ("InvalidInput", BEFORE),
-    "a deactivation": ("CampaignPayload", {"front": [ELSE]}),
-}
+async def case_of(scene: Zones, name: str) -> tuple[str, Given]:
+    """Restore the zones, and return the mutation and its input."""
+    return CASES[name].mutation, await scene.set(name)
 
 
-@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
-@pytest.mark.parametrize("name", CASES)
-async def test_a_call_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
-    scene: Scene, name: str, *, jobs_first: bool
-) -> None:
-    answer, after = CASES[name]
-    for stop in stops_of(jobs_first=jobs_first):
-        mutation, given = await scene.set(name)
-        if not await scene.crash(mutation, given, stop):
-            break
-        await assert_invariants(scene.gateway)
-        if jobs_first:
-            await scene.run_jobs()
-            await scene.assert_settled(BEFORE, after)
-        # The crashed call holds the key for 30 seconds.
-        scene.clock.advance(seconds=31)
-
-        outcome = [await scene.result(mutation, given) for _ in range(2)]
-
-        assert outcome[0] == outcome[1]
-        assert outcome[0]["__typename"] == answer, stop
-        assert outcome[0].get("zones", 3) == 3
-        await scene.run_jobs()
-        await scene.assert_settled(after)
-    assert stop > 2
-
-
-@pytest.mark.parametrize("name", CASES)
-async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene, name: str) -> None:
-    _, after = CASES[name]
-    for call in stops():
-        if not await scene.crash(*await scene.set(name), call):
-            break
-        for stop in half_of_stops(odd=call % 2 == 1):
-            assert await scene.crash(*await scene.set(name), call)
-            scene.clock.advance(seconds=6)
-
-            with crashing(scene.gateway, stop) as faulty:
-                try:
-                    await run_jobs(scene.gateway, scene.clock, "settle-ads")
-                except Crash:
-                    assert faulty.has_crashed
-            await assert_invariants(scene.gateway)
-            await scene.run_jobs(seconds=0)
-
-            await scene.assert_settled(BEFORE, after)
-            if not faulty.has_crashed:
-                break
-    assert call > 2
-
-
-# ------------------------------------------------------------ paused processes
-
-
-async def asleep(
-    scene: Scene, mutation: str, given: Given, command: int
-) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
-    """Start a call that pauses before this command. Return the call and the function that resumes it. The call may end
-    without a pause.
-    """
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def sleep() -> None:
-        reached.set()
-        await asyncio.wait_for(go_on.wait(), 60)
-
-    with database_of(scene.gateway, interrupted(scene.gateway.db, None, None, sleep, skip=command)):
-        call = asyncio.create_task(scene.ask(mutation, given))
-        fallen = asyncio.create_task(reached.wait())
-        await asyncio.wait({call, fallen}, return_when=asyncio.FIRST_COMPLETED)
-        fallen.cancel()
-    return call, go_on.set
-
-
-async def _jobs(scene: Scene, _mutation: str, _given: Given) -> None:
+async def _jobs(scene: Zones, _mutation: str, _given: Given) -> None:
     """Run the jobs, which find what the paused call has left."""
     await scene.run_jobs()
     await assert_invariants(scene.gateway)
 
 
-async def _retry(scene: Scene, mutation: str, given: Given) -> None:
+async def _retry(scene: Zones, mutation: str, given: Given) -> None:
     """Retry the call with its key, and carry it out."""
     scene.clock.advance(seconds=31)
     await scene.result(mutation, given)
 
 
-async def _crashed_retry(scene: Scene, mutation: str, given: Given) -> None:
+async def _crashed_retry(scene: Zones, mutation: str, given: Given) -> None:
     """Run the jobs, and retry the call with its key. The retry crashes after its first changes."""
     await scene.run_jobs()
     scene.clock.advance(seconds=31)
     await scene.crash(mutation, given, 2)
 
 
-Meanwhile = Callable[[Scene, str, Given], Awaitable[None]]
-MEANWHILE: dict[str, Meanwhile] = {"the jobs": _jobs, "a retry": _retry}
+Meanwhile = Callable[[Zones, str, Given], Awaitable[None]]
 # The commands before these claim the key. A call that pauses there would wait until a crashed retry loses its lease.
 CLAIMED = 2
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
-@pytest.mark.parametrize("name", CASES)
-async def test_a_process_that_pauses_before_any_command_has_one_effect(scene: Scene, name: str, meanwhile: str) -> None:
-    answer, after = CASES[name]
-    for command in half_of_stops(odd=meanwhile == "the jobs"):
-        mutation, given = await scene.set(name)
-        call, wake = await asleep(scene, mutation, given, command)
-        if call.done():
-            break
-
-        await MEANWHILE[meanwhile](scene, mutation, given)
-        wake()
-
-        assert (await call).data[mutation]["__typename"] == answer, command
-        scene.clock.advance(seconds=31)
-        assert (await scene.result(mutation, given))["__typename"] == answer
-        await scene.run_jobs()
-        await scene.assert_settled(after)
-    assert command > 3
-
-
-async def test_a_placement_that_pauses_does_not_undo_a_later_one(scene: Scene) -> None:
+async def test_a_placement_that_pauses_does_not_undo_a_later_one(scene: Zones) -> None:
     for command in stops():
-        mutation, given = await scene.set("a new ad")
-        call, wake = await asleep(scene, mutation, given, command)
+        mutation, given = await case_of(scene, "a new ad")
+        call, wake = await scene.asleep(mutation, given, command)
         if call.done():
             break
         scene.clock.advance(seconds=31)
@@ -239,7 +61,7 @@ async def test_a_placement_that_pauses_does_not_undo_a_later_one(scene: Scene) -
 
         assert (await call).data[mutation]["__typename"] == "AdZonePayload"
         await scene.run_jobs()
-        await scene.assert_settled({**BEFORE, "front": [("acme:spring second", 77), *BEFORE["front"]]})
+        await scene.assert_is({**BEFORE, "front": [("acme:spring second", 77), *BEFORE["front"]]})
     assert command > 5
 
 
@@ -249,7 +71,7 @@ async def assert_gone(gateway: GatewayClient) -> None:
         assert "acme:spring" not in {one["campaignId"] for one in ads}
 
 
-async def _no_retry(_scene: Scene, _mutation: str, _given: Given) -> None:
+async def _no_retry(_scene: Zones, _mutation: str, _given: Given) -> None:
     """Nobody retries the call."""
 
 
@@ -266,12 +88,12 @@ AROUND: dict[str, tuple[Meanwhile, Meanwhile]] = {
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("name", ["a new ad", "a changed ad"])
 async def test_no_placement_that_pauses_survives_an_acknowledged_deactivation(
-    scene: Scene, name: str, around: str
+    scene: Zones, name: str, around: str
 ) -> None:
     before, after = AROUND[around]
     for command in itertools.count(CLAIMED):
-        mutation, given = await scene.set(name)
-        call, wake = await asleep(scene, mutation, given, command)
+        mutation, given = await case_of(scene, name)
+        call, wake = await scene.asleep(mutation, given, command)
         if call.done():
             break
         await before(scene, mutation, given)
@@ -286,15 +108,15 @@ async def test_no_placement_that_pauses_survives_an_acknowledged_deactivation(
 
         await assert_gone(scene.gateway)
         await scene.run_jobs()
-        await scene.assert_settled({"front": [ELSE]})
+        await scene.assert_is({"front": [ELSE]})
     assert command > 2
 
 
 @pytest.mark.parametrize("meanwhile", ["a placement", "a deactivation"])
-async def test_a_deactivation_that_pauses_anywhere_leaves_no_ad(scene: Scene, meanwhile: str) -> None:
+async def test_a_deactivation_that_pauses_anywhere_leaves_no_ad(scene: Zones, meanwhile: str) -> None:
     for command in stops():
-        mutation, given = await scene.set("a deactivation")
-        call, wake = await asleep(scene, mutation, given, command)
+        mutation, given = await case_of(scene, "a deactivation")
+        call, wake = await scene.asleep(mutation, given, command)
         if call.done():
             break
         if meanwhile == "a placement":
@@ -309,16 +131,16 @@ async def test_a_deactivation_that_pauses_anywhere_leaves_no_ad(scene: Scene, me
         assert (await call).data[mutation]["zones"] in {3, 4}
         await assert_gone(scene.gateway)
         await scene.run_jobs()
-        await scene.assert_settled({"front": [ELSE]})
+        await scene.assert_is({"front": [ELSE]})
     assert command > 5
 
 
 async def test_the_cap_of_a_placement_that_pauses_holds_in_all_zones_whatever_other_placements_settle(
-    scene: Scene,
+    scene: Zones,
 ) -> None:
     for command in stops():
-        mutation, given = await scene.set("a new ad with a cap")
-        call, wake = await asleep(scene, mutation, given, command)
+        mutation, given = await case_of(scene, "a new ad with a cap")
+        call, wake = await scene.asleep(mutation, given, command)
         if call.done():
             break
         await place(scene.gateway, ad(ecpm=20, totalCap=9), zone="side")

@@ -10,6 +10,7 @@ BATCHES = ("logEvents", "recordHits", "recordSessions")
 
 
 KIT = Kit(
+    adds=("pageCounts", "LogEvent"),
     untried=BATCHES,
     unfailed={
         # Batches have no key.
@@ -24,6 +25,9 @@ KIT = Kit(
     },
     budgets=read_budgets(__file__),
     scattered={
+        "aggregate analytics.log_events uncounted",
+        "aggregate analytics.page_days ",
+        "find analytics.log_events time",
         "aggregate analytics.session_roll_ups level parents",
         "aggregate analytics.sessions ",
         "find analytics.hit_days ",

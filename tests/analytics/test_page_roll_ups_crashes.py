@@ -19,6 +19,7 @@ from portico.resolvers.analytics import page_roll_ups
 from portico.resolvers.analytics.page_roll_ups import roll_up_day, roll_up_days
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.scalars import format_instant
+from portico.testing.snapshots import Snapshot
 from tests.analytics.support.log_events import LOG, NOON, Given, event, log, page_counts, service
 from tests.analytics.support.page_roll_ups import COLLECTIONS, DAY, JOB, counted, marks, roll_up, unused_counts
 from tests.support.harness import (
@@ -33,7 +34,6 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, delayed, interrupted, stopping
 from tests.support.machines import examples
-from tests.support.scenes import Snapshot
 
 MIDNIGHT = NOON.replace(hour=0)
 END = MIDNIGHT + 3 * DAY

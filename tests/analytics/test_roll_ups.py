@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
+from portico.testing.repeated_writes import RepeatedWrites
+from portico.testing.stages import Stage
 from tests.analytics.support.session_cases import (
     COLLECTIONS,
     LEVELS,
@@ -29,8 +31,6 @@ from tests.analytics.support.session_cases import (
 )
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
 from tests.support.interruptions import crashing, database_of, delayed, interrupted, stopping
-from tests.support.repeated_writes import RepeatedWrites
-from tests.support.scenes import Stage
 
 # The commands of a run for a batch of sessions that nobody else rolls up.
 COMMANDS = [

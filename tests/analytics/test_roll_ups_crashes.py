@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from portico.testing.snapshots import Snapshot
 from tests.analytics.support.session_cases import (
     COLLECTIONS,
     RECORD,
@@ -21,7 +22,6 @@ from tests.analytics.support.session_cases import (
 )
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
 from tests.support.interruptions import crashing, stopping
-from tests.support.scenes import Snapshot
 
 # Of two users, in several hours, some before and after New Year in week 53, and one on a leap day.
 TIMES = ("2020-12-31T23:00:00Z", "2021-01-01T00:00:00Z", "2021-01-01T00:30:00Z", "2024-02-29T10:00:00Z")

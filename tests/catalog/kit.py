@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.catalog.support import cases, failures, leftovers, seeds
+from tests.catalog.support import cases, failures, leftovers, seeds, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
@@ -25,6 +25,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("products", "Product"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     failures=failures.FAILURES,
@@ -55,5 +56,6 @@ KIT = Kit(
         "find products schema_version",
         "find products $or upgrade_failed",
     },
+    stages=(stages.Hierarchy, stages.Products),
     seed=seeds.seed,
 )

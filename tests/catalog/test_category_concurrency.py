@@ -16,7 +16,6 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Turn
 from portico.resolvers.errors import CategoryNotEmpty
 from portico.resolvers.writes import idempotency
-from portico.schema.nodes import key_in
 from tests.support.domains import JOBS
 from tests.support.harness import (
     MUTATIONS,
@@ -29,6 +28,7 @@ from tests.support.harness import (
     product_input,
     run_jobs,
 )
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
 TREE = "{ categories(first: 100) { nodes { slug descendants(first: 100) { nodes { slug parent { slug } } } } } }"

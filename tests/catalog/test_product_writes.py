@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from portico.gateway.mongo.faults import Crash
+from tests.catalog.support.stages import ONE_PRODUCT, WRITES, Products, own
 from tests.support.harness import (
     GatewayClient,
     SettableClock,
@@ -20,17 +18,12 @@ from tests.support.harness import (
     product_input,
     run_jobs,
     stops,
-    stops_of,
 )
 from tests.support.interruptions import crashing, database_of, interrupted
 
 
 def kinds(results: list[Any]) -> Counter[str]:
     return Counter(result["__typename"] for result in results)
-
-
-def own(product: dict[str, Any]) -> dict[str, Any]:
-    return {"id": product["id"], "nonce": product["nonce"]}
 
 
 async def assert_settled(gateway: GatewayClient) -> None:
@@ -218,43 +211,8 @@ async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayCli
 # -------------------------------------------------------------------- crashes
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A product in one category, and another category to move it to."""
-
-    product: dict[str, Any]
-    there: str
-    place: str
-
-
-async def set_scene(gateway: GatewayClient) -> Scene:
-    for collection in ("categories", "products", "operations", "intents"):
-        await gateway.db[collection].delete_many({})
-    there, place = await create_category(gateway, slug="there"), await create_category(gateway, slug="place")
-    product = await create_product(gateway, sku="S", title="Old", categoryIds=[there["id"]])
-    return Scene(product, there["id"], place["id"])
-
-
-INPUTS: dict[str, Callable[[Scene], dict[str, Any]]] = {
-    "createProduct": lambda scene: product_input(sku="N", title="New", categoryIds=[scene.there, scene.place]),
-    "updateProduct": lambda scene: {**own(scene.product), "title": "New", "categoryIds": [scene.place]},
-    "deleteProduct": lambda scene: own(scene.product),
-}
-State = dict[str, tuple[str, list[str]]]
-BEFORE: State = {"S": ("Old", ["there"])}
-AFTER: dict[str, State] = {
-    "createProduct": {**BEFORE, "N": ("New", ["there", "place"])},
-    "updateProduct": {"S": ("New", ["place"])},
-    "deleteProduct": {},
-}
-DONE = {"createProduct": "ProductPayload", "updateProduct": "ProductPayload", "deleteProduct": "DeletedPayload"}
 # The answer to a second call without a key if the first call has completed: the gateway cannot know that both are one.
 SECOND_CALLS = {"createProduct": "SkuTaken", "updateProduct": "ProductEditConflict", "deleteProduct": "NotFound"}
-
-
-async def state(gateway: GatewayClient) -> State:
-    nodes = (await gateway.data("{ products { nodes { sku title categories { slug } } } }"))["products"]["nodes"]
-    return {node["sku"]: (node["title"], [category["slug"] for category in node["categories"]]) for node in nodes}
 
 
 async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], stop: int) -> bool:
@@ -268,84 +226,37 @@ async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], st
     return bool(faulty.has_crashed)
 
 
-@pytest.mark.parametrize("mutation", INPUTS)
+@pytest.mark.parametrize("mutation", WRITES)
 async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
+    scene = Products(gateway, clock)
     for stop in stops():
-        given = INPUTS[mutation](await set_scene(gateway))
-        if not await crash(gateway, mutation, given, stop):
+        given = {**await scene.set(mutation), "idempotencyKey": None}
+        if not await scene.crash(mutation, given, stop):
             break
 
-        # A call that has announced a product has a minute to insert it.
-        clock.advance(seconds=61)
-        await run_jobs(gateway, clock)
+        await scene.run_jobs()
 
-        left = await state(gateway)
-        assert left in (BEFORE, AFTER[mutation]), stop
-        await assert_settled(gateway)
+        left = await scene.state()
+        assert left in (ONE_PRODUCT, WRITES[mutation].after), stop
+        await scene.assert_settled()
         again = await gateway.result(mutation, given)
-        assert again["__typename"] == (DONE if left == BEFORE else SECOND_CALLS)[mutation], stop
-        assert await state(gateway) == AFTER[mutation], stop
-        await assert_settled(gateway)
+        assert again["__typename"] == (WRITES[mutation].member if left == ONE_PRODUCT else SECOND_CALLS[mutation]), stop
+        assert await scene.state() == WRITES[mutation].after, stop
+        await scene.assert_settled()
     assert stop > 0
-
-
-@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
-@pytest.mark.parametrize("mutation", INPUTS)
-async def test_a_write_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
-    gateway: GatewayClient, clock: SettableClock, mutation: str, *, jobs_first: bool
-) -> None:
-    for stop in stops_of(jobs_first=jobs_first):
-        given = {**INPUTS[mutation](await set_scene(gateway)), "idempotencyKey": "key"}
-        if not await crash(gateway, mutation, given, stop):
-            break
-
-        # The crashed call holds the key for 30 seconds.
-        clock.advance(seconds=31)
-        if jobs_first:
-            await run_jobs(gateway, clock)
-        again = await gateway.result(mutation, given)
-        once_more = await gateway.result(mutation, given)
-
-        assert again["__typename"] == DONE[mutation], stop
-        assert once_more == again
-        assert await state(gateway) == AFTER[mutation], stop
-        await assert_settled(gateway)
-    assert stop > 3
-
-
-@pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
-async def test_jobs_that_crash_anywhere_finish_in_their_next_run(
-    gateway: GatewayClient, clock: SettableClock, mutation: str
-) -> None:
-    for stop in stops():
-        given = INPUTS[mutation](await set_scene(gateway))
-        assert await crash(gateway, mutation, given, 2 if mutation == "createProduct" else 1)
-        clock.advance(seconds=6)
-
-        with crashing(gateway, stop) as faulty:
-            try:
-                await run_jobs(gateway, clock)
-            except Crash:
-                assert faulty.has_crashed
-        await run_jobs(gateway, clock)
-
-        assert await state(gateway) == (AFTER[mutation] if mutation == "createProduct" else BEFORE), stop
-        await assert_settled(gateway)
-        if not faulty.has_crashed:
-            break
-    assert stop > 1
 
 
 async def test_a_retry_of_a_deletion_that_found_nothing_does_not_claim_success(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
+    scene = Products(gateway, clock)
     for stop in stops():
-        scene = await set_scene(gateway)
+        await scene.restore()
         await gateway.result("deleteProduct", own(scene.product))
         given = {**own(scene.product), "idempotencyKey": "key"}
-        if not await crash(gateway, "deleteProduct", given, stop):
+        if not await scene.crash("deleteProduct", given, stop):
             break
 
         clock.advance(seconds=31)
@@ -357,12 +268,13 @@ async def test_a_retry_of_a_deletion_that_found_nothing_does_not_claim_success(
 async def test_other_calls_get_a_clear_answer_while_writes_are_unfinished(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    scene = await set_scene(gateway)
+    scene = Products(gateway, clock)
+    await scene.restore()
     new = await create_category(gateway)
 
     # A category is not empty while a product may be in it, or may be about to be added.
-    assert await crash(gateway, "updateProduct", {**own(scene.product), "categoryIds": [scene.place]}, 1)
-    assert await crash(gateway, "createProduct", product_input(sku="N", categoryIds=[new["id"]]), 2)
+    assert await scene.crash("updateProduct", {**own(scene.product), "categoryIds": [scene.place]}, 1)
+    assert await scene.crash("createProduct", product_input(sku="N", categoryIds=[new["id"]]), 2)
     for category in (scene.there, scene.place, new["id"]):
         assert (await gateway.result("deleteCategory", {"id": category}))["__typename"] == "CategoryNotEmpty"
     assert (await gateway.result("createProduct", product_input(sku="N")))["__typename"] == "SkuTaken"
@@ -374,6 +286,6 @@ async def test_other_calls_get_a_clear_answer_while_writes_are_unfinished(
 
     clock.advance(seconds=61)
     await run_jobs(gateway, clock)
-    assert await state(gateway) == {"S": ("Other", ["there"])}
+    assert await scene.state() == {"S": ("Other", ["there"])}
     assert (await gateway.result("deleteCategory", {"id": scene.place}))["__typename"] == "DeletedPayload"
-    await assert_settled(gateway)
+    await scene.assert_settled()

@@ -13,10 +13,10 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.answer_bounds import METER, SMALL_BYTES, Meter
 from portico.schema.context import Caller
-from portico.schema.nodes import KINDS
 from portico.schema.roles import Role
 from portico.schema.sharing import MAX_KEPT, SharedReads, shared
 from tests.catalog.support.catalog import add_products, album, film
+from tests.support.domains import DOMAINS
 from tests.support.harness import Commands, GatewayClient, SettableClock, running
 
 SECONDS = 20
@@ -207,7 +207,7 @@ async def test_a_limited_number_of_figures_is_kept(clock: SettableClock) -> None
 
 
 async def test_objects_that_not_everybody_sees_have_figures_for_each_caller(gateway: GatewayClient) -> None:
-    kind = replace(KINDS["Product"], visible_to=lambda _document, context: context.caller is not None)
+    kind = replace(DOMAINS.kinds["Product"], visible_to=lambda _document, context: context.caller is not None)
     callers = [None, Caller("anna", frozenset()), Caller("bert", frozenset()), Caller("bert", frozenset({Role.EDITOR}))]
     contexts = [gateway.state.context(caller, "test") for caller in callers]
 

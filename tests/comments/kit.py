@@ -20,6 +20,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("postComment", "Discussion"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     failures=failures.FAILURES,

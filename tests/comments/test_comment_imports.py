@@ -31,7 +31,7 @@ async def imported(
     bad: list[BadRecord] = []
     file = real_data.write(folder / "comments.jsonl", list(lines))
     importer = IMPORTERS["comments"].configured(options or {})
-    work = Import(gateway.db, importer, SystemClock(), bad.append, lambda _: None)
+    work = Import(gateway.db, importer, SystemClock(), bad.append, lambda _: None, gateway.state.resources)
     summary = await work.run([file])
     return summary.counts, [f"{one.line}: {one.reason}" for one in bad]
 

@@ -9,7 +9,7 @@ from typing import Any
 import bson
 import pytest
 
-from portico.resolvers.comments import by_discussion as comment_embedded
+from portico.resolvers.comments import embedded_storage as comment_embedded
 from portico.resolvers.comments.discussions import EMBEDDED
 from portico.resolvers.comments.rules import LONGEST, MAX_LINES, require_comment_text
 from portico.resolvers.errors import InvalidInput

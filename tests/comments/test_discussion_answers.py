@@ -12,7 +12,7 @@ from portico.resolvers.comments import discussions
 from portico.resolvers.comments import jobs as comment_jobs
 from portico.resolvers.comments.discussion_removal import remove_comments
 from portico.resolvers.comments.discussions import settle_closed
-from portico.schema.nodes import key_in
+from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import (
     ON_EACH,
     count,
@@ -23,9 +23,10 @@ from tests.comments.support.discussions import (
     post_input,
     stops_on,
 )
+from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted
-from tests.support.scenes import Snapshot
 
 Given = dict[str, Any]
 # The collections that the calls write.
@@ -197,7 +198,7 @@ async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
             break
         if key:
             assert await typename_of(thread.gateway, mutation, given) == "NotFound", skip
-        await comment_jobs.finish_removals(thread.gateway.db, now=thread.clock.now())
+        await comment_jobs.finish_removals(thread.gateway.db, DOMAINS.hosts, now=thread.clock.now())
         assert await thread.gateway.db["discussions"].find_one({"under_way": {"$ne": []}}) is None, skip
     await assert_invariants(thread.gateway)
 

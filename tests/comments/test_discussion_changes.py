@@ -8,7 +8,7 @@ import pytest
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.posted import MATCH, PATHS, posted_ref
 from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import ON_EACH, delete, editor, open_on_product, post

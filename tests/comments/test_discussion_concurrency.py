@@ -9,7 +9,7 @@ import random
 import pytest
 
 from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments import page_storage as comment_pages
 from tests.comments.support.discussions import (
     ON_EACH,
     by_time,

@@ -13,22 +13,22 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import by_page as comment_pages
 from portico.resolvers.comments import jobs as comment_jobs
+from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.buckets import finish_split
-from portico.resolvers.comments.by_page import PageStorage
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import CHRONOLOGICAL, THREADED, listing_of
 from portico.resolvers.comments.discussions import PAGES, open_discussion
 from portico.resolvers.comments.edits import delete_comment, edit_comment, find_deleted, post_comment
+from portico.resolvers.comments.page_storage import PageStorage
 from portico.resolvers.comments.storages import STORAGES, count_comments, find_comment_pages, find_comments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
+from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
 from tests.support.harness import IS_SOAK, stops
 from tests.support.interruptions import interrupted
-from tests.support.scenes import Snapshot
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
 AUTHOR = {"id": "poster", "name": "Poster"}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,10 +19,12 @@ from portico.resolvers.comments.discussion_checks import find_stray_discussions,
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.shop import stock_jobs
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post, post_input, stops_on
 from tests.content.support.site import create_page, create_section
+from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, create_product, half_of_stops, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
 Given = dict[str, Any]
@@ -55,11 +58,11 @@ SUBJECTS: dict[str, Callable[[GatewayClient], Awaitable[tuple[str, Given]]]] = {
     "a page": _page,
     "a section": _section,
 }
-_JOBS = (
-    product_jobs.finish_changes,
-    content_jobs.finish_changes,
-    stock_jobs.finish_changes,
-    comment_jobs.finish_removals,
+_JOBS: tuple[Any, ...] = (
+    partial(product_jobs.finish_changes, attachments=DOMAINS.attachments),
+    partial(content_jobs.finish_changes, attachments=DOMAINS.attachments),
+    partial(stock_jobs.finish_changes, attachments=DOMAINS.attachments),
+    partial(comment_jobs.finish_removals, hosts=DOMAINS.hosts),
     comment_jobs.finish_splits,
     comment_jobs.finish_comments,
 )
@@ -89,7 +92,7 @@ async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
 async def assert_whole(gateway: GatewayClient) -> None:
     """Assert that the discussions pass the checks."""
     assert [one async for one in find_wrong_discussions(gateway.db)] == []
-    assert [one async for one in find_stray_discussions(gateway.db)] == []
+    assert [one async for one in find_stray_discussions(gateway.db, DOMAINS.hosts)] == []
 
 
 async def held(gateway: GatewayClient) -> int:
@@ -264,7 +267,7 @@ async def test_discussions_without_subject_and_comments_without_discussion_are_f
     await gateway.db["products"].delete_one({"sku": document["subject"]["key"]})
     await gateway.db["discussions"].delete_one({"_id": lost})
 
-    found = [one async for one in find_stray_discussions(gateway.db)]
+    found = [one async for one in find_stray_discussions(gateway.db, DOMAINS.hosts)]
     for one in found:
         await remove_stray(gateway.db, one)
 

@@ -13,14 +13,14 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import by_page as comment_pages
+from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.buckets import FULL, finish_split
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Document
-from portico.schema.nodes import key_in
+from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import by_time, count, delete, everything, fill, open_on_product, post, threaded
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
-from tests.support.scenes import Snapshot
+from tests.support.ids import key_in
 
 COLLECTIONS = ("discussions", "comments", "comment_pages", "comment_keys")
 # How many changes `finish_split` makes. Without any, the page is only marked. After one, the comments behind the key

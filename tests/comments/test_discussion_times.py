@@ -9,9 +9,9 @@ from portico.resolvers.comments.discussions import find_by_ids
 from portico.resolvers.comments.storage import Draft
 from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.writes.idempotency import random_operation_id
-from portico.schema.nodes import decode_id
 from tests.comments.support.discussions import ON_EACH, everything, open_on_product, post
 from tests.support.harness import GatewayClient
+from tests.support.ids import decode_id
 
 
 def last_of(year: int) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit
-from tests.content.support import cases, failures, leftovers, seeds
+from tests.content.support import cases, failures, leftovers, seeds, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CONTENT = (
@@ -25,6 +25,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("content", "Photo"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     # Their inputs contain files. `test_photo_keys` has the cases.
@@ -62,5 +63,6 @@ KIT = Kit(
         "find cms.assets.files metadata.removed metadata.unsettled",
         "find cms.assets.chunks ",
     },
+    stages=(stages.Site,),
     seed=seeds.seed,
 )

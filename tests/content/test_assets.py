@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portico.resolvers.content import assets
-from portico.schema.nodes import key_in
 from tests.catalog.support.catalog import shared_gateway
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, noise_of, result, use_pictures
 from tests.support.harness import GatewayClient, SettableClock
+from tests.support.ids import key_in
 
 DATA = noise_of(40, 40)
 FROM = {"range": "bytes=1000-1999"}

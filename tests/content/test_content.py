@@ -10,7 +10,6 @@ from bson import ObjectId
 
 from portico.resolvers.content.creation import NewNode, create_node
 from portico.resolvers.content.nodes import PHOTO
-from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from tests.content.support.site import (
@@ -25,6 +24,7 @@ from tests.content.support.site import (
     section_input,
 )
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
+from tests.support.ids import key_in
 
 CHILDREN = """
 query ($path: String!, $first: Int = 20, $after: String) {

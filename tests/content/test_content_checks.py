@@ -10,9 +10,9 @@ from bson import ObjectId
 
 from portico.gateway.domains import content
 from portico.resolvers.domains import Problem
-from portico.schema.nodes import key_in
 from tests.content.support.site import FUTURE, create_entry, create_page, create_section
 from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.ids import key_in
 
 Given = dict[str, Any]
 

@@ -21,7 +21,7 @@ from tests.content.support.site import (
     page_input,
     section_input,
 )
-from tests.support.domains import migrate
+from tests.support.domains import DOMAINS, migrate
 from tests.support.explaining import explain
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
 from tests.support.interruptions import crashing
@@ -225,7 +225,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: Gatew
         assert faulty.has_crashed
     gateway.commands.clear()
 
-    settled = await content_jobs.finish_changes(gateway.db, now=clock.now() + timedelta(seconds=6))
+    settled = await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=clock.now() + timedelta(seconds=6))
     for check in (content._content, content._revisions):
         assert [problem async for problem in check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []

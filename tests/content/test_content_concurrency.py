@@ -15,11 +15,12 @@ from portico.resolvers.content import deletion as content_deletion
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.content.creation import NewNode
 from portico.resolvers.errors import DomainError
-from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 from tests.content.support.patches import patched
 from tests.content.support.site import REVISIONS, at, create_page, create_section, page_input, section_input
+from tests.support.domains import DOMAINS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants
+from tests.support.ids import key_in
 from tests.support.interruptions import database_of, delayed
 
 Given = dict[str, Any]
@@ -208,7 +209,12 @@ async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
                 found = await gateway.db["cms.nodes"].find_one({"_id": section})
                 if found is not None:
                     await content_deletion.delete_content(
-                        database, node_id=section, nonce=found["nonce"], now=now, operation_id=operation_id
+                        database,
+                        DOMAINS.attachments,
+                        node_id=section,
+                        nonce=found["nonce"],
+                        now=now,
+                        operation_id=operation_id,
                     )
         except (Crash, DomainError):
             return
@@ -217,11 +223,11 @@ async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
         for _ in range(5):
             await asyncio.sleep(0.02)
             clock.advance(seconds=6)
-            await content_jobs.finish_changes(gateway.db, now=clock.now())
+            await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=clock.now())
 
     await asyncio.gather(*(write(number) for number in range(20)), jobs())
     clock.advance(seconds=6)
-    await content_jobs.finish_changes(gateway.db, now=clock.now())
+    await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=clock.now())
 
     for mark in ("pending", "unrevised", "deleting"):
         assert await gateway.db["cms.nodes"].find_one({mark: {"$exists": True}}) is None

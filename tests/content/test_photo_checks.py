@@ -10,10 +10,10 @@ from bson import Int64, ObjectId
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Problem
-from portico.schema.nodes import key_in
 from tests.content.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of, use_pictures
 from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+from tests.support.ids import key_in
 
 FILES, CHUNKS, NODES = "cms.assets.files", "cms.assets.chunks", "cms.nodes"
 STRAY = ObjectId("0" * 24)

@@ -7,7 +7,6 @@ from starlette.types import Message
 
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.content import assets, photo_jobs, photos
-from portico.schema.nodes import key_in
 from tests.content.support.photo_scene import NEW, OLD, PHOTO_JOBS, SEEN, Given, Scene
 from tests.content.support.photos import (
     PicturesHere,
@@ -17,6 +16,7 @@ from tests.content.support.photos import (
     use_pictures,
 )
 from tests.support.harness import GatewayClient, SettableClock, half_of_stops, run_jobs, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
 

@@ -15,7 +15,6 @@ from PIL import Image
 from pymongo import MongoClient
 
 from portico.gateway.settings import Settings
-from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 from tests.content.support.photos import (
     CHUNK,
@@ -34,6 +33,7 @@ from tests.content.support.photos import (
 )
 from tests.content.support.site import create_section
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import body_of, part
 

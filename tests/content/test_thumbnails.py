@@ -16,9 +16,9 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.content import photo_jobs, thumbnails
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import key_in
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, picture, result, use_pictures
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted, stopping
 
 FILES, CHUNKS = "cms.assets.files", "cms.assets.chunks"

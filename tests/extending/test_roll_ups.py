@@ -7,11 +7,12 @@ from datetime import timedelta
 from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.catalog.products import HOST
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.domains import Resources, Turn
 from portico.resolvers.owned import Owned, OwnedDocuments
-from portico.resolvers.writes.roll_ups import RollUp
+from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes.sweeps import STALE_AFTER
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import SettableClock
@@ -42,10 +43,10 @@ async def test_a_roll_up_is_computed_again_if_another_write_overtakes_it(db: Dat
     first = await vote(db, clock)
 
     async def another() -> None:
-        await VOTE_SUM.settle(db, await vote(db, clock))
+        await VOTE_SUM.settle(db, Hosts(), await vote(db, clock))
 
     # The other vote is settled between the reads and the write of the first.
-    await VOTE_SUM.settle(interrupted(db, "vote_sums", "update_one", another), first)
+    await VOTE_SUM.settle(interrupted(db, "vote_sums", "update_one", another), Hosts(), first)
 
     assert (await db["vote_sums"].find_one({"_id": "a"}) or {})["votes"] == 2
     assert await db["votes"].count_documents({"dirty": {"$exists": True}}) == 0
@@ -57,12 +58,14 @@ async def test_the_job_settles_what_a_crash_leaves(db: Database, clock: Settable
     for stop in range(2):
         given = await vote(db, clock, f"subject {stop}")
         try:
-            await VOTE_SUM.settle(FaultyDatabase.around(db, stop)[1], given)
+            await VOTE_SUM.settle(FaultyDatabase.around(db, stop)[1], Hosts(), given)
         except Crash:
             # Either the document is counted, or the check reports the problem as open.
             assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
 
-        assert await job.run(Turn(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources())) == 1
+        assert (
+            await job.run(Turn(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()}))) == 1
+        )
         assert await problems(db) == []
 
 
@@ -71,13 +74,13 @@ async def test_settling_keeps_the_mark_of_a_later_write(db: Database, clock: Set
     later = VOTE_SUM.mark("later", clock.now())
     await db["votes"].update_one({"_id": given["_id"]}, {"$set": later})
 
-    await VOTE_SUM.settle(db, given)
+    await VOTE_SUM.settle(db, Hosts(), given)
 
     assert (await db["votes"].find_one({"_id": given["_id"]}) or {})["dirty"]["by"] == "later"
 
 
 async def test_a_roll_up_without_documents_is_removed(db: Database, clock: SettableClock) -> None:
-    await VOTE_SUM.settle(db, await vote(db, clock))
+    await VOTE_SUM.settle(db, Hosts(), await vote(db, clock))
     await db["votes"].delete_many({})
 
     assert await problems(db) == [("vote_sums a", False)]
@@ -93,5 +96,5 @@ async def test_documents_are_removed_with_their_object_and_not_with_the_next_obj
     gone = ObjectId()
     await db["votes"].insert_many([{"sku": "one", "of": present}, {"sku": "one", "of": gone}, {"sku": "two"}])
 
-    assert await owned.remove_gone(db, "one") == {gone}
+    assert await owned.remove_gone(db, Hosts([HOST]), "one") == {gone}
     assert [found.get("of") async for found in db["votes"].find()] == [present, None]

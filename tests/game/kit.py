@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, merged, read_budgets
-from tests.game.support import cases, leftovers, seeds, stack_cases, trade_leftovers
+from tests.game.support import cases, leftovers, seeds, stack_cases, stages, trade_leftovers, trades_stage
 from tests.support.selections import INVALID, NOT_FOUND
 
 _STACK = "... on StackPayload { stack { id category itemId name description image quantity } }"
@@ -37,6 +37,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("createCharacter", "Character"),
     mutations=MUTATIONS,
     inputs=merged([cases.CASES, stack_cases.CASES]),
     failures=merged([cases.FAILURES, stack_cases.FAILURES]),
@@ -66,12 +67,14 @@ KIT = Kit(
         "find game.locations took_since",
         "find game.locations stale_since",
         "find game.locations characters.since",
-        "find game.trades created_at state",
+        "find game.trades created_at no_room_at state",
         "find game.trades concluded_at created_at state",
+        "find game.trades no_room_at state",
         "find game.stacks notes.at",
         "find game.stacks ",
         "aggregate game.stacks $expr",
         "find game.trades open_since",
     },
+    stages=(trades_stage.Trades, stages.Turns, stages.Keeping, stages.Resting),
     seed=seeds.seed,
 )

@@ -10,11 +10,11 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.turn_jobs import settle_rooms
-from portico.schema.nodes import decode_id
 from tests.game.support.machine import MUTATIONS, Machine, State
 from tests.game.support.model import Call, Setting, Thing, World
 from tests.game.support.worlds import enter, store
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.ids import decode_id
 from tests.support.interruptions import crashing
 
 NAMES = [f"player {number}" for number in range(12)]

@@ -12,10 +12,12 @@ from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.game.settings import GameSettings
+from portico.resolvers.game.stacks import MAX_QUANTITY
 from portico.resolvers.game.trade_bounds import MAX_OPEN
-from portico.schema.nodes import key_in
 from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, offer
+from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
 Given = dict[str, Any]
@@ -178,6 +180,35 @@ async def test_an_expiry_that_crashes_anywhere_is_repeated_and_accepted_offers_s
         await assert_items(gateway)
         if not faulty.has_crashed:
             break
+
+
+async def test_an_expired_offer_without_room_for_its_goods_waits_a_day_and_the_doctor_names_it(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await give(gateway.db, "mara", "coin", MAX_QUANTITY)
+    stuck = await offer(gateway, "mara", "jonas", [goods("coin", 5)], [])
+    await give(gateway.db, "mara", "coin", 3)
+    await give(gateway.db, "mara", "sword")
+    await offer(gateway, "mara", "jonas", [goods("sword")], [])
+    clock.advance(days=31)
+
+    async def states() -> list[str]:
+        await run_jobs(gateway, clock, "expire-trades")
+        return [one["state"] for one in await trades(gateway, "jonas")]
+
+    assert await states() == ["CANCELLED", "OFFERED"]
+    wrong = [problem for invariant in INVARIANTS async for problem in invariant.check(gateway.db)]
+    used = {"from": bag("mara"), "stack": goods("coin", 3)}
+    await call(gateway, "consume", "mara", keyed(**used))
+    assert await states() == ["CANCELLED", "OFFERED"]
+    clock.advance(days=1)
+
+    assert await states() == ["CANCELLED", "CANCELLED"]
+    (problem,) = wrong
+    assert problem.subject == f"trade {key_in('Trade', stuck)}"
+    assert "the inventory 'bag' of 'mara' had no room for its goods at 20" in problem.text
+    assert await held(gateway.db, "mara") == {"coin": MAX_QUANTITY, "sword": 1}
+    await assert_items(gateway)
 
 
 async def test_an_acceptance_and_an_expiry_at_once_have_one_outcome(

@@ -1,69 +1,29 @@
-"""Actions that crash or pause anywhere: a retry or a job finishes them, and nothing is lost or doubled."""
+"""Changes of the own inventory, and rests, that crash anywhere. The kit has the crashes and pauses of each action."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
-from portico.resolvers.game.rooms import Rooms
-from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.documents import Database
+from portico.resolvers.writes.sweeps import SweepFailed
 from tests.game.support.scene import action, assert_settled, assert_sound, own_action, world
-from tests.game.support.turn_scene import Scene
-from tests.support.harness import GatewayClient, SettableClock, stops, stops_of
-from tests.support.interruptions import database_of, interrupted
+from tests.game.support.stages import Keeping, Resting, Turns
+from tests.support.harness import GatewayClient, SettableClock, stops
 
-# What each action changes; see `world`.
-CHANGES: dict[str, dict[str, Any]] = {
-    "createCharacter": {"Eve": "Temple", "gold of Eve": 100, "equipment of Eve": []},
-    "move": {"Tester": "Market"},
-    "pickUp": {"sword": "Tester"},
-    "drop": {"bag": "Temple", "apple": "Temple"},
-    "takeOut": {"coin": "Tester"},
-    "putIn": {"pear": "Temple"},
-    "wear": {"equipment of Tester": ["cap", "hat", "knife"]},
-    "wield": {"equipment of Tester": ["dagger", "hat", "knife"]},
-    "unequip": {"equipment of Tester": ["knife"]},
-    "give": {"bag": "Bo", "apple": "bag"},
-    "buy": {"helmet": "Tester", "gold of Tester": 40, "gold of Smith": 1_060},
-    "sell": {"axe": "Smith", "gold of Tester": 105, "gold of Smith": 995},
-}
 OWN_CHANGES: dict[str, dict[str, Any]] = {"takeOut": {"apple": "Tester"}, "putIn": {"pear": "bag"}}
 
 
 @pytest.fixture
-def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
-    return Scene(gateway, clock)
-
-
-@pytest.mark.parametrize("jobs_first", [True, False])
-@pytest.mark.parametrize("mutation", CHANGES)
-async def test_an_action_that_crashes_anywhere_has_one_effect(scene: Scene, mutation: str, jobs_first: bool) -> None:
-    db = scene.gateway.db
-    for stop in stops_of(jobs_first=jobs_first):
-        await scene.restore()
-        before = await world(db)
-        given = {**action(scene.temple, mutation), "idempotencyKey": "the key"}
-        crashed = await scene.crash(mutation, given, stop)
-        await assert_sound(db)
-        scene.restart()
-        if jobs_first:
-            await scene.jobs()
-            assert await world(db) in (before, {**before, **CHANGES[mutation]})
-            await assert_settled(db)
-        scene.clock.advance(seconds=31)
-
-        assert await scene.typename_of(mutation, given) == "CharacterPayload"
-
-        await scene.jobs()
-        assert await world(db) == {**before, **CHANGES[mutation]}
-        await assert_settled(db)
-        if not crashed:
-            break
+def scene(gateway: GatewayClient, clock: SettableClock) -> Turns:
+    return Turns(gateway, clock)
 
 
 @pytest.mark.parametrize("mutation", OWN_CHANGES)
-async def test_a_change_of_the_own_inventory_crashes_without_a_trace(scene: Scene, mutation: str) -> None:
+async def test_a_change_of_the_own_inventory_crashes_without_a_trace(scene: Turns, mutation: str) -> None:
     db = scene.gateway.db
     for stop in stops():
         await scene.restore()
@@ -81,32 +41,53 @@ async def test_a_change_of_the_own_inventory_crashes_without_a_trace(scene: Scen
             break
 
 
-@pytest.mark.parametrize("mutation", CHANGES)
-async def test_a_process_that_resumes_after_others_have_finished_its_action_changes_nothing_more(
-    scene: Scene, mutation: str
+async def resting(db: Database) -> list[str]:
+    found = await db["game.characters"].find({"resting_since": {"$ne": None}}).to_list()
+    return [one["name"] for one in found]
+
+
+async def test_a_rest_that_crashes_anywhere_is_finished_and_an_action_ends_it(
+    gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    """The call pauses before each of its commands, and jobs of another process finish what it has begun."""
-    db = scene.gateway.db
-    for skip in stops():
+    scene, db = Keeping(gateway, clock), gateway.db
+    for stop in stops():
         await scene.restore()
+        await scene.age()
         before = await world(db)
-        has_paused = False
+        faulty, crashing_db = FaultyDatabase.around(db, stop)
+        with contextlib.suppress(Crash, SweepFailed):
+            await scene.rest(crashing_db)
+        await assert_sound(db)
 
-        async def meanwhile() -> None:
-            nonlocal has_paused
-            has_paused = True
-            scene.clock.advance(seconds=31)
-            other = Rooms()
-            await finish_turns(db, other, now=scene.clock.now())
-            await settle_rooms(db, other, now=scene.clock.now())
-            await assert_sound(db)
+        await scene.run_jobs()
+        await scene.rest(db)
+        await scene.run_jobs()
 
-        given = {**action(scene.temple, mutation), "idempotencyKey": "the key"}
-        with database_of(scene.gateway, interrupted(db, None, None, meanwhile, skip=skip)):
-            assert await scene.typename_of(mutation, given) == "CharacterPayload"
-
-        await scene.jobs()
-        assert await world(db) == {**before, **CHANGES[mutation]}
+        assert await world(db) == before
+        assert await resting(db) == ["Tester"]
         await assert_settled(db)
-        if not has_paused:
+        assert await scene.typename_of("pickUp", action(scene.temple, "pickUp")) == "CharacterPayload"
+        assert await world(db) == {**before, "sword": "Tester"}
+        assert await resting(db) == []
+        await scene.run_jobs()
+        await assert_settled(db)
+        if not faulty.has_crashed:
+            break
+
+
+async def test_an_action_of_a_resting_character_ends_its_rest_wherever_it_crashes(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    scene = Resting(gateway, clock)
+    for stop in stops():
+        await scene.restore()
+        given = {**action(scene.temple, "drop"), "idempotencyKey": "the key"}
+        crashed = await scene.crash("drop", given, stop)
+        scene.clock.advance(seconds=31)
+
+        assert await scene.typename_of("drop", given) == "CharacterPayload"
+
+        await scene.run_jobs()
+        assert await resting(gateway.db) == []
+        if not crashed:
             break

@@ -24,10 +24,10 @@ from portico.resolvers.domains import Turn
 from portico.resolvers.server_time import server_time
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.writes.timer import Timer
-from portico.schema.nodes import key_in
 from tests.shop.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, assert_invariants, running, with_settings
+from tests.support.ids import key_in
 from tests.support.processes import environment, eventually, started
 
 HOURS = pytest.mark.parametrize("hours", [-5, 5], ids=["behind", "ahead"])

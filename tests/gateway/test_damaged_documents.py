@@ -22,7 +22,6 @@ from portico.resolvers.domains import Turn
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed
-from portico.schema.nodes import key_in
 from portico.testing.kits import merged
 from tests.catalog.support.catalog import document
 from tests.catalog.support.leftovers import moving_category
@@ -33,6 +32,7 @@ from tests.shop.support.shop import new_cart, stock_up
 from tests.support.damage import damage_in_front
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of
 from tests.support.kits import kits
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values

@@ -12,7 +12,6 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.resolvers.writes.leases import LEASES
-from portico.schema.nodes import key_in
 from portico.testing.kits import merged
 from tests.accounts.support.accounts import open_account, transfer_input
 from tests.catalog.support.cases import (
@@ -32,6 +31,7 @@ from tests.support.harness import (
     product_input,
     running,
 )
+from tests.support.ids import key_in
 from tests.support.kits import kits
 
 # How many calls with one key run at once: of every mutation, and of one of them.

@@ -284,7 +284,9 @@ async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path
     products.write_bytes(b"\n".join(orjson.dumps(one) for one in given))
 
     async def imported(subject: str, file: Path) -> None:
-        done = await Import(shop.db, IMPORTERS[subject], clock, _refuse, lambda _: None).run([file])
+        done = await Import(shop.db, IMPORTERS[subject], clock, _refuse, lambda _: None, shop.state.resources).run(
+            [file]
+        )
         assert done.counts["failed"] == 0
 
     async def jobs() -> None:

@@ -23,12 +23,13 @@ from portico.schema.fields import stored
 from portico.schema.installation import install
 from portico.schema.kept import NotKeepable, require_keepable
 from portico.schema.mutations import mutation
-from portico.schema.nodes import KindDocument, Node, key_in
+from portico.schema.nodes import KindDocument, Node
 from portico.schema.scalars import JSON, SCALARS
 from portico.schema.shop.carts import Cart
 from tests.shop.support.shop import cart_of_nobody
 from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, create_category
+from tests.support.ids import key_in
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -141,7 +142,7 @@ def schema_of(writing: type) -> strawberry.Schema:
         types=[AudioAlbum, Film, GeneralProduct, Page],
         config=StrawberryConfig(scalar_map=SCALARS),
     )
-    install(schema)
+    install(schema, DOMAINS.kinds, DOMAINS.pages)
     require_keepable(schema)
     return schema
 

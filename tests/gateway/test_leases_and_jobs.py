@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Turn, Wakeups
 from portico.resolvers.writes import leases
 from tests.gateway.support.workers import worker
-from tests.support.domains import JOBS
+from tests.support.domains import DOMAINS, JOBS
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -133,6 +134,7 @@ async def stop(gateway: GatewayClient, mutation: str, given: dict[str, Any], aft
 
 
 # For each mark: the function that leaves it, the collection, and the path of its time.
+FINISH_PRODUCTS = partial(product_jobs.finish_changes, attachments=DOMAINS.attachments)
 LEFT: dict[str, tuple[Callable[[GatewayClient], Any], str, str]] = {
     "pending": (leave_pending, "categories", "pending.at"),
     "refresh": (leave_refresh, "categories", "refresh.0.at"),
@@ -156,7 +158,7 @@ async def test_a_mark_is_settled_after_five_seconds_and_not_before(gateway: Gate
     at: Any = document
     for step in path.split("."):
         at = at[int(step)] if isinstance(at, list) else at[step]
-    finish = category_jobs.finish_changes if collection == "categories" else product_jobs.finish_changes
+    finish: Any = category_jobs.finish_changes if collection == "categories" else FINISH_PRODUCTS
 
     early = await finish(gateway.db, now=at + timedelta(seconds=4, milliseconds=999))
     left_early = await left(gateway, name)
@@ -173,7 +175,7 @@ async def test_an_announced_product_may_be_written_for_a_minute(gateway: Gateway
     await stop(gateway, "createProduct", product_input(categoryIds=[one["id"]]), 1)
     at = (await gateway.db["intents"].find({}).to_list())[0]["at"]
 
-    settled = [await product_jobs.finish_changes(gateway.db, now=at + timedelta(seconds=age)) for age in (59, 60, 61)]
+    settled = [await FINISH_PRODUCTS(gateway.db, now=at + timedelta(seconds=age)) for age in (59, 60, 61)]
 
     assert settled == [0, 1, 0]
 

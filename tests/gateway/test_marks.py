@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.comments import by_discussion, ledger
+from portico.resolvers.comments import embedded_storage, ledger
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import OPERATIONS
@@ -111,7 +111,7 @@ MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_disc
 def few_marks_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the number of marks that a document keeps, so that a few writes exceed it."""
     monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
-    for module in (ledger, by_discussion):
+    for module in (ledger, embedded_storage):
         monkeypatch.setattr(module, "MARKS_KEPT", KEPT)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from portico.gateway.cli.explain import plan_of_text
 from portico.gateway.http.endpoint import GraphQLEndpoint
 from portico.gateway.operations.documents import InvalidOperation
-from portico.gateway.operations.explain import plan_of_text
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog import products
 from tests.support.forks import PORTICO

@@ -60,7 +60,9 @@ query ($sku: String!) {
 
 async def run(gateway: GatewayClient, subject: str, file: Path) -> dict[str, int]:
     bad: list[BadRecord] = []
-    done = await Import(gateway.db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None).run([file])
+    done = await Import(
+        gateway.db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None, gateway.state.resources
+    ).run([file])
     assert bad == []
     return dict(done.counts)
 

@@ -14,11 +14,11 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import retries
 from portico.resolvers.writes.retries import attempts
-from portico.schema.nodes import key_in
 from tests.accounts.support.accounts import balances, open_account, transfer_input
 from tests.content.support.site import create_page
 from tests.shop.support.shop import add_input, new_cart, stock_up
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
 
 Given = dict[str, Any]

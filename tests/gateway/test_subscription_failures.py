@@ -24,9 +24,9 @@ from portico.resolvers.comments import storages as comment_storages
 from portico.resolvers.comments.comments import CommentRef, parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.events import comments_of
-from portico.schema.nodes import decode_id
 from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
+from tests.support.ids import decode_id
 from tests.support.interruptions import database_of, interrupted
 from tests.support.sockets import POSTED, Socket, opened, streamed, subscribe, texts, until, wait_until_live
 

@@ -20,11 +20,11 @@ from portico.resolvers.documents import Document
 from portico.schema.comments import events
 from portico.schema.comments.discussions import COMMENT
 from portico.schema.context import Context
-from portico.schema.nodes import decode_id
 from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
 from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
+from tests.support.ids import decode_id
 from tests.support.sockets import (
     POSTED,
     EventStream,

@@ -13,10 +13,9 @@ from portico.gateway.settings import Settings
 from portico.resolvers.domains import Domain
 from portico.resolvers.served import Domains, InvalidDomains
 from portico.schema import create_schema
-from portico.schema.connections import PAGED
 from portico.schema.context import Context
 from portico.schema.fields import Source
-from portico.schema.nodes import KINDS, encode_id
+from portico.schema.nodes import Kind, encode_id
 from tests.support import library as support
 from tests.support.harness import Answer, GatewayClient
 from tests.support.library import BOOK, READER, SHELF, LibraryQuery, kind_of, library
@@ -51,14 +50,18 @@ async def books_on_visible_shelves(context: Context, books: Sequence[Source]) ->
     return [book if book["shelf"] in visible else None for book in books]
 
 
+@pytest.fixture
+def changed(rule: str) -> Sequence[Kind]:
+    """The kinds that the library has in place of its own ones of the same names."""
+    return [replace(BOOK, within=None, shown_to=books_on_visible_shelves)] if rule == "shown_to" else []
+
+
 @pytest.fixture(params=["compiled", "reference"])
 async def shelves(
-    request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch, rule: str
+    request: pytest.FixtureRequest, settings: Settings, monkeypatch: pytest.MonkeyPatch, changed: Sequence[Kind]
 ) -> AsyncIterator[GatewayClient]:
     """Two owners with a shelf each. Requests come from the first owner."""
-    async with library(replace(settings, executor=request.param), monkeypatch) as gateway:
-        if rule == "shown_to":
-            monkeypatch.setitem(KINDS, "Book", replace(BOOK, within=None, shown_to=books_on_visible_shelves))
+    async with library(replace(settings, executor=request.param), monkeypatch, *changed) as gateway:
         gateway.subject = "she"
         await gateway.db["shelfs"].insert_many([{"_id": "hers", "owner": "she"}, {"_id": "his", "owner": "he"}])
         await gateway.db["books"].insert_many(
@@ -220,19 +223,17 @@ async def test_the_rows_of_a_page_are_not_read_again_for_what_they_contain(shelv
     assert [name.split()[1] for name in shelves.commands.names()].count("shelfs") == 1
 
 
-@pytest.mark.parametrize("rule", ["within"], indirect=True)
+async def of_the_caller(context: Context, found: Sequence[Source]) -> Sequence[Source | None]:
+    return [shelf if shelf["owner"] == context.subject else None for shelf in found]
+
+
+@pytest.mark.parametrize("changed", [[replace(SHELF, visible_to=None, shown_to=of_the_caller)]], ids=["shelf"])
 async def test_a_list_with_a_rule_of_its_own_shows_nothing_inside_of_its_rows(
     shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def of_the_caller(context: Context, found: Sequence[Source]) -> Sequence[Source | None]:
-        return [shelf if shelf["owner"] == context.subject else None for shelf in found]
-
     async def by_id_alone(_context: Context, found: Sequence[Source]) -> Sequence[Source]:
         return [{"_id": shelf["_id"]} for shelf in found]
 
-    monkeypatch.setitem(KINDS, "Shelf", replace(SHELF, visible_to=None, shown_to=of_the_caller))
-    # Making the list anew registers it. This undoes that, too.
-    monkeypatch.setitem(PAGED, "ShelfConnection", support._SHELVES)
     monkeypatch.setattr(support, "_SHELVES", replace(support._SHELVES, shown_to=by_id_alone))
 
     found = await shelves.data("{ shelves { nodes { id books(first: 10) { nodes { title } } } } }")
@@ -241,14 +242,12 @@ async def test_a_list_with_a_rule_of_its_own_shows_nothing_inside_of_its_rows(
     assert titles == [HER_BOOKS, []]
 
 
-async def test_a_rule_can_show_less_of_an_object_by_every_path(
-    shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def without_reader(_context: Context, books: Sequence[Source]) -> Sequence[Source]:
-        return [{name: value for name, value in book.items() if name != "reader"} for book in books]
+async def without_reader(_context: Context, books: Sequence[Source]) -> Sequence[Source]:
+    return [{name: value for name, value in book.items() if name != "reader"} for book in books]
 
-    monkeypatch.setitem(KINDS, "Book", replace(BOOK, within=None, shown_to=without_reader))
 
+@pytest.mark.parametrize("changed", [[replace(BOOK, within=None, shown_to=without_reader)]], ids=["book"])
+async def test_a_rule_can_show_less_of_an_object_by_every_path(shelves: GatewayClient) -> None:
     shown = {"title": "b", "reader": None}
     data = (await ask(shelves, "favourite { title reader { name } } read { title reader { name } }")).data["reader"]
     assert data["favourite"] == shown
@@ -260,14 +259,12 @@ async def test_a_rule_can_show_less_of_an_object_by_every_path(
     assert await shelves.data(node, {"id": encode_id("Book", "b")}) == {"node": shown}
 
 
-async def test_an_error_of_a_rule_is_the_error_of_its_object(
-    shelves: GatewayClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fails_for_b(_context: Context, books: Sequence[Source]) -> Sequence[Source | Exception]:
-        return [ValueError("b") if book["_id"] == "b" else book for book in books]
+async def fails_for_b(_context: Context, books: Sequence[Source]) -> Sequence[Source | Exception]:
+    return [ValueError("b") if book["_id"] == "b" else book for book in books]
 
-    monkeypatch.setitem(KINDS, "Book", replace(BOOK, within=None, shown_to=fails_for_b))
 
+@pytest.mark.parametrize("changed", [[replace(BOOK, within=None, shown_to=fails_for_b)]], ids=["book"])
+async def test_an_error_of_a_rule_is_the_error_of_its_object(shelves: GatewayClient) -> None:
     with capture_logs():
         answer = await ask(shelves, "favourite { title } friends { favourite { title } }")
     assert answer.body["data"] == {"reader": {"favourite": None, "friends": [{"favourite": {"title": "a"}}]}}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.turns import Turns, complete
+from portico.gateway.loop_turns import LoopTurns, complete
 from portico.schema.comments.discussions import COMMENT, DISCUSSION
 from portico.schema.context import Caller
 from portico.schema.roles import Role
@@ -58,7 +58,7 @@ def test_subscriptions_to_objects_of_the_same_kind_show_them_in_the_same_way() -
 
 
 async def test_many_deliveries_leave_turns_of_the_event_loop_to_others() -> None:
-    turns, loop = Turns(), asyncio.get_running_loop()
+    turns, loop = LoopTurns(), asyncio.get_running_loop()
     waiters = [loop.create_future() for _ in range(1_000)]
     waiters[1].cancel()
     turns.each(complete, waiters)

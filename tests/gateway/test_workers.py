@@ -15,11 +15,11 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
-from portico.schema.nodes import key_in
 from tests.gateway.support.workers import at_work, worker
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock
+from tests.support.ids import key_in
 
 MINUTE = timedelta(minutes=1)
 # Every worker runs the other jobs, without a lease.

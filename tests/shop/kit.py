@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.shop.support import cases, failures, leftovers, seeds
+from tests.shop.support import cases, failures, leftovers, seeds, stages
 from tests.support.selections import INVALID, NOT_FOUND
 
 _CART = (
@@ -26,6 +26,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("createCart", "Cart"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     # A new cart has no required input.
@@ -67,5 +68,6 @@ KIT = Kit(
         "find carts expires_at status",
         "find carts holding items.sku",
     },
+    stages=(stages.Shop,),
     seed=seeds.seed,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.accounts.accounts import shop_account_id
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.shop.support.shop import (
     SHOP_JOBS,
@@ -22,6 +22,7 @@ from tests.shop.support.shop import (
     stock_up,
 )
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
 PRICE = 1000

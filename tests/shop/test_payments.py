@@ -19,7 +19,6 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.settings import ShopSettings
-from portico.schema.nodes import key_in
 from tests.shop.support.payment_service import PaymentService, running_payment_service
 from tests.shop.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up
 from tests.support.harness import (
@@ -33,6 +32,7 @@ from tests.support.harness import (
     stops,
     with_settings,
 )
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
 PAGE = Path(__file__).parents[2] / "docs" / "shop.md"

@@ -15,7 +15,6 @@ from portico.resolvers.accounts import transfer_jobs
 from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.account_payments import AccountPayments
-from portico.schema.nodes import key_in
 from tests.accounts.support.accounts import balances, deposit, deposit_input, open_account
 from tests.shop.support.shop import (
     Provider,
@@ -28,6 +27,7 @@ from tests.shop.support.shop import (
     stock_up,
 )
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
 PRICE = 1000

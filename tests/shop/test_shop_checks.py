@@ -16,12 +16,12 @@ from portico.gateway.mongo.faults import Crash
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
 from portico.resolvers.domains import Invariant, Problem
-from portico.schema.nodes import key_in
 from tests.accounts.support.accounts import open_account
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_of, stock_up
 from tests.support.domains import INVARIANTS
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
 

@@ -29,6 +29,7 @@ from tests.shop.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.domains import DOMAINS
 from tests.support.harness import (
     IS_SOAK,
     GatewayClient,
@@ -260,7 +261,7 @@ async def test_jobs_that_take_live_calls_for_crashed_ones_do_no_harm(
         while not is_over:
             now = clock.now() + timedelta(seconds=31)
             await cart_jobs.finish_moves(late, now=now)
-            await stock_jobs.finish_changes(late, now=now)
+            await stock_jobs.finish_changes(late, DOMAINS.attachments, now=now)
             await cart_jobs.finish_checkouts(late, provider, now=now)
             await cart_jobs.finish_expiries(late, now=now)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.social.support import cases, failures, leftovers, seeds
+from tests.social.support import cases, failures, leftovers, seeds, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _USER = "... on UserPayload { user { id name } }"
@@ -17,6 +17,7 @@ MUTATIONS = {
 
 
 KIT = Kit(
+    adds=("join", "User"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
     # A caller joins once, so there are no two inputs.
@@ -46,5 +47,6 @@ KIT = Kit(
         "find social.posts audience deleted fan_out",
         "find social.posts deleted",
     },
+    stages=(stages.Circles,),
     seed=seeds.seed,
 )

@@ -9,7 +9,7 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.social import fan_out, fan_out_turns
+from portico.resolvers.social import fan_out, fan_out_order
 from portico.resolvers.social.relation_checks import find_wrong_relations
 from portico.resolvers.writes.sweeps import SweepFailed
 from tests.social.support.post_reads import post_id, posts_in
@@ -133,7 +133,7 @@ async def test_a_post_that_is_written_while_a_burst_is_delivered_comes_next(gate
     begun = len(_turns(gateway))
     await delivering
 
-    assert _turns(gateway).index(late["_id"]) - begun <= fan_out_turns.AT_ONCE
+    assert _turns(gateway).index(late["_id"]) - begun <= fan_out_order.AT_ONCE
     assert await feeds_with(db, late) == {"f00000"}
 
 
@@ -206,14 +206,14 @@ async def test_a_run_ends_only_after_the_last_post_whenever_a_batch_ends(
     await add_members(db, "max")
     await add_followers(db, "max", ["dwight"])
     posts = [await write_post(db, "max", str(number)) for number in range(5)]
-    find = fan_out_turns.Turns._find
+    find = fan_out_order.Turns._find
 
-    async def find_slowly(turns: fan_out_turns.Turns, query: Document) -> fan_out_turns.Turn | None:
+    async def find_slowly(turns: fan_out_order.Turns, query: Document) -> fan_out_order.Turn | None:
         found = await find(turns, query)
         # All batches in flight end before the read returns.
         await until(lambda: not turns._taken)
         return found
 
-    monkeypatch.setattr(fan_out_turns.Turns, "_find", find_slowly)
+    monkeypatch.setattr(fan_out_order.Turns, "_find", find_slowly)
     assert await deliver(db) == 5
     assert all([await feeds_with(db, post) == {"dwight"} for post in posts])

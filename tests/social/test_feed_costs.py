@@ -13,6 +13,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import MAX_WALKS
 from portico.resolvers.social import comment_reads, walks
+from portico.resolvers.social.visibility import MAX_COUNTED_PAGES
 from tests.social.support.post_reads import all_posts_in, as_member, comments_of, page_of, post_id, user_id
 from tests.social.support.posts import NOW, add_followers, add_members, stored_post, who
 from tests.support.explaining import explain
@@ -233,9 +234,30 @@ async def test_counts_of_comments_read_only_pages_with_comments_by_blocked_membe
     assert await _comment_count(gateway) == 1_983
     plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
     assert not any(plan.scans_collection for plan in plans)
-    [counted] = [plan for plan in plans if plan.name == "find social.comment_pages"]
+    [counted] = [plan for plan in plans if plan.name == "aggregate social.posts" and "$lookup" in str(plan.command)]
     assert counted.documents_examined == 1
-    assert counted.keys_examined <= 10
+    assert counted.keys_examined <= 12
+
+
+async def test_counts_of_comments_read_a_bounded_number_of_pages_of_each_post(
+    gateway: GatewayClient, commands: Commands
+) -> None:
+    """`bad` wrote one comment of each page of two posts, of which one has many pages."""
+    await _members(gateway)
+    posts = [await _add_paged_post(gateway, spilled) for spilled in (20 * MAX_COUNTED_PAGES + 400, 200)]
+    named = {"comments.0.by": who("bad")}
+    await gateway.db["social.comment_pages"].update_many({}, {"$set": {"comments.$[].by": who("ann")}})
+    await gateway.db["social.comment_pages"].update_many({}, {"$set": named})
+    relation = {"of": "v", "to": "bad", "blocks": True, "circles": [], "in_circles": []}
+    await gateway.db["social.relations"].insert_one({"_id": {"of": "v", "to": "bad"}, **relation})
+    commands.clear()
+
+    edges = (await page_of(gateway, "v", "wall of ann", "commentCount"))["edges"]
+
+    counts = sorted(edge["node"]["commentCount"] for edge in edges)
+    assert counts == [193, posts[0]["comment_count"] - MAX_COUNTED_PAGES]
+    plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
+    assert sum(plan.documents_examined for plan in plans) <= MAX_COUNTED_PAGES + 30
 
 
 @pytest.mark.parametrize("place", [0, 1_000])

@@ -9,8 +9,8 @@ import pytest
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.social import post_comments, post_edits
+from portico.testing.repeated_writes import RepeatedWrites
 from tests.social.support.posts import NOW, add_members, keyed_op, op, write_comment, write_post
-from tests.support.repeated_writes import RepeatedWrites
 
 
 async def texts(db: Database, post: Document) -> list[str]:

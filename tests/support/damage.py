@@ -70,7 +70,7 @@ def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 def _renamed(healthy: Document, suffix: str) -> Document:
     """Returns a copy of the document with other ids: its own ones and those of its operations, everywhere in it."""
-    named = [healthy.get(name) for name in ("_id", "sku", "slug", "discussion")]
+    named = [healthy.get(name) for name in ("_id", "sku", "slug", "discussion", "product")]
     named += [entry.get("id") for entry in healthy.get("under_way", ())]
     named += healthy["_id"].values() if isinstance(healthy["_id"], dict) else ()
     own = {value for value in named if isinstance(value, str | ObjectId)}

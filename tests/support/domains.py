@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from portico.gateway.domains import schema_of, use
+from portico.gateway.domains import load, schema_of
 from portico.resolvers import indexes
 from portico.resolvers.documents import Database
 
-DOMAINS = use()
+DOMAINS = load()
 SCHEMA = schema_of(DOMAINS)
 COLLECTIONS = DOMAINS.collections
 JOBS = DOMAINS.jobs

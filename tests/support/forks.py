@@ -115,7 +115,7 @@ def _look_in(folder: str | None) -> None:
     if folder is not None:
         sys.path.insert(0, folder)
         importlib.invalidate_caches()
-        domains.load.cache_clear()
+        domains.load_once.cache_clear()
 
 
 _WRITE = os.O_WRONLY

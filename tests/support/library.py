@@ -7,6 +7,7 @@ books. The lists of books do not filter, so only the visibility rule hides books
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -127,7 +128,9 @@ class LibraryQuery:
         return Connection(page=await _SHELVES.page(info, listing, first=first, default=3, after=after))
 
 
-DOMAIN = Domain(name="library", about="Books.", kinds=(SHELF, BOOK, READER), queries=(LibraryQuery,))
+DOMAIN = Domain(
+    name="library", about="Books.", kinds=(SHELF, BOOK, READER), pages=(_BOOKS, _SHELVES), queries=(LibraryQuery,)
+)
 
 
 @contextlib.contextmanager
@@ -137,13 +140,14 @@ def served(monkeypatch: pytest.MonkeyPatch, name: str = "library", module: str =
     with monkeypatch.context() as patched:
         patched.setattr(metadata, "entry_points", lambda **_: [entry])
         yield
-    domains.load.cache_clear()
-    domains.use()
+    domains.load_once.cache_clear()
 
 
 @contextlib.asynccontextmanager
-async def library(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayClient]:
-    """Runs a gateway that serves only this domain."""
+async def library(settings: Settings, monkeypatch: pytest.MonkeyPatch, *changed: Kind) -> AsyncIterator[GatewayClient]:
+    """Runs a gateway that serves only this domain, with some kinds in place of those of the same names."""
+    kinds = {kind.name: kind for kind in (*DOMAIN.kinds, *changed)}
+    monkeypatch.setattr(sys.modules[__name__], "DOMAIN", replace(DOMAIN, kinds=tuple(kinds.values())))
     with served(monkeypatch):
         async with running(replace(settings, domains="library")) as gateway:
             yield gateway

@@ -12,9 +12,8 @@ from typing import Any
 
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
-
-from .catalog import add_products, product
-from .processes import Served
+from tests.catalog.support.catalog import add_products, product
+from tests.support.processes import Served
 
 MB = 1_000_000
 # What a worker may use, whatever its clients ask for.

@@ -88,15 +88,17 @@ Result = Annotated[
 class ReviewMutation:
     @portico.mutation(description="Reviews a product, once per caller. Requires a token.")
     async def review_product(self, info: Info, input: ReviewProductInput) -> Result | None:
-        buyer, sku = portico.require_caller(info.context).author, portico.key_in("Product", input.product_id)
+        hosts, buyer = info.context.served.hosts, portico.require_caller(info.context).author
+        sku = portico.key_in(info.context, "Product", input.product_id)
         given = {"sku": sku, "buyer": buyer, "stars": input.stars, "text": input.text}
-        posted = await store.post_review(info.context.db, **given, **info.context.operation)
+        posted = await store.post_review(info.context.db, hosts, **given, **info.context.operation)
         return ReviewPayload(review=cast("Review", posted))
 
     @portico.mutation(role=Role.EDITOR, description="Hides a review, or shows it again. Requires the role EDITOR.")
     async def moderate_review(self, info: Info, input: ModerateReviewInput) -> Result | None:
         review = await portico.find_visible(info.context, "Review", input.id)
-        moderated = await store.moderate(info.context.db, review, hidden=input.hidden, **info.context.operation)
+        hosts = info.context.served.hosts
+        moderated = await store.moderate(info.context.db, hosts, review, hidden=input.hidden, **info.context.operation)
         return ReviewPayload(review=cast("Review", moderated))
 
 
@@ -121,12 +123,13 @@ DOMAIN = portico.Domain(
     invariants=(store.RATING.invariant("Every rating counts the reviews of its product that are shown."),),
     events=(store.POSTED,),
     kinds=(REVIEW,),
+    pages=(PAGES,),
     mutations=(ReviewMutation,),
     subscriptions=(ReviewSubscription,),
     extensions={"Product": (ProductReviews,)},
     importers={
         "reviews": portico.Importer(
-            store.read_review, itemgetter("sku", "buyer"), portico.import_each(store.put_review)
+            store.read_review, itemgetter("sku", "buyer"), portico.import_each(store.put_review), has_resources=True
         )
     },
 )

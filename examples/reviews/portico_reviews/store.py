@@ -13,7 +13,7 @@ from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
 import portico
-from portico import CollectionSpec, Database, Document, Event, InvalidInput, NotFound, Owned
+from portico import CollectionSpec, Database, Document, Event, Hosts, InvalidInput, NotFound, Owned
 
 REVIEWS = CollectionSpec(
     "reviews",
@@ -45,13 +45,13 @@ class AlreadyReviewed(portico.DomainError):
 
 
 async def post_review(
-    db: Database, *, sku: str, buyer: Document, stars: float, text: str, now: datetime, operation_id: str
+    db: Database, hosts: Hosts, *, sku: str, buyer: Document, stars: float, text: str, now: datetime, operation_id: str
 ) -> Document:
     """Posts a review. Raises NotFound (product), InvalidInput, AlreadyReviewed."""
     if stars not in range(1, 6):
         raise InvalidInput(f"`stars` must be a whole number from 1 to 5; got {stars}.", "stars")
     text = portico.require_text(text, "text", longest=5_000)
-    product = await portico.find_host(db, "Product", sku)
+    product = await hosts.find_one(db, "Product", sku)
     if product is None:
         raise NotFound("Product", sku)
     review = {"_id": portico.derived_id(operation_id, "review"), "sku": sku, "product": product["_id"], "buyer": buyer}
@@ -60,11 +60,13 @@ async def post_review(
         review = await portico.create_once(db, REVIEWS, review)
     except DuplicateKeyError:
         raise AlreadyReviewed("You have already reviewed this product.") from None
-    await RATING.settle(db, review)
+    await RATING.settle(db, hosts, review)
     return review
 
 
-async def moderate(db: Database, review: Document, *, hidden: bool, now: datetime, operation_id: str) -> Document:
+async def moderate(
+    db: Database, hosts: Hosts, review: Document, *, hidden: bool, now: datetime, operation_id: str
+) -> Document:
     """Hides a review, or shows it again. Raises NotFound."""
     key = {name: review[name] for name in ("_id", "product")}
     change = {"$set": {"hidden": hidden, **RATING.mark(operation_id, now)}, **portico.mark_applied(operation_id)}
@@ -72,7 +74,7 @@ async def moderate(db: Database, review: Document, *, hidden: bool, now: datetim
     found = await db[REVIEWS.name].find_one(key)
     if found is None:
         raise NotFound("Review", str(review["_id"]))
-    await RATING.settle(db, found)
+    await RATING.settle(db, hosts, found)
     await portico.trim_marks(db, REVIEWS, found)
     return found
 
@@ -84,11 +86,14 @@ def read_review(given: Any) -> Document:
     return {"sku": sku, "buyer": buyer, "stars": portico.as_number(record.get("stars"), "stars"), "text": text}
 
 
-async def put_review(db: Database, record: Document, *, now: datetime) -> portico.ImportOutcome:
+async def put_review(
+    db: Database, record: Document, *, now: datetime, resources: portico.Resources
+) -> portico.ImportOutcome:
     """Posts an imported review, unless its buyer has already reviewed the product."""
     given = record | {"buyer": {"id": record["buyer"], "name": record["buyer"]}}
     try:
-        await post_review(db, **given, now=now, operation_id=portico.random_operation_id())
+        hosts = resources.of(Hosts)
+        await post_review(db, hosts, **given, now=now, operation_id=portico.random_operation_id())
     except AlreadyReviewed:
         return "unchanged"
     return "created"

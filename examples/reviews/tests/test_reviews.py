@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from portico import Role
-from portico.testing import Gateway, SettableClock, assert_budget, assert_invariants, crash_matrix
+from portico.testing import WAYS, Gateway, SettableClock, assert_budget, assert_invariants, try_mutation
+from portico_reviews.kit import KIT, create_product
 
-CREATE = """mutation ($sku: String!) { createProduct(input: { sku: $sku, type: "Book", title: "A book",
-  pricing: { list: { amount: 100 }, retail: { amount: 100 } } }) { ... on ProductPayload { product { id nonce } } } }"""
 DELETE = "mutation ($id: ID!, $nonce: ID!) { deleteProduct(input: { id: $id, nonce: $nonce }) { __typename } }"
-REVIEW = """mutation ($product: ID!, $stars: Int = 5, $key: String) {
-  reviewProduct(input: { productId: $product, stars: $stars, text: "Read it.", idempotencyKey: $key }) {
-    __typename ... on ReviewPayload { review { id } } } }"""
-MODERATE = """mutation ($id: ID!, $hidden: Boolean = true, $key: String) {
-  moderateReview(input: { id: $id, hidden: $hidden, idempotencyKey: $key }) { __typename } }"""
 SHOWN = 'query { product(sku: "book") { rating { count average } reviews { nodes { stars buyer { name } } } } }'
 NODE = "query ($id: ID!) { node(id: $id) { id } }"
 POSTED = "subscription ($id: ID!) { reviewPosted(productId: $id) { stars } }"
@@ -28,13 +22,9 @@ def editor(gateway: Gateway) -> Gateway:
     return gateway.as_caller("editor", Role.EDITOR, Role.MERCHANT)
 
 
-async def create_product(editor: Gateway, sku: str = "book") -> Any:
-    return (await editor.data(CREATE, {"sku": sku}))["createProduct"]["product"]
-
-
 async def post(gateway: Gateway, buyer: str, product: Any, stars: int = 5) -> Any:
-    given = {"product": product["id"], "stars": stars}
-    return (await gateway.as_caller(buyer).data(REVIEW, given))["reviewProduct"]
+    given = {"productId": product["id"], "stars": stars, "text": "Read it."}
+    return await KIT.call(gateway.as_caller(buyer), "reviewProduct", given)
 
 
 async def rating(gateway: Gateway) -> tuple[int, float | None, int]:
@@ -54,22 +44,20 @@ async def test_each_buyer_reviews_a_product_once(gateway: Gateway, editor: Gatew
 
 async def test_only_editors_see_a_hidden_review(gateway: Gateway, editor: Gateway) -> None:
     review = (await post(gateway, "buyer", await create_product(editor)))["review"]
+    hiding = {"input": {**review, "hidden": True}}
 
-    assert (await gateway.ask(MODERATE, review)).codes == ["FORBIDDEN"]
-    await editor.data(MODERATE, review)
+    assert (await gateway.ask(KIT.text(gateway, "moderateReview"), hiding)).codes == ["FORBIDDEN"]
+    await KIT.call(editor, "moderateReview", hiding["input"])
     assert (await gateway.data(NODE, review), await rating(gateway)) == ({"node": None}, (0, None, 0))
     assert await editor.data(NODE, review) == {"node": review}
-    await editor.data(MODERATE, {**review, "hidden": False})
+    await KIT.call(editor, "moderateReview", {**review, "hidden": False})
     assert await rating(gateway) == (1, 5.0, 1)
 
 
-@pytest.mark.parametrize("mutation", [REVIEW, MODERATE])
-async def test_a_crash_leaves_the_rating_right(editor: Gateway, gateway_clock: SettableClock, mutation: str) -> None:
-    async def prepare(key: str) -> dict[str, Any]:
-        product = await create_product(editor, key)
-        return {**(await post(editor, "buyer", product))["review"], "product": product["id"], "key": key}
-
-    assert await crash_matrix(editor, gateway_clock, mutation, prepare) > 5
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mutation", KIT.inputs)
+async def test_a_call_has_one_effect(editor: Gateway, gateway_clock: SettableClock, mutation: str, way: str) -> None:
+    await try_mutation(editor, gateway_clock, KIT, mutation, way)
 
 
 async def test_subscribers_get_each_review_as_it_is_posted(gateway: Gateway, editor: Gateway) -> None:

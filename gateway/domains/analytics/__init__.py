@@ -23,6 +23,7 @@ DOMAIN = Domain(
     commands=sessions.COMMANDS,
     importers=log_events.IMPORTERS,
     kinds=log_events.KINDS,
+    pages=log_events.PAGES,
     queries=(*log_events.QUERIES, *hits.QUERIES, *sessions.QUERIES),
     mutations=(*log_events.MUTATIONS, *hits.MUTATIONS, *sessions.MUTATIONS),
     demo=demo.load,

@@ -39,6 +39,7 @@ COLLECTIONS = (LOG_EVENTS, LOG_DAYS, PAGE_DAYS)
 JOBS = (Job("forget-log-events", _forget_log_events), Job(page_roll_ups.JOB, _roll_up_days))
 INVARIANTS = (Invariant("Every roll-up of log events equals the events of its day.", _days),)
 KINDS = (log_events.LOG_EVENT,)
+PAGES = (log_events.PAGES,)
 QUERIES = (log_events.LogQuery,)
 MUTATIONS = (logging.LogMutation,)
 IMPORTERS: Mapping[str, Any] = {"logs": log_files.logs()}

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from portico.gateway.imports.runs import Importer
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import category_jobs, product_jobs, products
 from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.category_imports import import_categories
@@ -16,7 +17,7 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, named
 from portico.schema.catalog import categories as category_schema
-from portico.schema.catalog import product_mutations
+from portico.schema.catalog import category_products, product_mutations
 from portico.schema.catalog import products as product_schema
 
 from . import demo
@@ -28,7 +29,7 @@ async def _finish_categories(turn: Turn) -> int:
 
 
 async def _finish_products(turn: Turn) -> int:
-    return await product_jobs.finish_changes(turn.db, now=turn.now)
+    return await product_jobs.finish_changes(turn.db, turn.resources.of(Attachments), now=turn.now)
 
 
 async def _categories(db: Database) -> AsyncIterator[Problem]:
@@ -60,9 +61,11 @@ DOMAIN = Domain(
         ),
     ),
     kinds=(category_schema.CATEGORY, product_schema.PRODUCT),
+    pages=(category_schema.PAGES, product_schema.PAGES),
     types=(product_schema.AudioAlbum, product_schema.Film, product_schema.GeneralProduct),
     queries=(category_schema.CategoryQuery, product_schema.ProductQuery),
     mutations=(category_schema.CategoryMutation, product_mutations.ProductMutation),
+    extensions={"Category": (category_products.CategoryProducts,)},
     importers={
         "categories": Importer(category_record, lambda record: record.slug, import_categories),
         "products": Importer(product_record, lambda record: record.fields.sku, import_products, is_parallel=True),

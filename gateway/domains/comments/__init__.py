@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from portico.resolvers.attachments import Hosts
 from portico.resolvers.comments import checks, discussion_checks, events, jobs
 from portico.resolvers.comments.buckets import BUCKETS
-from portico.resolvers.comments.by_discussion import DISCUSSION_DOCUMENTS
-from portico.resolvers.comments.by_document import COMMENTS
-from portico.resolvers.comments.by_page import KEYS
 from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttachment
+from portico.resolvers.comments.document_storage import COMMENTS
+from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.page_storage import KEYS
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, mend_now
 from portico.resolvers.writes.sweeps import in_turn
@@ -26,7 +27,7 @@ _FOLDER = Path(__file__).parent
 
 async def _finish_comments(turn: Turn) -> int:
     return await in_turn(
-        partial(jobs.finish_removals, turn.db, now=turn.now),
+        partial(jobs.finish_removals, turn.db, turn.resources.of(Hosts), now=turn.now),
         partial(jobs.finish_splits, turn.db, now=turn.now),
         partial(jobs.finish_comments, turn.db, now=turn.now),
     )
@@ -38,10 +39,15 @@ async def _discussions(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"discussion {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None)
 
 
-async def _subjects(db: Database) -> AsyncIterator[Problem]:
-    async for stray in discussion_checks.find_stray_discussions(db):
+async def _subjects(hosts: Hosts, db: Database) -> AsyncIterator[Problem]:
+    async for stray in discussion_checks.find_stray_discussions(db, hosts):
         remove = partial(discussion_checks.remove_stray, db, stray)
         yield Problem(f"discussion {stray['_id']}", stray["problem"], remove if "is_stray" in stray else None)
+
+
+def _invariants_of(hosts: Hosts) -> Sequence[Invariant]:
+    name = "Every discussion has its subject, and every comment its discussion."
+    return [Invariant(name, partial(_subjects, hosts))]
 
 
 DOMAIN = Domain(
@@ -55,10 +61,11 @@ DOMAIN = Domain(
             "Every discussion counts its comments, every comment counts its replies, and every reply has its parent.",
             _discussions,
         ),
-        Invariant("Every discussion has its subject, and every comment its discussion.", _subjects),
     ),
+    host_invariants=_invariants_of,
     events=events.SOURCES,
     kinds=(discussions.DISCUSSION, discussions.COMMENT),
+    pages=(discussions.COMMENT_PAGES,),
     mutations=(posting.CommentMutation,),
     subscriptions=(CommentSubscription,),
     kind_extensions=discussions.discussed,

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from portico.gateway.demo.loading import Demo
-from portico.resolvers import attachments
+from portico.resolvers.attachments import Hosts
 
 COMMENTS = Path(__file__).parent / "data" / "comments.jsonl"
 
@@ -15,7 +15,8 @@ COMMENTS = Path(__file__).parent / "data" / "comments.jsonl"
 async def load(demo: Demo) -> None:
     """Loads the comments on the objects of the enabled domains."""
     discussed = [("product", "Product"), ("content", "ContentNode")]
-    fields = [field for field, kind in discussed if attachments.is_host(kind)]
+    hosts = demo.resources.of(Hosts)
+    fields = [field for field, kind in discussed if kind in hosts]
     lines = COMMENTS.read_bytes().splitlines(keepends=True)
     file = demo.folder / COMMENTS.name
     file.write_bytes(b"".join(line for line in lines if any(field in orjson.loads(line) for field in fields)))

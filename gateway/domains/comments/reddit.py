@@ -101,6 +101,7 @@ def comments(on: Sequence[str] = (), storage: str = DOCUMENTS) -> Importer:
         threads.record,
         lambda record: record.key,
         import_comments,
+        has_resources=True,
         awaits="comment",
         options=_OPTIONS,
         configure=comments,

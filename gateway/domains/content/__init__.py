@@ -14,6 +14,7 @@ from portico.gateway.imports.runs import Importer
 from portico.gateway.pictures.checking import upload_rules
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.content import checks, deletion, jobs, photo_checks, photo_jobs, revisions
 from portico.resolvers.content.assets import CHUNKS, FILES
 from portico.resolvers.content.imports import import_posts
@@ -43,7 +44,7 @@ async def _import_photos(
 
 
 async def _finish_content(turn: Turn) -> int:
-    return await jobs.finish_changes(turn.db, now=turn.now)
+    return await jobs.finish_changes(turn.db, turn.resources.of(Attachments), now=turn.now)
 
 
 async def _finish_uploads(turn: Turn) -> int:
@@ -100,6 +101,7 @@ DOMAIN = Domain(
         Invariant("The text of every page and entry is in its revisions, and every revision has its node.", _revisions),
     ),
     kinds=(nodes.CONTENT, nodes.REVISION),
+    pages=(nodes.NODE_PAGES, nodes.ENTRY_PAGES, nodes.REVISION_PAGES),
     types=(nodes.Section, nodes.Page, nodes.BlogEntry, photos.Photo),
     queries=(nodes.ContentQuery,),
     mutations=(creation.ContentMutation, edits.ContentEditMutation, photos.PhotoMutation),

@@ -51,6 +51,7 @@ DOMAIN = Domain(
     services=(Service(Rooms, _rooms),),
     importers={"equipment": equipment(), "world": world()},
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
+    pages=(keeping.CHARACTER_PAGES, inventories.STACK_PAGES, inventories.TRADE_PAGES),
     queries=(characters.CharacterQuery, keeping.KeepingQuery, locations.LocationQuery, inventories.InventoryQuery),
     mutations=(GameMutation, keeping.KeepingMutation, trading.TradingMutation),
     subscriptions=(events.LocationSubscription,),

@@ -26,6 +26,11 @@ async def _stacks(db: Database) -> AsyncIterator[Problem]:
         yield Problem(f"stack {wrong['_id']}", wrong["problem"])
 
 
+async def _stuck_offers(db: Database) -> AsyncIterator[Problem]:
+    async for wrong in trade_history.find_stuck_offers(db):
+        yield Problem(f"trade {wrong['_id']}", wrong["problem"])
+
+
 async def _expire_trades(turn: Turn) -> int:
     expire_after = turn.resources.of(GameSettings).trade_expires_after
     if expire_after is None:
@@ -48,4 +53,5 @@ JOBS = (
 INVARIANTS = (
     Invariant("Items in stacks and trades are those that were granted and not consumed.", _items),
     Invariant("Every stack has a valid quantity, and the id of its item.", _stacks),
+    Invariant("Goods of expired offers have room in their inventory.", _stuck_offers),
 )

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from portico.gateway.payments import provider
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Resources, Service, Turn, mend_now
 from portico.resolvers.payments import PaymentMethods
@@ -31,7 +32,7 @@ async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[Pay
 async def _finish_stock(turn: Turn) -> int:
     return await in_turn(
         partial(cart_jobs.finish_moves, turn.db, now=turn.now),
-        partial(stock_jobs.finish_changes, turn.db, now=turn.now),
+        partial(stock_jobs.finish_changes, turn.db, turn.resources.of(Attachments), now=turn.now),
     )
 
 
@@ -110,6 +111,7 @@ DOMAIN = Domain(
         Invariant("Every transfer that has paid for a checkout has its order.", _payments),
     ),
     kinds=(carts.CART, orders.ORDER),
+    pages=(orders.PAGES,),
     queries=(carts.CartQuery,),
     mutations=(stock.StockMutation, carts.CartMutation, orders.OrderMutation),
     extensions={"Product": (stock.ProductStock,), "Viewer": (carts.CartViewer, orders.OrderViewer)},

@@ -42,6 +42,7 @@ DOMAIN = Domain(
     gauges=posting.GAUGES,
     importers={"people": people.people(), "wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
+    pages=(users.PAGES, posts.LISTED),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery,),
     subscriptions=(events.NewsFeedSubscription,),

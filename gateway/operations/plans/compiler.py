@@ -29,8 +29,8 @@ from graphql.execution.execute import default_field_resolver, default_type_resol
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
 from portico.schema.fields import Computed, Related, Stored, declaration_of, getter
-from portico.schema.installation import TYPE_NAME
-from portico.schema.nodes import KINDS, Kind, loader_of, types_of
+from portico.schema.installation import RELATED_KIND, TYPE_NAME
+from portico.schema.nodes import Kind, loader_of, types_of
 from portico.schema.selections import Selection
 
 from .arguments import compile_arguments
@@ -144,7 +144,7 @@ class _Compiler:
             case Related() as declared:
                 # A relation has no arguments, so all aliases of the field share one read.
                 wanted = selection.below(selection.fields(parent)[name])
-                plan.relation = self._relation(nodes, declared, wanted, plan.shape)
+                plan.relation = self._relation(nodes, declared, definition.extensions[RELATED_KIND], wanted, plan.shape)
             case _:
                 direct = direct_resolver(self._schema, definition, strawberry_field)
                 plan.resolve = direct or definition.resolve or default_field_resolver
@@ -170,8 +170,9 @@ class _Compiler:
             lambda object_type: self.object_plan(object_type, below),
         )
 
-    def _relation(self, nodes: Sequence[FieldNode], declared: Related, wanted: Selection, shape: Shape) -> Relation:
-        kind = KINDS[declared.kind]
+    def _relation(
+        self, nodes: Sequence[FieldNode], declared: Related, kind: Kind, wanted: Selection, shape: Shape
+    ) -> Relation:
         projection = wanted.projection(types_of(self._schema, kind), kind.discriminator)
         return Relation(
             kind=kind.name,

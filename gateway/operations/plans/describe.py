@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphql import GraphQLNamedType, get_named_type
+from graphql import get_named_type
 from rich.text import Text
 from rich.tree import Tree
 
-from portico.schema.connections import PAGED
-from portico.schema.nodes import KINDS, Kind, types_of
+from portico.schema.installation import PAGES
+from portico.schema.nodes import kind_of, types_of
 
 from .plan import Abstract, FieldPlan, Leaf, Object, ObjectPlan, Plan, named_shape
 
@@ -69,19 +69,17 @@ def _reads(field: FieldPlan) -> dict[str, Any]:
         return {}
     named = get_named_type(field.definition.type)
     selection = field.selection
-    kind = _kind_of(named)
+    kind = kind_of(named)
     if kind is not None:
         return {"reads": _paths(selection.projection(types_of(selection.schema, kind), kind.discriminator))}
-    paged = PAGED.get(named.name)
-    return {} if paged is None else {"reads": _paths(paged.row_projection(selection))}
+    if PAGES not in named.extensions:
+        return {}
+    paged, row_kind = named.extensions[PAGES]
+    return {"reads": _paths(paged.row_projection(selection, row_kind))}
 
 
 def _paths(projection: Any) -> list[str] | None:
     return None if projection is None else list(projection)
-
-
-def _kind_of(named: GraphQLNamedType) -> Kind | None:
-    return next((kind for kind in KINDS.values() if named.name in {kind.name, *kind.types}), None)
 
 
 def tree(described: dict[str, Any]) -> Tree:

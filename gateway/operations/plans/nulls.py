@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphql import GraphQLError, located_error
+from graphql import GraphQLError, GraphQLObjectType, located_error
 
 from portico.loaders.batching import Siblings
 from portico.resolvers.answer_bounds import Size
@@ -23,14 +23,14 @@ class Nulls:
         self._data: dict[str, Any] | None = {}
         self._running = Running(siblings)
         # The type and the `_id` of the document that is completed field by field, for the log.
-        self._document: tuple[str, Any] | None = None
+        self._document: tuple[GraphQLObjectType, Any] | None = None
 
     def _record_or_raise(self, field: FieldPlan, error: Exception, here: Place) -> None:
         """Records the error of a value and nulls its place. If the place is not nullable, raises the located error."""
         _, holder, key, is_nullable, _ = here
         if self._document is not None and not hasattr(error, "__notes__"):
-            name, key_of_document = self._document
-            error.add_note(f"{collection_of_type(name)} {key_of_document!r}")
+            shown_as, key_of_document = self._document
+            error.add_note(f"{collection_of_type(shown_as)} {key_of_document!r}")
         located = located_error(error, field.nodes, path_of(here))
         if not is_nullable:
             raise located

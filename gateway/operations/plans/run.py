@@ -216,7 +216,7 @@ class Run(Nulls):
     ) -> dict[str, Any]:
         outer = self._document
         if isinstance(source, dict) and "_id" in source:
-            self._document = plan.type.name, source["_id"]
+            self._document = plan.type, source["_id"]
         try:
             for field in plan.fields:
                 self._field(field, source, answer, place)

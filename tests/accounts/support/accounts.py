@@ -8,9 +8,10 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database
 from portico.resolvers.writes import idempotency
-from portico.schema.nodes import encode_id, key_in
+from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 from tests.support.harness import GatewayClient, assert_invariants, new_key
+from tests.support.ids import key_in
 
 Given = dict[str, Any]
 OWNER = "tester"

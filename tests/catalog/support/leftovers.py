@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.schema.nodes import key_in
 from tests.catalog.support.old_products import album
 from tests.support.harness import GatewayClient, create_category, create_product
+from tests.support.ids import key_in
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from portico.resolvers.comments.by_discussion import MAX_POSTED
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED
+from portico.resolvers.comments.embedded_storage import MAX_POSTED
 from portico.schema.nodes import encode_id
 from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import open_on_product, post, post_input

@@ -6,10 +6,10 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.schema.nodes import key_in
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
 from tests.content.support.site import create_page, create_section
 from tests.support.harness import GatewayClient
+from tests.support.ids import key_in
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.schema.nodes import key_in
 from tests.game.support.stacks import ask, bag, give, goods, keyed, offer
 from tests.support.harness import GatewayClient
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 from tests.support.leftovers import LONG_AGO, Left
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.schema.nodes import key_in
 from tests.accounts.support.accounts import open_account
 from tests.shop.support.shop import checkout_input, new_cart, stock_up
 from tests.support.harness import GatewayClient
+from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 

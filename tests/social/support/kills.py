@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import decode_id, encode_id
+from portico.schema.nodes import encode_id
 from tests.social.support.social import FRIENDS, circle, join
 from tests.support.harness import GatewayClient, new_key
+from tests.support.ids import decode_id
 from tests.support.kills import Client, Clients, turns
 
 EXTRA = "ex.$tra \u2615"

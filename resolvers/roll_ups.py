@@ -25,15 +25,16 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, key_
 from portico.resolvers.domains import Invariant, Job, Problem, Turn
 from portico.resolvers.errors import Conflict
 
-from .retries import attempts
-from .sweeps import STALE_AFTER, sweep
+from .attachments import Hosts
+from .writes.retries import attempts
+from .writes.sweeps import STALE_AFTER, sweep
 
 REVISION, DIRTY = "revision", "dirty"
 # Every source collection needs this index.
 DIRTY_INDEX = IndexModel([(f"{DIRTY}.at", ASCENDING)], sparse=True)
 
 
-async def _nothing(_db: Database, _document: Document) -> None:
+async def _nothing(_db: Database, _hosts: Hosts, _document: Document) -> None:
     """Does nothing."""
 
 
@@ -42,26 +43,26 @@ class RollUp:
     """Documents of `into`, each computed from the documents of `below` that store its `_id` at `path`.
 
     `compute` takes the database and that `_id`, and returns the fields of the roll-up; None if it has no sources.
-    `then` runs with the source document before its mark is removed. Both must be idempotent.
+    `then` runs with the hosts and the source document before its mark is removed. Both must be idempotent.
     """
 
     below: CollectionSpec
     path: str
     into: CollectionSpec
     compute: Callable[[Database, Any], Awaitable[Document | None]]
-    then: Callable[[Database, Document], Awaitable[Any]] = _nothing
+    then: Callable[[Database, Hosts, Document], Awaitable[Any]] = _nothing
 
     def mark(self, operation_id: str, now: datetime) -> Document:
         """Returns the fields that a write sets on a source document besides its changes."""
         return {DIRTY: {"by": operation_id, "at": now}}
 
-    async def settle(self, db: Database, document: Document) -> None:
+    async def settle(self, db: Database, hosts: Hosts, document: Document) -> None:
         """Updates the roll-up of a source document and removes the document's mark. Raises Conflict.
 
-        Args:     document: as read after the write.
+        Args:     hosts: of the gateway.  document: as read after the write.
         """
         await self.refresh(db, document[self.path])
-        await self.then(db, document)
+        await self.then(db, hosts, document)
         if DIRTY in document:
             mark = {name: document[name] for name in (*key_of(self.below), DIRTY)}
             await db[self.below.name].update_one(mark, {"$unset": {DIRTY: ""}})
@@ -89,8 +90,10 @@ class RollUp:
         """Returns the job that settles the marks that crashes have left."""
 
         async def settle_all(turn: Turn) -> int:
+            hosts = turn.resources.of(Hosts)
+
             async def settle(document: Document) -> int:
-                await self.settle(turn.db, document)
+                await self.settle(turn.db, hosts, document)
                 return 1
 
             return await sweep(turn.db, self.below, {f"{DIRTY}.at": {"$lte": turn.now - STALE_AFTER}}, settle)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 _A_TURN = 48
 
 
-class Turns:
+class LoopTurns:
     """Runs steps in the order of `each`, a few in each turn of the event loop."""
 
     def __init__(self) -> None:

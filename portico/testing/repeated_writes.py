@@ -61,8 +61,8 @@ class _Collection:
             await self._db.command("ping", session=session)
             # Motor wraps the session of PyMongo.
             own = getattr(session, "delegate", session)
-            own._start_retryable_write()
-            command["txnNumber"] = Int64(own._server_session.transaction_id)
+            own._start_retryable_write()  # noqa: SLF001 - the driver alone numbers its writes
+            command["txnNumber"] = Int64(own._server_session.transaction_id)  # noqa: SLF001 - as above
             first = await self._db.command(command, session=session)
             again = await self._db.command(command, session=session)
         assert bool(first["value"]) == bool(again["value"])

@@ -7,18 +7,17 @@ from typing import Any
 
 from rich.tree import Tree
 
-from portico.gateway.domains import schema_of, use
+from portico.gateway.domains import load, schema_of
+from portico.gateway.operations.documents import InvalidOperation, Operations
 from portico.gateway.operations.plans.describe import describe, tree
 from portico.gateway.operations.plans.executor import PlanExecutor
 from portico.gateway.operations.plans.plan import InvalidVariables, NotCompiled
 from portico.gateway.settings import Settings
 
-from .documents import InvalidOperation, Operations
-
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
     """Returns the plan of an operation as a tree for a terminal. Raises InvalidOperation, also for wrong variables."""
-    schema = schema_of(use(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public name for it
+    schema = schema_of(load(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public name for it
     operations = Operations(schema, settings)
     operation = operations.get(text)
     definition, _ = operations.check(operation, name, variables)

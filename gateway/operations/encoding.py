@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from portico.gateway.operations.execution import Response
-from portico.gateway.operations.json_text import compact, encode
+from .execution import Response
+from .json_text import compact, encode
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes.retries import attempts
 
 from .buckets import BUCKETS, FULL, find_open_page, page_filter, should_retry_change
-from .by_document import LISTED, indexes_of_keys, is_slug_taken, new_fence
 from .comments import CommentListing, CommentRef, to_public
 from .discussions import PAGES
+from .document_storage import LISTED, indexes_of_keys, is_slug_taken, new_fence
 from .ledger import LedgerStorage, SlugPartTaken
 from .page_reads import find_by_keys, find_in_buckets
 from .posted import KEYS_COLLECTION

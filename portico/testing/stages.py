@@ -1,0 +1,322 @@
+"""One matrix for every mutation: crashes of the call and of the jobs, pauses, races and doubled replies.
+
+A `Stage` has data, and the cases of calls on it. Each way of `WAYS` tries one case wherever it can be stopped, and each
+time on the same data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any, ClassVar
+
+from portico.gateway.domains import schema_of
+
+from .crashes import RECOVERY_SECONDS, crashing, database_of, stopping
+from .gateways import Answer, Gateway, SettableClock
+from .interruptions import interrupted
+from .jobs import assert_invariants, run_jobs
+from .kits import Given, Kit, mutation_text
+from .repeated_writes import RepeatedWrites
+from .snapshots import Snapshot
+
+_PAUSE_SECONDS = 60
+_RACING = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call on the data of a stage, and what it leads to.
+
+    Args:
+        mutation:  its name.
+        given:     returns its input, given the stage.
+        member:    the union member that it returns; empty for its payload.
+        after:     the state after it, or a function that returns it, given the state before.
+        answer:    what else it returns.
+    """
+
+    mutation: str
+    given: Callable[[Any], Given]
+    member: str
+    after: Any
+    answer: Given = field(default_factory=dict)
+
+
+class Stage(ABC):
+    """A gateway with the data that `build` creates, and its calls.
+
+    Attributes:
+        collections:   those that the calls and the jobs change. They are restored for each try.
+        cases:         the calls, by a name for each.
+        before:        the state after `build`; None if the stage does not know it in advance.
+        job_names:     the names of the jobs that finish the calls; none for all.
+        job_seconds:   how old a call must be until the jobs finish it.
+        next_run:      how many seconds after a crashed run of the jobs the next one finishes what it has begun.
+        finishes:      whether a repeated call leaves nothing to the jobs.
+        least:         the lowest number of changes at which each call can be stopped, and that of commands.
+        every_pause:   whether a pause before every command is tried while the jobs run, not before every second one.
+        selections:    what the calls select, by mutation.
+    """
+
+    collections: Sequence[str]
+    cases: ClassVar[Mapping[str, Case]] = {}
+    before: ClassVar[Any] = None
+    job_names: ClassVar[Sequence[str]] = ()
+    job_seconds: ClassVar[int] = RECOVERY_SECONDS
+    next_run: ClassVar[int] = 0
+    finishes: ClassVar[bool] = False
+    least: ClassVar[tuple[int, int]] = (1, 3)
+    every_pause: ClassVar[bool] = False
+    selections: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, gateway: Any, clock: SettableClock) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self.built: Any = None
+        self._snapshot: Snapshot | None = None
+        self._offset = timedelta()
+
+    @abstractmethod
+    async def build(self) -> None:
+        """Creates the data for the calls."""
+
+    async def state(self) -> Any:
+        """Returns what the calls change, as users see it."""
+        return None
+
+    async def assert_sound(self) -> None:
+        """Asserts what holds at every moment, also while a call is unfinished: by default, the invariants."""
+        await assert_invariants(self.gateway, in_flight=True)
+
+    async def assert_settled(self) -> None:
+        """Asserts that nothing is in flight, and that all invariants hold."""
+        await assert_invariants(self.gateway)
+
+    async def assert_is(self, *expected: Any, place: object = None) -> None:
+        """Asserts that the state is one of the expected ones, and that nothing is in flight."""
+        state = await self.state()
+        assert state in expected, (place, state)
+        await self.assert_settled()
+
+    def token(self, _mutation: str) -> str | None:
+        """Returns the token for calls of this mutation. The default is the gateway's caller."""
+        return ""
+
+    async def restore(self) -> None:
+        """Restores the data and the time to the state after `build`."""
+        if self._snapshot is None:
+            await self.build()
+            self._snapshot = Snapshot(self.gateway.db, self.collections)
+            await self._snapshot.take()
+            self._offset = self.clock.offset
+            self.built = await self.state()
+            assert self.before in (None, self.built)
+            return
+        await self._snapshot.restore()
+        self.clock.offset = self._offset
+
+    async def set(self, name: str) -> Given:
+        """Restores the data. Returns the input of a case, with an idempotency key."""
+        await self.restore()
+        return {"idempotencyKey": "the key", **self.cases[name].given(self)}
+
+    async def ask(self, mutation: str, given: Given) -> Answer:
+        schema = schema_of(self.gateway.domains)._schema  # noqa: SLF001 - strawberry has no public attribute for it
+        text = mutation_text(schema, mutation, self.selections.get(mutation, ""))
+        answer: Answer = await self.gateway.ask(text, {"input": given}, token=self.token(mutation))
+        return answer
+
+    async def result(self, mutation: str, given: Given) -> Given:
+        """Calls the mutation, which must succeed. Returns its union member."""
+        found: Given = (await self.ask(mutation, given)).data[mutation]
+        return found
+
+    async def typename_of(self, mutation: str, given: Given) -> str:
+        """Calls the mutation. Returns the `__typename` of its union member."""
+        return str((await self.result(mutation, given))["__typename"])
+
+    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
+        """Crashes the call after this number of changes. Returns False if the call ends before."""
+        with crashing(self.gateway, stop) as faulty:
+            answer = await self.ask(mutation, given)
+        if faulty.has_crashed:
+            assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
+        return bool(faulty.has_crashed)
+
+    async def run_jobs(self, *, seconds: int | None = None) -> None:
+        """Runs the jobs when what was begun before is old enough for them, or after this time."""
+        self.clock.advance(seconds=self.job_seconds if seconds is None else seconds)
+        await run_jobs(self.gateway, self.clock, *self.job_names)
+
+    async def asleep(
+        self, mutation: str, given: Given, command: int
+    ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
+        """Starts a call that pauses before this command. Returns the call and the function that resumes it. The call
+        may end without a pause.
+        """
+        reached, go_on = asyncio.Event(), asyncio.Event()
+
+        async def sleep() -> None:
+            reached.set()
+            await asyncio.wait_for(go_on.wait(), _PAUSE_SECONDS)
+
+        with database_of(self.gateway, interrupted(self.gateway.db, None, None, sleep, skip=command)):
+            call = asyncio.create_task(self.ask(mutation, given))
+            fallen = asyncio.create_task(reached.wait())
+            await asyncio.wait({call, fallen}, return_when=asyncio.FIRST_COMPLETED)
+            fallen.cancel()
+        return call, go_on.set
+
+
+class _Try:
+    """A case on a stage, and the assertions on it."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.stage, self.name = stage, name
+        self.case = stage.cases[name]
+        self.mutation = self.case.mutation
+
+    @property
+    def after(self) -> Any:
+        after = self.case.after
+        return after(self.stage.built) if callable(after) else after
+
+    def assert_answer(self, answer: Answer, place: object) -> None:
+        found = answer.data[self.mutation]
+        expected = {"__typename": self.case.member or found["__typename"], **self.case.answer}
+        assert expected.items() <= found.items(), (place, found)
+        assert self.case.member or found["__typename"].endswith("Payload"), (place, found)
+
+    async def repeat(self, given: Given, place: object) -> None:
+        self.stage.clock.advance(seconds=RECOVERY_SECONDS)
+        answers = [await self.stage.ask(self.mutation, given) for _ in range(2)]
+        assert answers[0].body == answers[1].body, place
+        self.assert_answer(answers[0], place)
+
+    async def finish(self, place: object) -> None:
+        """Runs the jobs, and asserts that the call has had its effect once."""
+        if self.stage.finishes:
+            await self.stage.assert_is(self.after, place=place)
+        await self.stage.run_jobs()
+        await self.stage.assert_is(self.after, place=place)
+
+
+def _stops(part: int, *, whole: bool) -> Iterator[int]:
+    """Yields every second number from this one, or all."""
+    return itertools.count() if whole else itertools.count(part, 2)
+
+
+async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bool) -> None:
+    """Stops the call after each change. A repeated call, before or after the jobs, has its effect once."""
+    one = _Try(stage, name)
+    for stop in _stops(1, whole=whole or jobs_first):
+        given = await stage.set(name)
+        if not await stage.crash(one.mutation, given, stop):
+            break
+        await stage.assert_sound()
+        if jobs_first:
+            await stage.run_jobs()
+            await stage.assert_is(stage.built, one.after, place=stop)
+        await one.repeat(given, stop)
+        await one.finish(stop)
+    assert stop > stage.least[0]
+
+
+async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> None:
+    """Stops the jobs, too, after each change. Their next run finishes the call or undoes it."""
+    one = _Try(stage, name)
+    for call in itertools.count():
+        if not await stage.crash(one.mutation, await stage.set(name), call):
+            break
+        for stop in _stops(call % 2, whole=whole):
+            assert await stage.crash(one.mutation, await stage.set(name), call)
+            stage.clock.advance(seconds=stage.job_seconds)
+            with crashing(stage.gateway, stop) as faulty, stopping():
+                await stage.run_jobs(seconds=0)
+            await stage.assert_sound()
+            await stage.run_jobs(seconds=stage.next_run)
+            await stage.assert_is(stage.built, one.after, place=(call, stop))
+            if not faulty.has_crashed:
+                break
+    assert call > stage.least[0]
+
+
+async def pause_the_call(stage: Stage, name: str, whole: bool, *, meanwhile: Sequence[str]) -> None:
+    """Pauses the call before its commands, while others take it for crashed, and finish it or repeat it."""
+    one = _Try(stage, name)
+    for command in _stops(len(meanwhile) % 2, whole=whole or (meanwhile == ("jobs",) and stage.every_pause)):
+        given = await stage.set(name)
+        call, wake = await stage.asleep(one.mutation, given, command)
+        if call.done():
+            break
+        for step in meanwhile:
+            if step == "jobs":
+                await stage.run_jobs()
+                await stage.assert_sound()
+            else:
+                await one.repeat(given, command)
+        wake()
+        one.assert_answer(await call, command)
+        await one.repeat(given, command)
+        await one.finish(command)
+    assert command > stage.least[1]
+
+
+async def race(stage: Stage, name: str, _whole: bool) -> None:
+    """Sends several calls with one key at the same time."""
+    one = _Try(stage, name)
+    given = await stage.set(name)
+    for answer in await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING))):
+        one.assert_answer(answer, "a race")
+    await one.finish("a race")
+
+
+async def double_the_replies(stage: Stage, name: str, _whole: bool) -> None:
+    """Loses the reply to each `find_one_and_update`, so that the driver sends it again."""
+    one = _Try(stage, name)
+    given = await stage.set(name)
+    with database_of(stage.gateway, RepeatedWrites.of(stage.gateway.db)):
+        one.assert_answer(await stage.ask(one.mutation, given), "doubled replies")
+    await one.finish("doubled replies")
+
+
+def stage_of(kit: Kit, mutation: str) -> type[Stage]:
+    """Returns a stage for a call with the first inputs of a kit. Its only case has the name of the mutation."""
+
+    class Inputs(Stage):
+        cases = {mutation: Case(mutation, lambda stage: stage.given, "", None)}  # noqa: RUF012 - nothing changes it
+        least = (1, 1)
+        given: Given
+
+        async def build(self) -> None:
+            self.collections = [spec.name for spec in self.gateway.domains.collections]
+            self.given, _ = await kit.inputs[mutation](self.gateway)
+
+    return Inputs
+
+
+# How a call is tried. Each way gets a stage, the name of a case, and whether to try all places, not every second one.
+WAYS: dict[str, Callable[[Stage, str, bool], Awaitable[None]]] = {
+    "crash, then the jobs": partial(crash_the_call, jobs_first=True),
+    "crash, then a retry": partial(crash_the_call, jobs_first=False),
+    "crash of the jobs": crash_the_jobs,
+    "pause for the jobs": partial(pause_the_call, meanwhile=("jobs",)),
+    "pause for a retry": partial(pause_the_call, meanwhile=("repeat", "jobs")),
+    "pause for both": partial(pause_the_call, meanwhile=("jobs", "repeat", "jobs")),
+    "race": race,
+    "doubled replies": double_the_replies,
+}
+
+
+async def try_mutation(gateway: Gateway, clock: SettableClock, kit: Kit, mutation: str, way: str) -> None:
+    """Tries a call with the first inputs of a kit in one of `WAYS`: it has one effect, and all invariants hold.
+
+    Use it as the body of a test with all mutations of the kit in all ways.
+    """
+    await WAYS[way](stage_of(kit, mutation)(gateway, clock), mutation, False)

@@ -1,0 +1,42 @@
+"""The products of a category. Products name their categories, so the field that leads back is an extension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import strawberry
+
+from portico.loaders.catalog import categories as loaders
+from portico.resolvers.catalog.product_search import Within
+from portico.resolvers.catalog.settings import CatalogSettings
+from portico.resolvers.documents import DocumentId
+from portico.schema.context import Info
+from portico.schema.fields import Source, reads
+from portico.schema.inputs import After, First, described
+
+from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
+
+
+@strawberry.type
+class CategoryProducts:
+    @reads("_id", description="Products in this category and, unless you turn it off, anywhere below it.")
+    @staticmethod
+    async def products(
+        root: strawberry.Parent[Source],
+        info: Info,
+        filter: Filter = None,
+        sort: Order = ProductSort.NEWEST,
+        include_descendants: Annotated[bool, described("Whether to include products of all categories below.")] = True,
+        first: First = DEFAULT_PRODUCTS,
+        after: After = None,
+    ) -> ProductConnection:
+        ids: Sequence[DocumentId] = [root["_id"]]
+        if include_descendants:
+            most = info.context.resources.of(CatalogSettings).max_counted
+            below = info.context.loader("subtrees", lambda: loaders.subtrees(info.context.reading, most=most))
+            claim = await below.load(root["_id"])
+            assert claim is not None
+            ids = claim()
+        within = Within(root["_id"], include_descendants, ids)
+        return await product_page(info, filter, sort, first=first, after=after, within=within)

@@ -1,0 +1,44 @@
+"""Two accounts, and the operations on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.schema.roles import Role
+from portico.testing.stages import Case, Stage
+from tests.accounts.support.accounts import assert_money, balances, deposit_input, open_account, transfer_input
+
+
+class Transfers(Stage):
+    """Two accounts, the first of which holds 100, and the operations on them."""
+
+    collections = ("accounts", "transfers", "operations")
+    job_names = ("finish-transfers",)
+    job_seconds = 6
+    finishes = True
+    least = (4, 6)
+    before = [100, 0]  # noqa: RUF012 - no test changes it
+    cases = {  # noqa: RUF012 - no test changes it
+        "a deposit": Case("deposit", lambda stage: deposit_input(stage.mine, 50), "AccountPayload", [150, 0]),
+        "a transfer": Case("transfer", lambda stage: stage.transfer(30), "TransferPayload", [70, 30]),
+        "a transfer of too much": Case("transfer", lambda stage: stage.transfer(101), "InsufficientFunds", [100, 0]),
+    }
+
+    async def build(self) -> None:
+        self.mine, self.theirs = (
+            await open_account(self.gateway.db, 100),
+            await open_account(self.gateway.db, owner="another"),
+        )
+
+    def token(self, _mutation: str) -> str:
+        token: str = self.gateway.token(roles=[Role.SERVICE])
+        return token
+
+    def transfer(self, amount: int) -> dict[str, Any]:
+        return transfer_input(self.mine, self.theirs, amount)
+
+    async def state(self) -> list[int]:
+        return await balances(self.gateway.db, self.mine, self.theirs)
+
+    async def assert_settled(self) -> None:
+        await assert_money(self.gateway, sum(await self.state()))

@@ -1,0 +1,143 @@
+"""The temple: what characters do there, and what an operator does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from portico.resolvers.documents import Database
+from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.resting import rest_idle
+from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
+from portico.testing import Answer
+from portico.testing.kits import Given
+from portico.testing.stages import Case, Stage
+from tests.game.support.scene import Temple, action, add_temple, assert_settled, assert_sound, world
+
+DAY = timedelta(days=1)
+# What each action changes; see `world`.
+CHANGES: dict[str, dict[str, Any]] = {
+    "createCharacter": {"Eve": "Temple", "gold of Eve": 100, "equipment of Eve": []},
+    "move": {"Tester": "Market"},
+    "pickUp": {"sword": "Tester"},
+    "drop": {"bag": "Temple", "apple": "Temple"},
+    "takeOut": {"coin": "Tester"},
+    "putIn": {"pear": "Temple"},
+    "wear": {"equipment of Tester": ["cap", "hat", "knife"]},
+    "wield": {"equipment of Tester": ["dagger", "hat", "knife"]},
+    "unequip": {"equipment of Tester": ["knife"]},
+    "give": {"bag": "Bo", "apple": "bag"},
+    "buy": {"helmet": "Tester", "gold of Tester": 40, "gold of Smith": 1_060},
+    "sell": {"axe": "Smith", "gold of Tester": 105, "gold of Smith": 995},
+}
+# What `me` has, which falls to the floor.
+_THINGS = ("knife", "hat", "axe", "dagger", "cap", "bag", "apple", "pear")
+_GONE = ("Tester", "gold of Tester", "equipment of Tester")
+KEEPING: dict[str, dict[str, Any]] = {
+    "moveCharacter": {"Tester": "Market"},
+    "deleteCharacter": dict.fromkeys(_THINGS, "Temple"),
+    "spawnCharacter": {"Eva": "Market", "gold of Eva": 100, "equipment of Eva": []},
+}
+_MEMBERS = {"moveCharacter": "MoveCharacterPayload", "deleteCharacter": "DeleteCharacterPayload"}
+
+
+def _given(mutation: str) -> Callable[[Any], Given]:
+    return lambda stage: action(stage.temple, mutation)
+
+
+def _after(mutation: str, changes: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    gone = _GONE if mutation == "deleteCharacter" else ()
+    return lambda before: {name: value for name, value in {**before, **changes}.items() if name not in gone}
+
+
+def _cases(changes: dict[str, dict[str, Any]]) -> dict[str, Case]:
+    return {
+        name: Case(name, _given(name), _MEMBERS.get(name, "CharacterPayload"), _after(name, change))
+        for name, change in changes.items()
+    }
+
+
+ACTIONS = _cases(CHANGES)
+KEPT = _cases(KEEPING)
+WOKEN = {f"{name} of a resting character": case for name, case in {**KEPT, "drop": ACTIONS["drop"]}.items()}
+
+
+class Turns(Stage):
+    """The temple. A restored stage is a new process: it remembers no room."""
+
+    collections = ("game.characters", "game.locations", "operations")
+    cases = ACTIONS
+    next_run = 31
+    least = (0, 0)
+    every_pause = True
+    temple: Temple
+
+    async def build(self) -> None:
+        self.temple = await add_temple(self.gateway.db)
+
+    async def restore(self) -> None:
+        await super().restore()
+        self.restart()
+
+    def restart(self) -> Rooms:
+        rooms = self.gateway.state.resources[Rooms] = Rooms()
+        return rooms
+
+    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
+        """Crashes the call. The next call is of a new process."""
+        has_crashed = await super().crash(mutation, given, stop)
+        self.restart()
+        return has_crashed
+
+    async def asleep(
+        self, mutation: str, given: Given, command: int
+    ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
+        """Starts a call that pauses. All later calls are of another process, which does not wait for it."""
+        call, wake = await super().asleep(mutation, given, command)
+        self.restart()
+        return call, wake
+
+    async def run_jobs(self, *, seconds: int | None = None) -> None:
+        """Runs the jobs of another process."""
+        self.clock.advance(seconds=self.job_seconds if seconds is None else seconds)
+        rooms = Rooms()
+        await finish_turns(self.gateway.db, rooms, now=self.clock.now())
+        await settle_rooms(self.gateway.db, rooms, now=self.clock.now())
+
+    async def state(self) -> dict[str, Any]:
+        return await world(self.gateway.db)
+
+    async def assert_sound(self) -> None:
+        await assert_sound(self.gateway.db)
+
+    async def assert_settled(self) -> None:
+        await assert_settled(self.gateway.db)
+
+
+class Keeping(Turns):
+    """The temple, and what an operator does there."""
+
+    cases = KEPT
+
+    async def age(self) -> None:
+        """Makes the latest action of `me` old."""
+        entry = {"_id": self.temple.room["_id"], "characters._id": self.temple.me["_id"]}
+        old = {"characters.$.since": self.clock.now() - 2 * DAY}
+        assert (await self.gateway.db[LOCATIONS.name].update_one(entry, {"$set": old})).matched_count
+
+    async def rest(self, db: Database) -> int:
+        return await rest_idle(db, self.restart(), idle_for=DAY, now=self.clock.now())
+
+
+class Resting(Keeping):
+    """The temple, where `me` rests. Whatever is done with a character wakes it."""
+
+    cases = WOKEN
+
+    async def build(self) -> None:
+        await super().build()
+        await self.age()
+        assert await self.rest(self.gateway.db) == 1

@@ -1,0 +1,137 @@
+"""A cart and two products, and the writes of the shop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.resolvers.payments import PaymentMethods
+from portico.schema.nodes import encode_id
+from portico.testing.stages import Case, Stage
+from tests.shop.support.shop import (
+    SHOP_JOBS,
+    Provider,
+    add_input,
+    assert_nothing_in_flight,
+    new_cart,
+    stock_up,
+    update_input,
+)
+from tests.support.ids import key_in
+
+# The counters of `plenty` and `last`, the status and the lines of the cart, and the number of orders.
+State = tuple[tuple[int, int, int], tuple[int, int, int], str, dict[str, int], int]
+BEFORE: State = ((8, 2, 0), (1, 0, 0), "ACTIVE", {"plenty": 2}, 0)
+CASES = {
+    "a first restock": Case("restock", lambda _: {"sku": "unstocked", "quantity": 5}, "StockPayload", BEFORE),
+    "a restock": Case(
+        "restock",
+        lambda _: {"sku": "plenty", "quantity": 5},
+        "StockPayload",
+        ((13, 2, 0), (1, 0, 0), "ACTIVE", {"plenty": 2}, 0),
+    ),
+    "a removal from stock": Case(
+        "restock",
+        lambda _: {"sku": "last", "quantity": -1},
+        "StockPayload",
+        ((8, 2, 0), (0, 0, 0), "ACTIVE", {"plenty": 2}, 0),
+    ),
+    "a removal of too much": Case(
+        "restock", lambda _: {"sku": "plenty", "quantity": -9}, "InadequateInventory", BEFORE
+    ),
+    "adding to a line": Case(
+        "addItemToCart",
+        lambda stage: add_input(stage.cart, "plenty", 3),
+        "CartPayload",
+        ((5, 5, 0), (1, 0, 0), "ACTIVE", {"plenty": 5}, 0),
+    ),
+    "adding the last unit": Case(
+        "addItemToCart",
+        lambda stage: add_input(stage.cart, "last"),
+        "CartPayload",
+        ((8, 2, 0), (0, 1, 0), "ACTIVE", {"plenty": 2, "last": 1}, 0),
+    ),
+    "adding too much": Case(
+        "addItemToCart", lambda stage: add_input(stage.cart, "last", 2), "InadequateInventory", BEFORE
+    ),
+    "more of a line": Case(
+        "updateCartItem",
+        lambda stage: update_input(stage.cart, "plenty", 2, 5),
+        "CartPayload",
+        ((5, 5, 0), (1, 0, 0), "ACTIVE", {"plenty": 5}, 0),
+    ),
+    "less of a line": Case(
+        "updateCartItem",
+        lambda stage: update_input(stage.cart, "plenty", 2, 1),
+        "CartPayload",
+        ((9, 1, 0), (1, 0, 0), "ACTIVE", {"plenty": 1}, 0),
+    ),
+    "removing a line": Case(
+        "updateCartItem",
+        lambda stage: update_input(stage.cart, "plenty", 2, 0),
+        "CartPayload",
+        ((10, 0, 0), (1, 0, 0), "ACTIVE", {}, 0),
+    ),
+    "claiming": Case("claimCart", lambda stage: {"cartId": stage.cart}, "CartPayload", BEFORE),
+    "a checkout": Case(
+        "checkout",
+        lambda stage: {"cartId": stage.cart, "payment": {"token": "accept"}},
+        "CheckoutPayload",
+        ((8, 0, 2), (1, 0, 0), "COMPLETE", {"plenty": 2}, 1),
+    ),
+    "a checkout that is refused": Case(
+        "checkout", lambda stage: {"cartId": stage.cart, "payment": {"token": "decline"}}, "PaymentDeclined", BEFORE
+    ),
+    "deleting what is available": Case(
+        "deleteProduct",
+        lambda stage: stage.product("last"),
+        "DeletedPayload",
+        ((8, 2, 0), (0, 0, 0), "ACTIVE", {"plenty": 2}, 0),
+    ),
+    "deleting what a cart holds": Case("deleteProduct", lambda stage: stage.product("plenty"), "ProductInUse", BEFORE),
+}
+
+
+class Shop(Stage):
+    """A cart with two units of a product, and another product with one unit."""
+
+    collections = ("products", "stock", "carts", "orders", "operations", "intents")
+    job_names = SHOP_JOBS
+    next_run = 31
+    before = BEFORE
+    cases = CASES
+
+    async def build(self) -> None:
+        await stock_up(self.gateway, "plenty", 10)
+        await stock_up(self.gateway, "last", 1)
+        await stock_up(self.gateway, "unstocked", 0)
+        self.cart = await new_cart(self.gateway, plenty=2)
+        self.products = {one["sku"]: one["nonce"] async for one in self.gateway.db["products"].find({})}
+
+    async def restore(self) -> None:
+        await super().restore()
+        self.provider = self.gateway.state.resources[PaymentMethods] = Provider()
+
+    def product(self, sku: str) -> dict[str, Any]:
+        return {"id": encode_id("Product", sku), "nonce": self.products[sku]}
+
+    async def state(self) -> State:
+        counters = {}
+        for sku in ("plenty", "last"):
+            stock = await self.gateway.db["stock"].find_one({"_id": sku})
+            assert stock is not None
+            counters[sku] = (stock["available"], stock["reserved"], stock["sold"])
+        cart = await self.gateway.db["carts"].find_one({"_id": key_in("Cart", self.cart)})
+        assert cart is not None
+        lines = {line["sku"]: line["quantity"] for line in cart["items"]}
+        orders = await self.gateway.db["orders"].count_documents({})
+        return counters["plenty"], counters["last"], cart["status"], lines, orders
+
+    async def assert_settled(self) -> None:
+        await assert_nothing_in_flight(self.gateway.db)
+        assert await self.gateway.db["products"].find_one({"deleting": {"$exists": True}}) is None
+        assert await self.gateway.db["stock"].find_one({"closed.is_final": False}) is None
+        await super().assert_settled()
+        assert len(self.provider.taken) == await self.gateway.db["orders"].count_documents({})
+        in_stock = {one["sku"]: one.get("in_stock", False) async for one in self.gateway.db["products"].find({})}
+        stocked = {one["_id"]: one["available"] > 0 async for one in self.gateway.db["stock"].find({})}
+        assert {sku: stocked.get(sku, False) for sku in in_stock} == in_stock
