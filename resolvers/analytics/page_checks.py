@@ -20,17 +20,20 @@ _CHECK_SECONDS = 600.0
 
 
 async def find_wrong_days(db: Database) -> AsyncIterator[Document]:
-    """Yields the days whose valid counts are not those of their events, {_id, problem, is_open}.
+    """Yields the days whose valid counts are not those of their events, {_id, problem}.
 
-    A difference is open while events are marked as uncounted, or if another roll-up became valid during the check.
+    Late events differ from the counts until the day is rolled up again. So a day with uncounted events has no problem,
+    nor has one of which another roll-up became valid during the check.
     """
     found = db[LOG_DAYS.name].find({}, sort=[("_id", ASCENDING)], batch_size=10_000)
     for stored in await found.to_list():
         day = stored["_id"]
         if not isinstance(day, datetime):
-            yield {"_id": day, "problem": "it is not a day", "is_open": False}
-        elif VALID in stored and (problem := await _problem_of(db, day, stored)) is not None:
-            yield {"_id": day, "problem": problem, "is_open": await _has_moved(db, stored)}
+            yield {"_id": day, "problem": "it is not a day"}
+            continue
+        problem = await _problem_of(db, day, stored) if VALID in stored else None
+        if problem is not None and not await _has_moved(db, stored):
+            yield {"_id": day, "problem": problem}
 
 
 async def _problem_of(db: Database, day: datetime, stored: Document) -> str | None:

@@ -280,11 +280,13 @@ async def test_a_page_of_a_hundred_lists_is_one_command(gateway: GatewayClient) 
     ]
 
 
-async def test_a_large_subtree_is_read_with_one_command(gateway: GatewayClient) -> None:
+async def test_a_large_subtree_is_counted_and_read_with_one_command_each(gateway: GatewayClient) -> None:
+    # Of more than 200 categories, the products are counted, and then found by the index that fits.
     below = [{"slug": f"c{number}", "name": "C", "parent": "top"} for number in range(450)]
     await add_categories(gateway.db, [{"slug": "top", "name": "Top"}, *below])
 
     assert await sent(gateway, '{ category(slug: "top") { products { nodes { sku } } } }') == [
+        "count products",
         "find categories",
         "find categories",
         "find products",

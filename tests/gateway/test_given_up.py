@@ -99,7 +99,7 @@ mutation {
 async def test_an_operation_that_times_out_returns_what_it_did(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, executor: ExecutorName
 ) -> None:
-    monkeypatch.setattr(products, "find_by_skus", _slow_read)
+    monkeypatch.setattr(products, "upgrade_read", _slow_read)
     async with running(replace(settings, operation_seconds=1, executor=executor)) as gateway:
         await create_category(gateway, name="Jazz", slug="jazz")
         with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", _slow, skip=1)):

@@ -19,6 +19,7 @@ from portico.gateway.http.endpoint import GraphQLEndpoint
 from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog import products
+from portico.resolvers.documents import upgrade_read
 from tests.support.forks import PORTICO
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, create_category, create_product, running
 from tests.support.interruptions import database_of, interrupted
@@ -198,7 +199,7 @@ def _sleeping(read: Any, begun: asyncio.Event, ended: asyncio.Event, seconds: fl
 
 async def test_an_operation_times_out(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
-    monkeypatch.setattr(products, "find_by_skus", _sleeping(products.find_by_skus, begun, ended, 30))
+    monkeypatch.setattr(products, "upgrade_read", _sleeping(upgrade_read, begun, ended, 30))
     async with running(replace(settings, operation_seconds=1)) as gateway:
         answer = await gateway.ask('{ product(sku: "a") { title } }')
         # The cancelled read ends in the next turn of the loop.
@@ -241,7 +242,7 @@ async def test_a_query_is_cancelled_when_its_client_disconnects(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
-    monkeypatch.setattr(products, "find_by_skus", _sleeping(products.find_by_skus, begun, ended, 30))
+    monkeypatch.setattr(products, "upgrade_read", _sleeping(upgrade_read, begun, ended, 30))
     client = Departing(begun, {"query": '{ product(sku: "a") { title } }'})
 
     async with asyncio.timeout(10):

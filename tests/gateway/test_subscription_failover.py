@@ -30,7 +30,9 @@ def three(tmp_path: Path) -> Iterator[ReplicaSet]:
 
 @pytest.fixture
 async def gateway(settings: Settings, three: ReplicaSet) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, mongodb_uri=Secret(three.uri), max_waiting_events=10_000)) as client:
+    # A name of its own, because the harness knows the indexes of a database by its name.
+    own = replace(settings, mongodb_uri=Secret(three.uri), database="failover", max_waiting_events=10_000)
+    async with running(own) as client:
         yield client
 
 

@@ -20,9 +20,9 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from portico.gateway.http.websocket import SocketEndpoint
 from portico.gateway.settings import Settings
 from portico.resolvers.changes import Event
-from portico.resolvers.comments import storages as comment_storages
 from portico.resolvers.comments.comments import CommentRef, parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
+from portico.resolvers.comments.document_storage import DocumentStorage
 from portico.resolvers.comments.events import comments_of
 from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, running
@@ -110,7 +110,7 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
     gateway: GatewayClient, port: int, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = asyncio.Event()
-    find = comment_storages.find_comments
+    find = DocumentStorage.find
 
     async def slowly(*given: Any) -> Any:
         await found.wait()
@@ -119,7 +119,7 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
     async with streamed(port, POSTED, {"id": discussion}) as stream:
         await socket.subscribe("1", POSTED, {"id": discussion})
         await wait_until_live(gateway, 2)
-        monkeypatch.setattr(comment_storages, "find_comments", slowly)
+        monkeypatch.setattr(DocumentStorage, "find", slowly)
         key = decode_id(discussion)[1]
         for number in range(12):
             gateway.state.live.publish(Event(comments_of(key), number))
@@ -182,7 +182,7 @@ async def test_a_fault_in_one_event_does_not_end_the_others(
     await socket.subscribe("1", POSTED, {"id": discussion})
     await wait_until_live(gateway)
     with monkeypatch.context() as patched:
-        patched.setattr(comment_storages, "find_comments", _failing(OperationFailure("a secret")))
+        patched.setattr(DocumentStorage, "find", _failing(OperationFailure("a secret")))
         await post(gateway, discussion, "lost")
         failed = await socket.receive()
     await post(gateway, discussion, "sent")
@@ -200,7 +200,7 @@ async def test_an_event_waits_for_a_database_that_cannot_be_reached(
     await socket.subscribe("1", POSTED, {"id": discussion})
     await wait_until_live(gateway)
     failing = _failing(AutoReconnect("stepped down"), times=2)
-    monkeypatch.setattr(comment_storages, "find_comments", failing)
+    monkeypatch.setattr(DocumentStorage, "find", failing)
 
     await post(gateway, discussion, "a")
     await post(gateway, discussion, "b")
@@ -238,7 +238,7 @@ async def test_a_comment_that_is_deleted_before_its_event_is_left_out(
 def _failing(error: Exception, times: int = 1_000) -> Any:
     """A read that fails this many times before it succeeds."""
     left = [error] * times
-    find = comment_storages.find_comments
+    find = DocumentStorage.find
 
     async def failing(*given: Any) -> Any:
         if left:

@@ -32,7 +32,7 @@ async def _days(db: Database) -> AsyncIterator[Problem]:
     async for wrong in page_checks.find_wrong_days(db):
         day = wrong["_id"]
         mend = partial(page_checks.repair, db, day) if isinstance(day, datetime) else None
-        yield Problem(f"log day {day}", wrong["problem"], mend, wrong["is_open"])
+        yield Problem(f"log day {day}", wrong["problem"], mend)
 
 
 COLLECTIONS = (LOG_EVENTS, LOG_DAYS, PAGE_DAYS)
