@@ -89,11 +89,7 @@ OnFailure = Callable[[Source, Exception], None]
 
 
 async def follow(
-    db: Database,
-    sources: Sequence[Source],
-    *,
-    on_interruption: Callable[[PyMongoError], None],
-    on_failure: OnFailure,
+    db: Database, sources: Sequence[Source], *, on_interruption: Callable[[PyMongoError], None], on_failure: OnFailure
 ) -> AsyncGenerator[Sequence[Event], None]:
     """Yields the events from now on, each once, in the order of the database.
 

@@ -125,11 +125,8 @@ async def responses(
               connection.
     """
     opened = await _opened(executor, request, session, context)
-    if isinstance(opened, Response):
-        only = EncodedResponse.of(opened)
-        # The answer waits until its client reads. Its data is needed no more.
-        del opened
-        yield only
+    if isinstance(opened, EncodedResponse):
+        yield opened
         return
     running, source = opened
     live.set()
@@ -148,8 +145,7 @@ async def responses(
             except GraphQLError as error:
                 yield EncodedResponse.of(_last(context, error))
                 return
-            compute = partial(running.answer, source, event)
-            response = await answers.get(event, selection, session.caller, compute)
+            response = await answers.get(event, selection, session.caller, partial(running.answer, source, event))
             # The answer may have taken long, and others may have asked for it.
             if not session.is_checked:
                 await session.renew()
@@ -162,7 +158,7 @@ async def responses(
 
 async def _opened(
     executor: Executor, request: Request, session: Session, context: Context
-) -> Response | tuple[_RunningSubscription, Occurrences]:
+) -> EncodedResponse | tuple[_RunningSubscription, Occurrences]:
     """Runs the operation, or starts the subscription. Returns the response, or the events of the subscription."""
     with session.state.telemetry.operation(context, session.headers, request.trace) as record:
         outcome = await _outcome(executor, request, session, context)
@@ -173,7 +169,8 @@ async def _opened(
                 return running, source
             outcome = source
         record.answered(outcome)
-        return outcome
+    # The answer waits until its client reads. Its data is needed no more.
+    return EncodedResponse.of(outcome)
 
 
 async def _outcome(executor: Executor, request: Request, session: Session, context: Context) -> Response | Subscription:

@@ -107,16 +107,9 @@ class Executor:
         """
         # Parsing a new text is work, too.
         async with self.queries.slot(context.connection):
-            try:
-                call, cost = self._call(text, variables, name, context, seconds)
-            except InvalidOperation as invalid:
-                if charge is not None:
-                    charge(_COST_OF_REFUSAL)
-                return Response({"errors": [format_error(error, context) for error in invalid.errors]})
-            if context.record is not None:
-                context.record.identify(call.definition, call.operation.document)
-            if charge is not None:
-                charge(cost)
+            call = self._call(text, variables, name, context, seconds, charge)
+            if isinstance(call, Response):
+                return call
             if call.definition.operation is OperationType.SUBSCRIPTION:
                 return Subscription(call)
             if call.definition.operation is OperationType.QUERY:
@@ -138,13 +131,28 @@ class Executor:
         return response_of(await self.run(call), call.context)
 
     def _call(
-        self, text: str, variables: Mapping[str, Any], name: str | None, context: Context, seconds: int | None
-    ) -> tuple[Call, float]:
-        """Returns the operation, parsed and checked, and its cost. Raises InvalidOperation."""
-        operation = self.operations.get(text)
-        definition, cost = self.operations.check(operation, name, variables)
+        self,
+        text: str,
+        variables: Mapping[str, Any],
+        name: str | None,
+        context: Context,
+        seconds: int | None,
+        charge: Charge | None,
+    ) -> Call | Response:
+        """Parses, checks and charges an operation. Returns the response of one that is invalid."""
+        try:
+            operation = self.operations.get(text)
+            definition, cost = self.operations.check(operation, name, variables)
+        except InvalidOperation as invalid:
+            if charge is not None:
+                charge(_COST_OF_REFUSAL)
+            return Response({"errors": [format_error(error, context) for error in invalid.errors]})
+        if context.record is not None:
+            context.record.identify(definition, operation.document)
+        if charge is not None:
+            charge(cost)
         is_mutation = definition.operation is OperationType.MUTATION
-        return Call(operation, definition, variables, name, context, seconds if is_mutation else None), cost
+        return Call(operation, definition, variables, name, context, seconds if is_mutation else None)
 
     def kind_of(self, text: str, name: str | None) -> OperationType | None:
         """Returns whether the text is a query, a mutation or a subscription; None if it is not valid."""

@@ -63,19 +63,16 @@ async def crash_matrix(
     recoveries: Sequence[Sequence[str]] = RECOVERIES,
     check: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None,
 ) -> int:
-    """Stops a mutation first and after each change of data, recovers in each way, and checks all invariants after each
-    step.
+    """Stops a mutation first and after each change, recovers in each way, and checks all invariants after each step.
 
-    A stop before any other command would leave the same data as one of these. A recovery is a sequence of `"repeat"`
-    (the same call with the same key) and `"jobs"` (one run of all jobs). A repeated call must return the union member
-    that a call without a crash returns, and the same answer twice.
+    A stop elsewhere would leave the same data. A recovery is a sequence of `"repeat"` (the same call with the same key)
+    and `"jobs"` (one run of all jobs). A repeated call must return the same union member as one that does not crash.
 
     Args:     mutation: the text of the operation; select `__typename` on its field.
               prepare: creates new objects for a call, and returns its variables, with the given idempotency key.
               check: gets the variables after each step of a recovery, and makes further assertions.
     Returns:  how many commands the mutation has.
     """
-    count = 0
     for recovery in recoveries:
         members: list[Any] = []
         for stop in itertools.count():
@@ -84,21 +81,25 @@ async def crash_matrix(
                 answer = await gateway.ask(mutation, variables)
             if not faulty.has_crashed:
                 assert all(found == _members(answer.data) for found in members), (recovery, members, answer.data)
-                count = len(faulty.commands)
                 break
             for step in recovery:
                 clock.advance(seconds=RECOVERY_SECONDS)
                 if step == JOBS:
                     await run_jobs(gateway, clock)
                 else:
-                    answers = [await gateway.data(mutation, variables) for _ in range(2)]
-                    assert answers[0] == answers[1], (recovery, stop, answers)
-                    members.append(_members(answers[0]))
+                    members.append(await _repeat(gateway, mutation, variables, place=(recovery, stop)))
                 await assert_invariants(gateway)
                 if check is not None:
                     await check(variables)
-    assert count > 0, "the mutation sends no command"
-    return count
+    assert faulty.commands, "the mutation sends no command"
+    return len(faulty.commands)
+
+
+async def _repeat(gateway: Gateway, mutation: str, variables: Mapping[str, Any], place: Any) -> dict[str, Any]:
+    """Repeats a call twice, which must get the same answer. Returns its union members."""
+    answers = [await gateway.data(mutation, variables) for _ in range(2)]
+    assert answers[0] == answers[1], (place, answers)
+    return _members(answers[0])
 
 
 def _members(data: Any) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def _stops(part: int, *, whole: bool) -> Iterator[int]:
     return itertools.count() if whole else itertools.count(part, 2)
 
 
-async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bool) -> None:
+async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bool) -> int:
     """Stops the call after each change. A repeated call, before or after the jobs, has its effect once."""
     one = _Try(stage, name)
     for stop in _stops(1, whole=whole or jobs_first):
@@ -226,9 +226,10 @@ async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bo
         await one.repeat(given, stop)
         await one.finish(stop)
     assert stop > stage.least[0]
+    return stop
 
 
-async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> None:
+async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> int:
     """Stops the jobs, too, after each change. Their next run finishes the call or undoes it."""
     one = _Try(stage, name)
     for call in itertools.count():
@@ -245,9 +246,10 @@ async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> None:
             if not faulty.has_crashed:
                 break
     assert call > stage.least[0]
+    return call
 
 
-async def pause_the_call(stage: Stage, name: str, whole: bool, *, meanwhile: Sequence[str]) -> None:
+async def pause_the_call(stage: Stage, name: str, whole: bool, *, meanwhile: Sequence[str]) -> int:
     """Pauses the call before its commands, while others take it for crashed, and finish it or repeat it."""
     one = _Try(stage, name)
     for command in _stops(len(meanwhile) % 2, whole=whole or (meanwhile == ("jobs",) and stage.every_pause)):
@@ -266,24 +268,27 @@ async def pause_the_call(stage: Stage, name: str, whole: bool, *, meanwhile: Seq
         await one.repeat(given, command)
         await one.finish(command)
     assert command > stage.least[1]
+    return command
 
 
-async def race(stage: Stage, name: str, _whole: bool) -> None:
+async def race(stage: Stage, name: str, _whole: bool) -> int:
     """Sends several calls with one key at the same time."""
     one = _Try(stage, name)
     given = await stage.set(name)
     for answer in await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING))):
         one.assert_answer(answer, "a race")
     await one.finish("a race")
+    return 1
 
 
-async def double_the_replies(stage: Stage, name: str, _whole: bool) -> None:
+async def double_the_replies(stage: Stage, name: str, _whole: bool) -> int:
     """Loses the reply to each `find_one_and_update`, so that the driver sends it again."""
     one = _Try(stage, name)
     given = await stage.set(name)
     with database_of(stage.gateway, RepeatedWrites.of(stage.gateway.db)):
         one.assert_answer(await stage.ask(one.mutation, given), "doubled replies")
     await one.finish("doubled replies")
+    return 1
 
 
 def stage_of(kit: Kit, mutation: str) -> type[Stage]:
@@ -302,7 +307,8 @@ def stage_of(kit: Kit, mutation: str) -> type[Stage]:
 
 
 # How a call is tried. Each way gets a stage, the name of a case, and whether to try all places, not every second one.
-WAYS: dict[str, Callable[[Stage, str, bool], Awaitable[None]]] = {
+# It returns the number of the last place.
+WAYS: dict[str, Callable[[Stage, str, bool], Awaitable[int]]] = {
     "crash, then the jobs": partial(crash_the_call, jobs_first=True),
     "crash, then a retry": partial(crash_the_call, jobs_first=False),
     "crash of the jobs": crash_the_jobs,

@@ -79,21 +79,28 @@ async def create_character(
     new |= {"gold": gold, "initial_gold": gold}
     last_turn = 0
     async for _ in attempts(steps=2):
-        checked = NO_PROOF
-        mine = await db[CHARACTERS.name].find({"owner": owner}).to_list()
-        character = next((one for one in mine if one.get("created_by") == operation_id), None)
-        if character is None:
-            checked = rooms.moment()
-            number = _free_number(mine, now)
-            character = await _insert(db, number, new, room=room, after=last_turn)
-        elif _is_in_the_world(character):
-            return character
+        character, checked = await _find_or_insert(db, rooms, new, room=room, after=last_turn)
         if character is not None:
             try:
-                return await _enter(db, rooms, character, checked)
+                return character if _is_in_the_world(character) else await _enter(db, rooms, character, checked)
             except TurnOver:
                 last_turn = character["turn"]
     raise Conflict("Other calls create characters for you. Try again.")
+
+
+async def _find_or_insert(
+    db: Database, rooms: Rooms, new: Document, *, room: ObjectId | None, after: int
+) -> tuple[Document | None, int]:
+    """Returns the character of this call, and since when its room need not be read again.
+
+    The character is None if its number was taken in the meantime. Raises LimitReached.
+    """
+    mine = await db[CHARACTERS.name].find({"owner": new["owner"]}).to_list()
+    found = next((one for one in mine if one.get("created_by") == new["created_by"]), None)
+    if found is not None:
+        return found, NO_PROOF
+    checked = rooms.moment()
+    return await _insert(db, _free_number(mine, new["created_at"]), new, room=room, after=after), checked
 
 
 def _described(name: str, character_class: str, intrinsics: Mapping[str, int]) -> Document:
