@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Literal
 
 from portico.resolvers.errors import InvalidInput
@@ -51,22 +52,26 @@ def next_start(granularity: Granularity, start: datetime) -> datetime:
     return start + _STEPS[granularity]
 
 
-def starts(granularity: Granularity, begin: datetime, end: datetime) -> list[datetime]:
-    """Returns the starts of all periods that overlap the range. It includes `begin` and excludes `end`.
+def starts(granularity: Granularity, begin: datetime, end: datetime) -> Iterator[datetime]:
+    """Yields the starts of all periods that overlap the range. It includes `begin` and excludes `end`."""
+    start = start_of(granularity, begin)
+    while start < end:
+        yield start
+        start = next_start(granularity, start)
+
+
+def count_periods(granularity: Granularity, begin: datetime, end: datetime) -> int:
+    """Returns how many periods overlap the range.
 
     Raises InvalidInput for an empty range, a time outside the years 1970 to 2199, or more than 10,000 periods.
     """
     require_range(begin, end)
-    found: list[datetime] = []
-    start = start_of(granularity, begin)
-    while start < end:
-        if len(found) == MAX_POINTS:
-            raise InvalidInput(
-                f"The range has more than {MAX_POINTS:,} periods. Choose a shorter range, or longer periods.", "to"
-            )
-        found.append(start)
-        start = next_start(granularity, start)
-    return found
+    count = sum(1 for _ in islice(starts(granularity, begin, end), MAX_POINTS + 1))
+    if count > MAX_POINTS:
+        raise InvalidInput(
+            f"The range has more than {MAX_POINTS:,} periods. Choose a shorter range, or longer periods.", "to"
+        )
+    return count
 
 
 def require_range(begin: datetime, end: datetime) -> None:

@@ -17,7 +17,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
 
 from .batches import FIRST
-from .periods import MAX_POINTS, Granularity, start_of, starts
+from .periods import MAX_POINTS, Granularity, count_periods, start_of
 from .session_recording import require_user_id
 from .sessions import PENDING, ROLL_UPS, SESSIONS
 
@@ -48,7 +48,7 @@ async def read_stats(
     require_user_id(user_id)
     if granularity == "MINUTE":
         raise InvalidInput("Sessions are rolled up by HOUR, DAY, WEEK, MONTH and YEAR, not by MINUTE.", "granularity")
-    starts(granularity, begin, end)
+    count_periods(granularity, begin, end)
     # MongoDB uses the partial index only for what exists.
     pending = {"user_id": user_id, PENDING: {"$exists": True, "$gte": FIRST}}
     oldest = await _oldest(db, pending)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
-from portico.resolvers.answer_bounds import PLACES, SMALL_BYTES, AnswerTooLarge, Meter, Room
+from portico.resolvers.answer_bounds import METER, PLACES, SMALL_BYTES, AnswerTooLarge, Meter, Room, hold
 from portico.resolvers.comments.discussions import DOCUMENTS
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.comments.support.discussions import open_on_product, post
@@ -255,6 +255,20 @@ async def test_an_operation_that_holds_many_bytes_waits_for_a_place() -> None:
     for meter in meters:
         meter.close()
     assert [room.take_now() for _ in range(PLACES + 1)] == [True] * PLACES + [False]
+
+
+async def test_what_resolvers_make_at_the_same_time_counts_together() -> None:
+    room = Room(1)
+    assert room.take_now()
+    METER.set(Meter(5 * SMALL_BYTES, room))
+    making = [asyncio.create_task(hold(3 * SMALL_BYTES)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    room.give_back()
+    outcomes = await asyncio.gather(*making, return_exceptions=True)
+
+    assert outcomes[0] is None
+    assert [type(outcome) for outcome in outcomes[1:]] == [AnswerTooLarge] * 2
 
 
 async def test_a_cancelled_operation_gives_back_a_place_that_it_has_just_got() -> None:
