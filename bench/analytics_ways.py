@@ -15,7 +15,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.live import Counts, Hub
 from portico.gateway.operations.execution import Executor, Response
 from portico.gateway.operations.json_text import encode
-from portico.resolvers.analytics.log_recording import WRITE_CONCERNS, Durability
+from portico.resolvers.analytics.log_recording import WRITE_CONCERNS
 from portico.resolvers.analytics.periods import start_of
 from portico.resolvers.documents import Collection, CollectionSpec, Database, Document
 from portico.resolvers.indexes import create_indexes
@@ -65,7 +65,7 @@ class Way(Protocol):
 
     name: str
 
-    async def record(self, kind: str, entries: Sequence[Entry], durability: Durability) -> None: ...
+    async def record(self, kind: str, entries: Sequence[Entry], durability: str) -> None: ...
 
     async def recorded(self, kind: str) -> int:
         """Return how many entries of the kind the database has."""
@@ -85,7 +85,7 @@ class Portico:
         self._executor = executor
         self._served = served
 
-    async def record(self, kind: str, entries: Sequence[Entry], durability: Durability) -> None:
+    async def record(self, kind: str, entries: Sequence[Entry], durability: str) -> None:
         given: Entry = {"input": list(entries), **({"durability": durability} if kind == "events" else {})}
         ((_, result),) = (await self.ask(_TEXTS[kind], given)).items()
         if result.get("recorded") != len(entries):
@@ -146,11 +146,11 @@ class ByHand:
             if indexes:
                 await self._db[f"{_HAND}{name}"].create_indexes(indexes)
 
-    def _collection(self, name: str, durability: Durability = "MAJORITY") -> Collection:
+    def _collection(self, name: str, durability: str = "MAJORITY") -> Collection:
         concern: WriteConcern = WRITE_CONCERNS[durability]
         return self._db[f"{_HAND}analytics.{name}"].with_options(write_concern=concern)
 
-    async def record(self, kind: str, entries: Sequence[Entry], durability: Durability) -> None:
+    async def record(self, kind: str, entries: Sequence[Entry], durability: str) -> None:
         if kind == "hits":
             await self._count(entries)
         elif kind == "events":

@@ -65,6 +65,13 @@ class Versioned(TypedDict):
     upgrade_failed: NotRequired[int]
 
 
+class Author(TypedDict):
+    """The author of a document: the subject of the token, and the name in it at that time."""
+
+    id: str
+    name: str
+
+
 @dataclass(frozen=True)
 class CollectionSpec(Generic[D]):
     """A collection: its documents, its indexes, its shard key, its version and how its documents are upgraded.

@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeVar
 import strawberry
 from graphql import GraphQLResolveInfo
 
-from portico.loaders.batching import Loader, Loaders
+from portico.loaders.batching import BatchRead, Loader, Loaders
 from portico.resolvers.changes import Event
 from portico.resolvers.cursors import Cursors
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database
 from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process
@@ -33,7 +33,7 @@ class Caller:
     name: str = ""
 
     @property
-    def author(self) -> Document:
+    def author(self) -> Author:
         """The caller as the author of a document, as it is stored."""
         return {"id": self.subject, "name": self.name or self.subject}
 
@@ -146,7 +146,7 @@ class Context:
         """The cursors of the deployment."""
         return self.served.resources.of(Cursors)
 
-    def loader(self, name: Hashable, read: Any) -> Loader[Any, Any]:
+    def loader(self, name: Hashable, read: Callable[[], BatchRead[K, V]]) -> Loader[K, V]:
         return self.loaders.get(name, read)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import strawberry
 from strawberry.schema.exception_handlers import ExceptionHandler
@@ -77,7 +77,7 @@ def member(error: type[errors.DomainError], facts: Facts | None = None) -> Any:
 def handlers() -> list[ExceptionHandler[Any, Any]]:
     """Returns what turns errors into members, subclasses first: strawberry takes the first that fits."""
     ordered = sorted(_MEMBERS, key=lambda error: len(error.__mro__), reverse=True)
-    return [cast("ExceptionHandler[Any, Any]", _MEMBERS[error]) for error in ordered]
+    return [_MEMBERS[error] for error in ordered]
 
 
 def member_name(error: type[errors.DomainError]) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
 from bson import ObjectId
 from pymongo import WriteConcern
@@ -18,9 +17,8 @@ from .batches import id_of_event, insert_new, require_time
 from .log_events import LOG_EVENTS, UNCOUNTED
 from .periods import start_of
 
-Durability = Literal["NONE", "ACKNOWLEDGED", "MAJORITY"]
 # MongoDB's write concerns. Source: https://www.mongodb.com/docs/manual/reference/write-concern/
-WRITE_CONCERNS: Mapping[Durability, WriteConcern] = {
+WRITE_CONCERNS: Mapping[str, WriteConcern] = {
     "NONE": WriteConcern(w=0),
     "ACKNOWLEDGED": WriteConcern(w=1),
     "MAJORITY": WriteConcern(w="majority", j=True),
@@ -88,9 +86,10 @@ def limit_of(now: datetime, days: float | None) -> datetime | None:
     return None if days is None else now - timedelta(days=days)
 
 
-async def record(db: Database, events: Sequence[Document], *, durability: Durability) -> set[ObjectId]:
+async def record(db: Database, events: Sequence[Document], *, durability: str) -> set[ObjectId]:
     """Inserts events as `checked_event` returns them, except those that are recorded already.
 
+    Args:     durability: one of `WRITE_CONCERNS`.
     Returns:  the `_id`s of the events that are new. With NONE, nobody knows, and all count as new.
     Writes:   one insert, which can be repeated.
     """

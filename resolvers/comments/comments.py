@@ -38,7 +38,7 @@ from typing import NamedTuple
 from bson import ObjectId
 from bson.errors import InvalidId
 
-from portico.resolvers.documents import Document, Projection
+from portico.resolvers.documents import Author, Document, Projection
 from portico.resolvers.paging import Listing, Sort
 
 from .discussions import DOCUMENTS, EMBEDDED, PAGES
@@ -92,7 +92,7 @@ def slug_part(comment_id: ObjectId, attempt: int) -> str:
 
 
 def new_comment(
-    comment_id: ObjectId, *, discussion: ObjectId, parent: Document | None, author: Document, text: str, now: datetime
+    comment_id: ObjectId, *, discussion: ObjectId, parent: Document | None, author: Author, text: str, now: datetime
 ) -> Document:
     """Returns a new comment, not yet inserted: a reply to `parent`, or the first of a thread."""
     posted = now.replace(microsecond=now.microsecond // 1000 * 1000)

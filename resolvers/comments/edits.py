@@ -6,7 +6,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 
@@ -21,7 +21,7 @@ async def post_comment(
     *,
     discussion: Document,
     parent_slug: str | None,
-    author: Document,
+    author: Author,
     text: str,
     now: datetime,
     operation_id: str,

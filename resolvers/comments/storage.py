@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bson import ObjectId
 
-from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.documents import Author, Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
 
@@ -37,7 +37,7 @@ class Draft:
 
     discussion: ObjectId
     parent: Document | None
-    author: Document
+    author: Author
     text: str
     now: datetime
     operation_id: str

@@ -1,25 +1,5 @@
 """The bytes of photos and thumbnails in GridFS, in the format of all drivers.
 
-A document of `cms.assets.files`, inserted before the first of its chunks:
-
-    _id         ObjectId
-    filename    the photo's slug with the suffix of its type
-    length      bytes; 0 during the upload
-    chunkSize   bytes of each chunk but the last
-    uploadDate  UTC
-    contentType
-    metadata    {node: the photo's _id, checksum: SHA-256 in hexadecimal,
-                 of: for a thumbnail, the _id of the file that it was made from, width: pixels,
-                 maker: for a thumbnail, the mark of the process that makes it,
-                 unsettled: UTC; it is not certain yet that a photo uses the file,
-                 passed: how often a deletion of its photo has skipped it, because it was unsettled,
-                 removed: UTC; its chunks were deleted, but a writer may still add some,
-                 sweep: UTC; when to delete chunks that were written since}
-
-A document of `cms.assets.chunks`:
-
-    _id, files_id, n from 0, data
-
 A file is in use if it is the `detail.file` of its photo (see `photos`). A thumbnail is in use if the file that it was
 made from is. `unsettled` and `removed` are records of intent: after a crash, `photo_jobs` finishes or undoes them. The
 document of a file stays as long as a process may be writing to the file: without it, nobody would find late chunks.
@@ -39,15 +19,74 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
+from typing import NotRequired, TypedDict
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
+
+
+class Thumbnail(TypedDict):
+    """What the metadata of a thumbnail have besides."""
+
+    # The file that it was made from, and pixels.
+    of: NotRequired[ObjectId]
+    width: NotRequired[int]
+    # The mark of the process that makes it.
+    maker: NotRequired[str]
+
+
+class Metadata(Thumbnail):
+    """What Portico stores with a file. Times are UTC."""
+
+    # The photo.
+    node: ObjectId
+    # SHA-256 in hexadecimal.
+    checksum: NotRequired[str]
+    # It is not certain yet that a photo uses the file.
+    unsettled: NotRequired[datetime]
+    # How often a deletion of its photo has skipped it, because it was unsettled.
+    passed: NotRequired[int]
+    # When its chunks were deleted; a writer may still add some.
+    removed: NotRequired[datetime]
+    # When to delete chunks that were written since.
+    sweep: NotRequired[datetime]
+
+
+class Layout(TypedDict):
+    """What a reader of a file's chunks needs."""
+
+    _id: ObjectId
+    # Bytes of each chunk but the last.
+    chunkSize: int
+
+
+class FileDocument(Layout, Versioned):
+    """A file, inserted before the first of its chunks. GridFS defines the names."""
+
+    # The photo's slug with the suffix of its type.
+    filename: NotRequired[str]
+    # Bytes; 0 during the upload.
+    length: int
+    uploadDate: datetime
+    contentType: NotRequired[str]
+    metadata: Metadata
+
+
+class ChunkDocument(TypedDict):
+    """A chunk of a file; `n` counts from 0."""
+
+    _id: ObjectId
+    files_id: ObjectId
+    n: int
+    data: bytes
+
 
 # Sharded as in the source: a reader of chunks has read the file's document, and knows its id.
 FILES = CollectionSpec(
     "cms.assets.files",
+    document=FileDocument,
     shard_key={"_id": "hashed"},
     indexes=[
         IndexModel([("metadata.node", ASCENDING)]),
@@ -58,6 +97,7 @@ FILES = CollectionSpec(
 )
 CHUNKS = CollectionSpec(
     "cms.assets.chunks",
+    document=ChunkDocument,
     shard_key={"files_id": 1},
     indexes=[IndexModel([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)],
 )
@@ -75,21 +115,15 @@ class BytesMissing(Exception):
 
 
 async def create_file(
-    db: Database, file_id: ObjectId, *, node_id: ObjectId, now: datetime, thumbnail: Document | None = None
+    db: Database, file_id: ObjectId, *, node_id: ObjectId, now: datetime, thumbnail: Thumbnail | None = None
 ) -> None:
     """Creates an empty, unsettled file. Raises DuplicateKeyError if it exists."""
-    await db[FILES.name].insert_one(
-        {
-            "_id": file_id,
-            "length": Int64(0),
-            "chunkSize": CHUNK_BYTES,
-            "uploadDate": now,
-            "metadata": {"node": node_id, "unsettled": now, **(thumbnail or {})},
-        }
-    )
+    metadata: Document = {"node": node_id, "unsettled": now, **(thumbnail or {})}
+    empty = {"_id": file_id, "length": Int64(0), "chunkSize": CHUNK_BYTES, "uploadDate": now, "metadata": metadata}
+    await db[FILES.name].insert_one(empty)
 
 
-async def restart_thumbnail(db: Database, removed: Document, *, now: datetime, thumbnail: Document) -> bool:
+async def restart_thumbnail(db: Database, removed: FileDocument, *, now: datetime, thumbnail: Thumbnail) -> bool:
     """Turns a removed thumbnail into an empty, unsettled one. Returns False if another process was faster."""
     facts = {"node": removed["metadata"]["node"], "unsettled": now, **thumbnail}
     as_it_was = {"_id": removed["_id"], "metadata": removed["metadata"]}
@@ -162,13 +196,13 @@ class Writer:
         await self._db[CHUNKS.name].insert_many(chunks)
 
 
-async def find_file(db: Database, file_id: ObjectId) -> Document | None:
-    return await db[FILES.name].find_one({"_id": file_id})
+async def find_file(db: Database, file_id: ObjectId) -> FileDocument | None:
+    return await FILES.of(db).find_one({"_id": file_id})
 
 
-async def find_files_of(db: Database, node_id: ObjectId) -> list[Document]:
+async def find_files_of(db: Database, node_id: ObjectId) -> list[FileDocument]:
     """Finds all files of a photo, including thumbnails, without removed ones: `_id` and `metadata`."""
-    return await db[FILES.name].find({"metadata.node": node_id, "metadata.removed": None}, {"metadata": 1}).to_list()
+    return await FILES.of(db).find({"metadata.node": node_id, "metadata.removed": None}, {"metadata": 1}).to_list()
 
 
 async def invalidate_settlements(db: Database, file_ids: Sequence[ObjectId]) -> None:
@@ -177,7 +211,7 @@ async def invalidate_settlements(db: Database, file_ids: Sequence[ObjectId]) -> 
     await db[FILES.name].update_many(unsettled, {"$inc": {"metadata.passed": 1}})
 
 
-async def read_bytes(db: Database, file: Document, start: int, end: int) -> AsyncIterator[bytes]:
+async def read_bytes(db: Database, file: Layout, start: int, end: int) -> AsyncIterator[bytes]:
     """Reads the bytes of a file from `start` up to but not including `end`. Reads only the chunks that hold them.
 
     Raises:   BytesMissing.
@@ -186,7 +220,7 @@ async def read_bytes(db: Database, file: Document, start: int, end: int) -> Asyn
     last = (end - 1) // size
     for first in range(start // size, last + 1, CHUNKS_AT_ONCE):
         wanted = {"$gte": first, "$lt": min(first + CHUNKS_AT_ONCE, last + 1)}
-        found = await db[CHUNKS.name].find({"files_id": file["_id"], "n": wanted}, sort=[("n", ASCENDING)]).to_list()
+        found = await CHUNKS.of(db).find({"files_id": file["_id"], "n": wanted}, sort=[("n", ASCENDING)]).to_list()
         if [chunk["n"] for chunk in found] != list(range(wanted["$gte"], wanted["$lt"])):
             raise BytesMissing
         for chunk in found:
@@ -240,7 +274,7 @@ async def delete_files(db: Database, file_ids: Sequence[ObjectId]) -> None:
     await db[FILES.name].delete_many({"_id": named})
 
 
-async def delete_late_chunks(db: Database, file: Document, *, now: datetime) -> bool:
+async def delete_late_chunks(db: Database, file: FileDocument, *, now: datetime) -> bool:
     """Deletes chunks that were written to a file after its removal. Returns whether there were any.
 
     Also returns False if another process does this, or has restarted the thumbnail. The time until the next sweep is

@@ -14,7 +14,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.writes.sweeps import wrong_in_batches, wrong_with
 
 from . import revisions
-from .nodes import NODES, PHOTO, WITH_TEXT, find_by_ids, visible_from
+from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, visible_from
 from .revisions import REVISIONS
 from .rules import require_place
 
@@ -30,7 +30,7 @@ async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
     Yields {_id, parent, slug, nonce, problem, repair}. `repair` is what to set; None if the correct value is not known.
     """
     before: tuple[Any, Any] | None = None
-    async for batch in in_batches(db[NODES.name].find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
+    async for batch in in_batches(NODES.of(db).find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
         ids: list[Any] = list({node.get("parent") for node in batch} - {None})
         parents = await find_by_ids(db, ids or [ObjectId()], _PLACE)
         for node in batch:
@@ -40,19 +40,19 @@ async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
 
 
 def _wrong_in_place(
-    node: Document, before: tuple[Any, Any] | None, parents: dict[ObjectId, Document]
+    node: NodeDocument, before: tuple[Any, Any] | None, parents: dict[ObjectId, NodeDocument]
 ) -> Iterator[Document]:
     if (node["parent"], node["slug"]) == before:
         yield _wrong(node, "another node below the same parent has the same slug")
-    for problem, repair in _problems(node, parents.get(node["parent"])):
+    for problem, repair in _problems(node, None if node["parent"] is None else parents.get(node["parent"])):
         yield _wrong(node, problem, repair)
 
 
-def _wrong(node: Document, problem: str, repair: Document | None = None) -> Document:
+def _wrong(node: NodeDocument, problem: str, repair: Document | None = None) -> Document:
     return {**{name: node[name] for name in ("_id", "parent", "slug", "nonce")}, "problem": problem, "repair": repair}
 
 
-def _problems(node: Document, parent: Document | None) -> list[tuple[str, Document | None]]:
+def _problems(node: NodeDocument, parent: NodeDocument | None) -> list[tuple[str, Document | None]]:
     if node["parent"] is not None and parent is None:
         # It is being created below a section that was deleted. The creation is rolled back.
         return [] if "pending" in node else [("its parent does not exist", None)]
@@ -87,12 +87,12 @@ async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
     known which of the two is correct.
     """
     settled = {"type": {"$in": sorted(WITH_TEXT)}, "unrevised": None}
-    found = db[NODES.name].find(settled).sort(_BY_PLACE)
+    found = NODES.of(db).find(settled).sort(_BY_PLACE)
     async for wrong in wrong_in_batches(found, partial(_unrevised, db), _BATCH):
         yield wrong
 
 
-async def _unrevised(db: Database, nodes: list[Document]) -> AsyncIterator[Document]:
+async def _unrevised(db: Database, nodes: list[NodeDocument]) -> AsyncIterator[Document]:
     keys = {node["_id"]: f"{node['_id']}.{node['revision']}" for node in nodes}
     kept = await revisions.find_by_ids(db, list(keys.values()))
     for node in nodes:
@@ -102,15 +102,15 @@ async def _unrevised(db: Database, nodes: list[Document]) -> AsyncIterator[Docum
             yield {"_id": node["_id"], "problem": problem, "node": node, "is_missing": revision is None}
 
 
-async def mend_revision(db: Database, node: Document) -> None:
+async def mend_revision(db: Database, node: NodeDocument) -> None:
     """Stores the current text of a page or entry as a revision. Its author is the author of the node."""
-    facts = {"at": node["updated"], "author": node["author"]}
-    await revisions.store_unrevised(db, {**node, "unrevised": facts})
+    unrevised: NodeDocument = {**node, "unrevised": {"at": node["updated"], "author": node["author"]}}
+    await revisions.store_unrevised(db, unrevised)
 
 
 async def find_stray_revisions(db: Database) -> AsyncIterator[ObjectId]:
     """Finds ids of nodes that have revisions but do not exist."""
-    by_node = db[REVISIONS.name].find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", DESCENDING)])
+    by_node = REVISIONS.of(db).find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", DESCENDING)])
     last: ObjectId | None = None
     async for batch in in_batches(by_node):
         ids = list(dict.fromkeys(revision["node"] for revision in batch if revision["node"] != last))

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import SCHEMA_VERSION, Author, Database
 from portico.resolvers.errors import InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency, intents
@@ -31,6 +30,8 @@ from .nodes import (
     PAGE,
     SECTION,
     WITH_TEXT,
+    Detail,
+    NodeDocument,
     find_settled,
     require_settled,
     visible_from,
@@ -48,37 +49,37 @@ class NewNode:
 
     slug: str
     title: str
-    author: Document
+    author: Author
     parent_id: ObjectId | None = None
     tags: list[str] = field(default_factory=list)
     parent_name: str = "parent_id"
     created: datetime | None = None
 
 
-async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> Document:
+async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> NodeDocument:
     """Creates a section below another one, or at the root. Returns, raises and writes as `create_node`."""
     if kind not in {FOLDER, BLOG, GALLERY}:
         raise InvalidInput("The kind of a section must be FOLDER, BLOG or GALLERY.", "kind")
     return await create_node(db, type_=SECTION, node=node, detail={"kind": kind}, now=now, operation_id=operation_id)
 
 
-async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, operation_id: str) -> Document:
+async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, operation_id: str) -> NodeDocument:
     """Creates a page below a FOLDER, or at the root. Returns, raises and writes as `create_node`."""
-    detail = {"text": require_content(text)}
+    detail: Detail = {"text": require_content(text)}
     return await create_node(db, type_=PAGE, node=node, detail=detail, now=now, operation_id=operation_id)
 
 
 async def create_entry(
     db: Database, *, node: NewNode, text: str, publish_on: datetime | None, now: datetime, operation_id: str
-) -> Document:
+) -> NodeDocument:
     """Creates an entry in a BLOG; a draft if `publish_on` is None. Returns, raises and writes as `create_node`."""
-    detail = {"text": require_content(text), "publish_on": publish_on}
+    detail: Detail = {"text": require_content(text), "publish_on": publish_on}
     return await create_node(db, type_=ENTRY, node=node, detail=detail, now=now, operation_id=operation_id)
 
 
 async def create_node(
-    db: Database, *, type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str
-) -> Document:
+    db: Database, *, type_: str, node: NewNode, detail: Detail, now: datetime, operation_id: str
+) -> NodeDocument:
     """Creates a node of any type.
 
     Returns:  the node.
@@ -98,9 +99,9 @@ async def create_node(
     return await confirm_created(db, mine)
 
 
-def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, operation_id: str) -> Document:
+def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operation_id: str) -> NodeDocument:
     created = node.created or now
-    return {
+    document: NodeDocument = {
         "_id": idempotency.derived_id(operation_id, "node"),
         "type": type_,
         "slug": require_permalink(node.slug, "slug"),
@@ -116,11 +117,13 @@ def _document(type_: str, node: NewNode, detail: dict[str, Any], now: datetime, 
         "visible_from": visible_from(type_, detail, created),
         "detail": detail,
         SCHEMA_VERSION: NODES.version,
-        **({"unrevised": {"at": now, "author": node.author}} if type_ in WITH_TEXT else {}),
     }
+    if type_ in WITH_TEXT:
+        document["unrevised"] = {"at": now, "author": node.author}
+    return document
 
 
-async def _set_parent(db: Database, document: Document, node: NewNode, now: datetime, operation_id: str) -> None:
+async def _set_parent(db: Database, document: NodeDocument, node: NewNode, now: datetime, operation_id: str) -> None:
     parent = None if node.parent_id is None else await require_settled(db, node.parent_id)
     require_place(document["type"], parent, node.parent_name)
     if parent is not None:
@@ -128,9 +131,9 @@ async def _set_parent(db: Database, document: Document, node: NewNode, now: date
         document["pending"] = {"op": operation_id, "at": now}
 
 
-async def _insert(db: Database, document: Document) -> Document:
+async def _insert(db: Database, document: NodeDocument) -> NodeDocument:
     try:
-        await db[NODES.name].insert_one(document)
+        await NODES.of(db).insert_one(document)
     except DuplicateKeyError:
         mine = await _find_created(db, document)
         if mine is None:
@@ -139,11 +142,11 @@ async def _insert(db: Database, document: Document) -> Document:
     return document
 
 
-async def _find_created(db: Database, document: Document) -> Document | None:
-    return await db[NODES.name].find_one({"_id": document["_id"], "parent": document["parent"]})
+async def _find_created(db: Database, document: NodeDocument) -> NodeDocument | None:
+    return await NODES.of(db).find_one({"_id": document["_id"], "parent": document["parent"]})
 
 
-async def _undo(db: Database, node: Document) -> None:
+async def _undo(db: Database, node: NodeDocument) -> None:
     """Removes a pending node, and raises NotFound (the parent), unless another process has confirmed the node."""
     mark = node["pending"]
     # Another process may have copied its text to the revisions already, and the node may have got attachments. The
@@ -156,13 +159,16 @@ async def _undo(db: Database, node: Document) -> None:
     await intents.withdraw(db, mark["op"])
 
 
-async def confirm_created(db: Database, node: Document) -> Document:
+async def confirm_created(db: Database, node: NodeDocument) -> NodeDocument:
     """Confirms a created node, or rolls it back if its parent is gone. May be repeated.
 
     Returns:  the node.
     Raises:   NotFound (the parent).
     """
-    if "pending" in node and await find_settled(db, node["parent"]) is None:
+    if "pending" in node and (node["parent"] is None or await find_settled(db, node["parent"]) is None):
         await _undo(db, node)
     await revisions.settle(db, node, "pending")
-    return {name: value for name, value in node.items() if name not in {"pending", "unrevised"}}
+    settled = node.copy()
+    settled.pop("pending", None)
+    settled.pop("unrevised", None)
+    return settled

@@ -13,7 +13,7 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.attachments import Attachments, Host, Target
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import settling
@@ -21,7 +21,7 @@ from portico.resolvers.writes.sweeps import each
 
 from . import photos, revisions
 from .edits import SETTLED, edit_conflict
-from .nodes import KIND, NODES, SECTION, find_by_ids, find_by_paths, parse_path
+from .nodes import KIND, NODES, SECTION, Change, NodeDocument, find_by_ids, find_by_paths, parse_path
 
 # The kind of a deletion's intent; its keys are the ids of nodes.
 DELETION = "content-deletion"
@@ -57,19 +57,19 @@ async def delete_content(
 
 
 async def _delete_section(
-    db: Database, attachments: Attachments, node: Document, now: datetime, operation_id: str
+    db: Database, attachments: Attachments, node: NodeDocument, now: datetime, operation_id: str
 ) -> bool:
     if "deleting" not in node:
         guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED}
-        mark = {"deleting": {"op": operation_id, "at": now}}
-        if not (await db[NODES.name].update_one(guard, {"$set": mark})).matched_count:
+        mark: Change = {"op": operation_id, "at": now}
+        if not (await db[NODES.name].update_one(guard, {"$set": {"deleting": mark}})).matched_count:
             return False
-        node = {**node, **mark}
+        node = {**node, "deleting": mark}
     await finish_section(db, attachments, node)
     return True
 
 
-async def finish_section(db: Database, attachments: Attachments, section: Document) -> None:
+async def finish_section(db: Database, attachments: Attachments, section: NodeDocument) -> None:
     """Deletes a section that is marked `deleting`, or clears its mark. May be repeated. Raises SectionNotEmpty."""
     nodes = db[NODES.name]
     operation_id = section["deleting"]["op"]
@@ -87,7 +87,7 @@ async def finish_section(db: Database, attachments: Attachments, section: Docume
 
 
 async def _delete_leaf(
-    db: Database, attachments: Attachments, node: Document, now: datetime, operation_id: str
+    db: Database, attachments: Attachments, node: NodeDocument, now: datetime, operation_id: str
 ) -> bool:
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(node["_id"])], now=now)
     await idempotency.note(db, operation_id, deleting=True)
@@ -131,7 +131,7 @@ async def remove_parts(db: Database, ids: list[ObjectId], *, now: datetime) -> l
     return list(there)
 
 
-async def _find_hosts(db: Database, keys: Sequence[str]) -> dict[str, Document]:
+async def _find_hosts(db: Database, keys: Sequence[str]) -> dict[str, NodeDocument]:
     found = await find_by_ids(db, [ObjectId(key) for key in keys], {"_id": 1})
     return {str(node_id): node for node_id, node in found.items()}
 

@@ -18,7 +18,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency
@@ -26,7 +26,7 @@ from portico.resolvers.writes.retries import attempts, settling
 
 from . import revisions
 from .merge import compare
-from .nodes import ENTRY, KIND, NODES, WITH_TEXT, require_settled
+from .nodes import ENTRY, KIND, NODES, WITH_TEXT, NodeDocument, require_settled
 from .rules import MAX_TAGS, require_content, require_tags, require_title
 
 # Matches nodes whose creation or deletion is not in progress. Only these can be edited.
@@ -39,12 +39,12 @@ class Edit:
 
     node_id: ObjectId
     nonce: str
-    author: Document
+    author: Author
     now: datetime
     operation_id: str
 
 
-async def edit_text(db: Database, edit: Edit, *, text: str) -> Document:
+async def edit_text(db: Database, edit: Edit, *, text: str) -> NodeDocument:
     """Changes the text of a page or an entry.
 
     Returns:  the node.
@@ -54,7 +54,7 @@ async def edit_text(db: Database, edit: Edit, *, text: str) -> Document:
     return await _edit(db, edit, {"detail.text": require_content(text)}, text)
 
 
-async def restore_revision(db: Database, edit: Edit, *, revision_id: str) -> Document:
+async def restore_revision(db: Database, edit: Edit, *, revision_id: str) -> NodeDocument:
     """Sets the text of a page or an entry to that of one of its revisions. This creates a new revision.
 
     Returns, raises and writes as `edit_text`. Also raises NotFound for a revision of another node.
@@ -65,7 +65,7 @@ async def restore_revision(db: Database, edit: Edit, *, revision_id: str) -> Doc
     return await _edit(db, edit, {"detail.text": revision["text"]}, revision["text"])
 
 
-async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any]) -> Document:
+async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any]) -> NodeDocument:
     """Changes the title, the slug, or the time of publication of an entry. Keeps what is not in `changes`.
 
     Args:     changes: `title`, `slug` and `publish_on`. With `publish_on` None, an entry becomes a draft; the others
@@ -86,7 +86,7 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
 
 async def rewrite_entry(
     db: Database, edit: Edit, *, title: str, text: str, tags: Sequence[str], publish_on: datetime | None
-) -> Document:
+) -> NodeDocument:
     """Sets all fields of a blog entry, for imports. Returns, raises and writes as `edit_text`."""
     written = {
         "title": require_title(title),
@@ -98,7 +98,7 @@ async def rewrite_entry(
     return await _edit(db, edit, written, text)
 
 
-async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | None) -> Document:
+async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | None) -> NodeDocument:
     async for _ in attempts():
         node = await require_settled(db, edit.node_id)
         _require_fields(node, changes)
@@ -111,18 +111,20 @@ async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | Non
                 continue
             node = changed
         await revisions.settle(db, node)
-        return {name: value for name, value in node.items() if name != "unrevised"}
+        settled = node.copy()
+        settled.pop("unrevised", None)
+        return settled
     raise Conflict("Other writes keep changing the node. Send the call again with the same idempotency key.")
 
 
-def _require_fields(node: Document, changes: Document) -> None:
+def _require_fields(node: NodeDocument, changes: Document) -> None:
     if "detail.text" in changes and node["type"] not in WITH_TEXT:
         raise InvalidInput("The node has no text. Only pages and blog entries do.", "id")
     if "detail.publish_on" in changes and node["type"] != ENTRY:
         raise InvalidInput("Only blog entries have `publishOn`.", "publish_on")
 
 
-async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document) -> Document | None:
+async def _try_edit(db: Database, node: NodeDocument, edit: Edit, changes: Document) -> NodeDocument | None:
     # The text to overwrite has to be in the revisions first.
     await revisions.store_unrevised(db, node)
     written = {**changes, "nonce": idempotency.derived_nonce(edit.operation_id, edit.nonce)}
@@ -132,7 +134,7 @@ async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document)
     update = {"$set": written, "$inc": {"revision": 1}, "$max": {"updated": edit.now}}
     update |= idempotency.mark_applied(edit.operation_id)
     try:
-        changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+        changed = await NODES.of(db).find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
     except DuplicateKeyError:
         raise SlugTaken(changes["slug"]) from None
     if changed is not None:
@@ -142,7 +144,7 @@ async def _try_edit(db: Database, node: Document, edit: Edit, changes: Document)
     return changed
 
 
-async def edit_conflict(db: Database, node: Document, nonce: str, proposed: str | None) -> EditConflict:
+async def edit_conflict(db: Database, node: NodeDocument, nonce: str, proposed: str | None) -> EditConflict:
     """Returns the conflict for an edit that is not based on the current nonce.
 
     Args:     proposed: the caller's text; None if the edit does not change the text.
@@ -159,7 +161,7 @@ async def edit_conflict(db: Database, node: Document, nonce: str, proposed: str 
 
 async def add_tags(
     db: Database, *, node_id: ObjectId, tags: Sequence[str], now: datetime, operation_id: str
-) -> Document:
+) -> NodeDocument:
     """Adds tags to a node.
 
     Returns:  the node.
@@ -171,7 +173,7 @@ async def add_tags(
     fits = {"$expr": {"$lte": [together, MAX_TAGS]}}
     change = {"$addToSet": {"tags": {"$each": wanted}}}
 
-    def check(node: Document) -> None:
+    def check(node: NodeDocument) -> None:
         if len({*node["tags"], *wanted}) > MAX_TAGS:
             raise InvalidInput(f"A node can have up to {MAX_TAGS} tags.", "tags")
 
@@ -180,7 +182,7 @@ async def add_tags(
 
 async def remove_tags(
     db: Database, *, node_id: ObjectId, tags: Sequence[str], now: datetime, operation_id: str
-) -> Document:
+) -> NodeDocument:
     """Removes tags from a node. Ignores tags that it does not have. Returns, raises and writes as `add_tags`."""
     change = {"$pull": {"tags": {"$in": require_tags(tags)}}}
     return await _change_tags(db, node_id, change, {}, lambda _node: None, now, operation_id)
@@ -194,7 +196,7 @@ async def _change_tags(
     check: Any,
     now: datetime,
     operation_id: str,
-) -> Document:
+) -> NodeDocument:
     async for _ in settling():
         node = await require_settled(db, node_id)
         if idempotency.was_applied(node, operation_id):
@@ -203,7 +205,7 @@ async def _change_tags(
         guard = {"_id": node_id, "parent": node["parent"], **SETTLED, **condition}
         guard |= idempotency.not_applied(operation_id)
         update = {**change, "$max": {"updated": now}, **idempotency.mark_applied(operation_id)}
-        changed = await db[NODES.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+        changed = await NODES.of(db).find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
         if changed is not None:
             await idempotency.trim_marks(db, NODES, changed)
             return changed

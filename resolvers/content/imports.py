@@ -9,14 +9,14 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.writes import idempotency
 
 from .creation import NewNode, create_entry, create_section
 from .edits import Edit, rewrite_entry
-from .nodes import BLOG, ENTRY, NODES, Path, find_by_paths
+from .nodes import BLOG, ENTRY, NODES, NodeDocument, Path, find_by_paths
 from .rules import require_tags, require_title
 
 # Entries that are written in parallel.
@@ -31,7 +31,7 @@ class PostRecord:
     slug: str
     title: str
     text: str
-    author: Document
+    author: Author
     tags: Sequence[str] = ()
     publish_on: datetime | None = None
 
@@ -85,12 +85,14 @@ async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now:
     return key
 
 
-async def _entries_in(db: Database, blog: ObjectId, records: Sequence[PostRecord]) -> dict[str, Document]:
+async def _entries_in(db: Database, blog: ObjectId, records: Sequence[PostRecord]) -> dict[str, NodeDocument]:
     query = {"parent": blog, "slug": {"$in": [record.slug for record in records]}}
-    return {node["slug"]: node async for node in db[NODES.name].find(query)}
+    return {node["slug"]: node async for node in NODES.of(db).find(query)}
 
 
-async def _import(db: Database, blog: ObjectId, known: Document | None, record: PostRecord, now: datetime) -> Outcome:
+async def _import(
+    db: Database, blog: ObjectId, known: NodeDocument | None, record: PostRecord, now: datetime
+) -> Outcome:
     operation_id = idempotency.random_operation_id()
     if known is None:
         # Uses the time of publication as the time of creation, so that lists by time are in the expected order.

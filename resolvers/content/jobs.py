@@ -10,14 +10,14 @@ from functools import partial
 from bson import ObjectId
 
 from portico.resolvers.attachments import Attachments
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import intents
 from portico.resolvers.writes.intents import Intent
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import creation, deletion, revisions
-from .nodes import NODES
+from .nodes import NODES, NodeDocument
 
 
 async def finish_changes(db: Database, attachments: Attachments, *, now: datetime) -> int:
@@ -43,14 +43,14 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     )
 
 
-async def _settle_left(db: Database, attachments: Attachments, mark: str, node: Document) -> int:
+async def _settle_left(db: Database, attachments: Attachments, mark: str, node: NodeDocument) -> int:
     with contextlib.suppress(NotFound, SectionNotEmpty):
         await _settle(db, attachments, node, mark)
         return 1
     return 0
 
 
-async def _settle(db: Database, attachments: Attachments, node: Document, mark: str) -> None:
+async def _settle(db: Database, attachments: Attachments, node: NodeDocument, mark: str) -> None:
     if mark == "pending":
         await creation.confirm_created(db, node)
     elif mark == "deleting":

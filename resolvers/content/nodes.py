@@ -1,32 +1,6 @@
 """The nodes of the site: sections, pages, blog entries and photos, in one collection. Their reads and visibility.
 
-A document:
-
-    _id           ObjectId
-    type          `section`, `page`, `entry` or `photo`
-    slug          unique below its parent
-    title
-    parent        the parent's _id; None at the root. A node is never moved
-    ancestors     [ObjectId] from the root down to the parent, so that building a path takes one read of slugs
-    created       UTC
-    updated       UTC; the last edit, including edits of tags
-    author        {id, name} of the creator
-    tags          [str] a set, the oldest first
-    nonce         changed by every edit except edits of tags
-    revision      counts the nonces, from 1
-    visible_from  UTC; readers see the node from then on. None: only EDITORs see it. It follows from `type` and `detail`
-    detail        section  {kind: `FOLDER`, `BLOG` or `GALLERY`}
-                  page     {text}: CommonMark
-                  entry    {text, publish_on: UTC, None for a draft}
-                  photo    {file: the _id in GridFS, content_type, length (bytes), width, height (pixels),
-                           checksum (SHA-256, hexadecimal), locked: UTC, when an upload in progress began}; for more
-                           fields, see `photos`
-    pending       {op, at}      created, but the parent is not confirmed yet
-    unrevised     {at, author}  the current text is not copied to the revisions yet
-    deleting      {op, at}      being deleted, unless it has children
-    applied       ids of the latest repeatable operations on it
-
-`pending`, `unrevised` and `deleting` are records of intent: after a crash, `jobs` finishes or undoes them.
+The marks `pending`, `unrevised` and `deleting` are records of intent: after a crash, `jobs` finishes or undoes them.
 
 Only sections have children, and all sections are visible. Therefore, the visibility of a node does not depend on its
 ancestors.
@@ -40,16 +14,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers import keyed
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
+from portico.resolvers.documents import (
+    Author,
+    CollectionSpec,
+    Database,
+    Document,
+    Projection,
+    upgrade_read,
+    with_version,
+)
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Key, Listing, Page, Sort
 from portico.resolvers.text import MAX_SLUG, PERMALINK
+from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import settling
 
 KIND = "ContentNode"
@@ -62,10 +45,96 @@ MAX_DEPTH = 16
 # The slugs from the root down.
 Path = tuple[str, ...]
 
+
+class Upload(TypedDict):
+    """An upload in progress, the file that it writes, and when its lock expires."""
+
+    op: str
+    file: ObjectId
+    until: datetime
+
+
+class Replaced(TypedDict):
+    """A previous file of a photo, to be deleted."""
+
+    file: ObjectId
+    at: datetime
+
+
+class Detail(TypedDict):
+    """The fields of a node's type."""
+
+    # Of a section: `FOLDER`, `BLOG` or `GALLERY`.
+    kind: NotRequired[str]
+    # Of a page and an entry: CommonMark.
+    text: NotRequired[str]
+    # Of an entry: when it is published; None for a draft.
+    publish_on: NotRequired[datetime | None]
+    # Of a photo: the _id in GridFS, None until the first upload is complete; then the facts about the file: bytes,
+    # pixels, and the SHA-256 in hexadecimal.
+    file: NotRequired[ObjectId | None]
+    content_type: NotRequired[str]
+    length: NotRequired[int]
+    width: NotRequired[int]
+    height: NotRequired[int]
+    checksum: NotRequired[str]
+    # When the upload in progress began, for clients. It is set and removed together with `upload`.
+    locked: NotRequired[datetime | None]
+    upload: NotRequired[Upload]
+    replaced: NotRequired[list[Replaced]]
+
+
+class Change(TypedDict):
+    """The mark of a change in flight."""
+
+    op: str
+    at: datetime
+
+
+class Unrevised(TypedDict):
+    """The mark of a text that is not copied to the revisions yet, with the author of the edit."""
+
+    at: datetime
+    author: Author
+
+
+class NodeDocument(Repeatable):
+    """A node. Times are UTC."""
+
+    _id: ObjectId
+    # `section`, `page`, `entry` or `photo`.
+    type: str
+    # Unique below its parent.
+    slug: str
+    title: str
+    # None at the root. A node is never moved.
+    parent: ObjectId | None
+    # From the root down to the parent, so that building a path takes one read of slugs.
+    ancestors: list[ObjectId]
+    created: datetime
+    # The last edit, including edits of tags.
+    updated: datetime
+    author: Author
+    # A set, the oldest first.
+    tags: list[str]
+    # Changed by every edit except edits of tags. `revision` counts the nonces, from 1.
+    nonce: str
+    revision: int
+    # Readers see the node from then on. None: only EDITORs see it. It follows from `type` and `detail`.
+    visible_from: datetime | None
+    detail: Detail
+    # Created, but the parent is not confirmed yet.
+    pending: NotRequired[Change]
+    unrevised: NotRequired[Unrevised]
+    # Being deleted, unless it has children.
+    deleting: NotRequired[Change]
+
+
 # Sharded by a prefix of the unique key. With parent and slug, as in the source, changing a slug would move the node to
 # another shard. All children of a section are on one shard, so that listing them asks only that shard.
 NODES = CollectionSpec(
     "cms.nodes",
+    document=NodeDocument,
     shard_key={"parent": 1},
     indexes=[
         IndexModel([("parent", ASCENDING), ("slug", ASCENDING)], unique=True),
@@ -111,7 +180,7 @@ def visible_from(type_: str, detail: Mapping[str, Any], created: datetime) -> da
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, Document]:
+) -> dict[ObjectId, NodeDocument]:
     query: Document = {"_id": ids[0]} if len(ids) == 1 else {"_id": {"$in": list(ids)}}
     return {node["_id"]: node for node in await _find(db, query, projection, len(ids))}
 
@@ -132,9 +201,9 @@ def path_of(node: Mapping[str, Any], slugs: Mapping[ObjectId, str | None]) -> st
 
 async def find_by_paths(
     db: Database, paths: Sequence[Path], projection: Projection | None = None
-) -> dict[Path, Document]:
+) -> dict[Path, NodeDocument]:
     """Finds the nodes at these paths, with one command for each level of the paths."""
-    found: dict[Path, Document] = {(): {"_id": None}}
+    found: dict[Path, Any] = {(): {"_id": None}}
     # Reads only the place of nodes that are only ancestors.
     shown = None if projection is None else {**projection, "parent": 1, "slug": 1, "ancestors": 1}
     for depth in range(1, max(map(len, paths), default=0) + 1):
@@ -161,8 +230,8 @@ def _any_of(below: Mapping[ObjectId, Sequence[str]]) -> Document:
     return places[0] if len(places) == 1 else {"parent": {"$in": list(below)}, "$or": places}
 
 
-async def _find(db: Database, query: Document, projection: Projection | None, count: int) -> list[Document]:
-    found = await db[NODES.name].find(query, with_version(projection), batch_size=count + 1).to_list()
+async def _find(db: Database, query: Document, projection: Projection | None, count: int) -> list[NodeDocument]:
+    found = await NODES.of(db).find(query, with_version(projection), batch_size=count + 1).to_list()
     return await upgrade_read(db, NODES, found, projection)
 
 
@@ -184,11 +253,11 @@ def tagged(tag: str, until: datetime | None) -> Listing:
 
 async def find_content_pages(
     db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
-) -> list[Page]:
+) -> list[Page[NodeDocument]]:
     return await keyed.find_pages(db, NODES, listings, first=first, after=after, projection=projection)
 
 
-async def find_settled(db: Database, node_id: ObjectId) -> Document | None:
+async def find_settled(db: Database, node_id: ObjectId) -> NodeDocument | None:
     """Finds a node, with all fields. Returns None if there is none.
 
     Waits while the node is being created or deleted. After a crash, such a node counts as missing until a job has
@@ -201,7 +270,7 @@ async def find_settled(db: Database, node_id: ObjectId) -> Document | None:
     return None
 
 
-async def require_settled(db: Database, node_id: ObjectId) -> Document:
+async def require_settled(db: Database, node_id: ObjectId) -> NodeDocument:
     """Finds a node as `find_settled` does. Raises NotFound if there is none."""
     node = await find_settled(db, node_id)
     if node is None:

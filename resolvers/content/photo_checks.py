@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 from bson import ObjectId
 from pymongo import ASCENDING
@@ -14,8 +13,8 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import wrong_in_batches
 
 from . import assets, photos, thumbnails
-from .assets import CHUNKS, FILES
-from .nodes import NODES, PHOTO
+from .assets import CHUNKS, FILES, FileDocument
+from .nodes import NODES, PHOTO, Detail, NodeDocument
 
 NO_PHOTO, NO_FILE = "no photo uses it", "it has chunks, but does not exist"
 
@@ -26,24 +25,24 @@ async def find_broken_photos(db: Database) -> AsyncIterator[Document]:
     Reads all bytes of all photos, in small parts.
     """
     whole = {"type": PHOTO, "detail.file": {"$ne": None}}
-    async for wrong in wrong_in_batches(db[NODES.name].find(whole, {"slug": 1, "detail": 1}), partial(_broken, db), 1):
+    async for wrong in wrong_in_batches(NODES.of(db).find(whole, {"slug": 1, "detail": 1}), partial(_broken, db), 1):
         yield wrong
 
 
-async def _broken(db: Database, nodes: list[Document]) -> AsyncIterator[Document]:
+async def _broken(db: Database, nodes: list[NodeDocument]) -> AsyncIterator[Document]:
     for node in nodes:
         problem = await _problem_of(db, node["detail"])
         if problem is not None:
             yield {"_id": node["_id"], "slug": node["slug"], "problem": problem}
 
 
-async def _problem_of(db: Database, detail: dict[str, Any]) -> str | None:
-    file = await assets.find_file(db, detail["file"])
+async def _problem_of(db: Database, detail: Detail) -> str | None:
+    file = None if detail["file"] is None else await assets.find_file(db, detail["file"])
     if file is None or "removed" in file["metadata"]:
         return "its file is missing"
     digest = hashlib.sha256()
     try:
-        async for piece in assets.read_bytes(db, {**file, "length": detail["length"]}, 0, detail["length"]):
+        async for piece in assets.read_bytes(db, file, 0, detail["length"]):
             digest.update(piece)
     except assets.BytesMissing:
         return "some of its bytes are missing"
@@ -53,7 +52,7 @@ async def _problem_of(db: Database, detail: dict[str, Any]) -> str | None:
 async def find_stray_files(db: Database) -> AsyncIterator[Document]:
     """Finds files without a photo, and chunks without a file. Yields {_id: the file's, problem}."""
     settled = {"metadata.unsettled": None, "metadata.removed": None}
-    async for stray in wrong_in_batches(db[FILES.name].find(settled, {"metadata": 1}), partial(_unused, db), 1):
+    async for stray in wrong_in_batches(FILES.of(db).find(settled, {"metadata": 1}), partial(_unused, db), 1):
         yield stray
     async for file_id in _ids_of_chunks(db):
         if not await _exists(db, FILES.name, {"_id": file_id}) and await _exists(
@@ -62,7 +61,7 @@ async def find_stray_files(db: Database) -> AsyncIterator[Document]:
             yield {"_id": file_id, "problem": NO_FILE}
 
 
-async def _unused(db: Database, files: list[Document]) -> AsyncIterator[Document]:
+async def _unused(db: Database, files: list[FileDocument]) -> AsyncIterator[Document]:
     for file in files:
         if not await _is_used(db, file):
             yield {"_id": file["_id"], "problem": NO_PHOTO}
@@ -72,9 +71,9 @@ async def _exists(db: Database, collection: str, query: Document) -> bool:
     return await db[collection].find_one(query, {"_id": 1}) is not None
 
 
-async def _is_used(db: Database, file: Document) -> bool:
+async def _is_used(db: Database, file: FileDocument) -> bool:
     facts = file.get("metadata") or {}
-    node = await db[NODES.name].find_one({"_id": facts.get("node")}, {"detail": 1})
+    node = await NODES.of(db).find_one({"_id": facts.get("node")}, {"detail": 1})
     if node is None:
         return False
     original = facts.get("of", file["_id"])
@@ -86,7 +85,7 @@ async def _is_used(db: Database, file: Document) -> bool:
 async def _ids_of_chunks(db: Database) -> AsyncIterator[ObjectId]:
     """Yields the ids of files that have chunks, in the order of an index."""
     previous = None
-    keys = db[CHUNKS.name].find({}, {"_id": 0, "files_id": 1}, sort=[("files_id", ASCENDING), ("n", ASCENDING)])
+    keys = CHUNKS.of(db).find({}, {"_id": 0, "files_id": 1}, sort=[("files_id", ASCENDING), ("n", ASCENDING)])
     async for chunk in keys:
         if chunk["files_id"] != previous:
             previous = chunk["files_id"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.writes import idempotency
@@ -15,7 +15,7 @@ from portico.resolvers.writes.timer import Timer
 
 from .creation import NewNode, create_section
 from .edits import Edit, add_tags, edit_metadata
-from .nodes import GALLERY, PHOTO, SECTION, Path, find_by_paths, parse_path
+from .nodes import GALLERY, PHOTO, SECTION, NodeDocument, Path, find_by_paths, parse_path
 from .photo_uploads import UploadRules, replace_photo, upload_photo
 from .rules import require_tags, require_title
 
@@ -45,7 +45,7 @@ async def import_photos(
 
 
 async def _import(db: Database, record: PhotoRecord, rules: UploadRules, now: datetime) -> Outcome:
-    author = {"id": record.author, "name": record.author}
+    author: Author = {"id": record.author, "name": record.author}
     checksum = await _checksum(record)
     if record.checksum is not None and record.checksum.strip().lower() != checksum:
         raise InvalidInput("the checksum does not match the bytes of the file", "sha256")
@@ -69,8 +69,8 @@ async def _checksum(record: PhotoRecord) -> str:
 
 
 async def _find_place(
-    db: Database, record: PhotoRecord, author: Document, now: datetime
-) -> tuple[Document, Document | None]:
+    db: Database, record: PhotoRecord, author: Author, now: datetime
+) -> tuple[NodeDocument, NodeDocument | None]:
     """Returns the gallery, created if it is missing, and the node at the photo's path, or None."""
     way = parse_path(record.gallery)
     if way is None:
@@ -95,9 +95,9 @@ async def _find_place(
 async def _change(
     db: Database,
     record: PhotoRecord,
-    photo: Document,
+    photo: NodeDocument,
     checksum: str,
-    author: Document,
+    author: Author,
     rules: UploadRules,
     now: datetime,
 ) -> Outcome:

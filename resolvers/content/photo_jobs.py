@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import partial
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import assets, photos, thumbnails
-from .nodes import NODES
+from .assets import FileDocument
+from .nodes import NODES, NodeDocument
 
 # After this time, nobody can still be writing to a removed file.
 FORGOTTEN_AFTER = timedelta(days=1)
@@ -23,19 +24,19 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     """
     read, forgotten = now - photos.REPLACED_KEPT_FOR, now - FORGOTTEN_AFTER
 
-    async def give_up(node: Document) -> int:
+    async def give_up(node: NodeDocument) -> int:
         return await photos.abort_upload(db, node, now=now)
 
-    async def delete_replaced(node: Document) -> int:
+    async def delete_replaced(node: NodeDocument) -> int:
         return await photos.delete_replaced(db, node, before=read, now=now)
 
-    async def settle(file: Document) -> int:
+    async def settle(file: FileDocument) -> int:
         return await _settle(db, file, now)
 
-    async def delete_late(file: Document) -> int:
+    async def delete_late(file: FileDocument) -> int:
         return await assets.delete_late_chunks(db, file, now=now)
 
-    async def delete_removed(file: Document) -> int:
+    async def delete_removed(file: FileDocument) -> int:
         await assets.delete_removed(db, file["_id"], before=forgotten)
         return 1
 
@@ -49,11 +50,11 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
     )
 
 
-async def _settle(db: Database, file: Document, now: datetime) -> bool:
+async def _settle(db: Database, file: FileDocument, now: datetime) -> bool:
     """Settles a file that its photo uses. Removes a file that no photo uses or is about to use."""
     if "of" in file["metadata"]:
         return await thumbnails.delete_stale(db, file, now=now)
-    node = await db[NODES.name].find_one({"_id": file["metadata"]["node"]})
+    node = await NODES.of(db).find_one({"_id": file["metadata"]["node"]})
     if node is None or file["_id"] not in photos.files_of(node):
         await assets.remove_files(db, [file["_id"]], now=now)
         return True

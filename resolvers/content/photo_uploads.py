@@ -35,7 +35,7 @@ from portico.resolvers.writes.timer import Timer
 from . import assets, photos
 from .creation import NewNode, create_node
 from .edits import SETTLED
-from .nodes import KIND, NODES, PHOTO, require_settled
+from .nodes import KIND, NODES, PHOTO, Detail, NodeDocument, Upload, require_settled
 from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 
 # The longest interval between two renewals of a lock.
@@ -57,7 +57,7 @@ class _Upload:
     """One attempt at an upload. Each attempt writes to its own file."""
 
     db: Database
-    node: Document
+    node: NodeDocument
     file_id: ObjectId
     rules: UploadRules
     timer: Timer
@@ -76,7 +76,7 @@ class _Upload:
 
 async def upload_photo(
     db: Database, *, node: NewNode, file: AsyncIterator[bytes], rules: UploadRules, now: datetime, operation_id: str
-) -> Document:
+) -> NodeDocument:
     """Creates a photo in a gallery. Until the upload is complete, only EDITORs see it.
 
     Returns:  the photo.
@@ -85,7 +85,7 @@ async def upload_photo(
     Writes:   cms.nodes, cms.assets.files, cms.assets.chunks; compensating.
     """
     file_id, timer = _new_file_id(operation_id), Timer(now)
-    detail = {"file": None, "locked": now, "upload": _new_lock(operation_id, file_id, timer, rules)}
+    detail: Detail = {"file": None, "locked": now, "upload": _new_lock(operation_id, file_id, timer, rules)}
     created = await create_node(db, type_=PHOTO, node=node, detail=detail, now=now, operation_id=operation_id)
     if "upload" not in created["detail"]:
         return await _require_same_file(db, created, file, rules, operation_id)
@@ -103,7 +103,7 @@ async def replace_photo(
     rules: UploadRules,
     now: datetime,
     operation_id: str,
-) -> Document:
+) -> NodeDocument:
     """Replaces the bytes of a photo. The photo keeps the old bytes until the upload is complete, or if it fails.
 
     The nonce is checked when the upload begins. Edits during the upload, e.g. of the title, stay.
@@ -124,7 +124,7 @@ def _new_file_id(operation_id: str) -> ObjectId:
     return idempotency.derived_id(operation_id, f"file/{uuid4().hex}")
 
 
-def _new_lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Document:
+def _new_lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Upload:
     return {"op": operation_id, "file": file_id, "until": timer.now() + rules.lock_lasts}
 
 
@@ -136,7 +136,7 @@ async def _lock_photo(
     rules: UploadRules,
     timer: Timer,
     operation_id: str,
-) -> Document:
+) -> NodeDocument:
     """Locks the photo for this upload. Returns the photo; unlocked if the operation is already done."""
     async for _ in attempts(_LOCKING_ATTEMPTS):
         node = await require_settled(db, photo_id)
@@ -166,7 +166,7 @@ async def _lock_photo(
 
 
 async def _take_over(
-    db: Database, node: Document, file_id: ObjectId, rules: UploadRules, timer: Timer, operation_id: str
+    db: Database, node: NodeDocument, file_id: ObjectId, rules: UploadRules, timer: Timer, operation_id: str
 ) -> None:
     """Takes over the lock of an earlier call of the same operation. The upload restarts from the beginning."""
     earlier = node["detail"]["upload"]["file"]
@@ -183,7 +183,7 @@ def _upload_aborted() -> Conflict:
     )
 
 
-async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> Document:
+async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> NodeDocument:
     try:
         async with _renewing_lock(upload):
             writer = await _receive(upload, file)
@@ -258,7 +258,7 @@ async def _examine(upload: _Upload, writer: assets.Writer) -> Picture:
         return await _decode(upload, writer)
     except assets.BytesMissing:
         # Aborting an upload deletes its bytes.
-        if await upload.db[NODES.name].find_one(upload.mine, {"_id": 1}) is None:
+        if await NODES.of(upload.db).find_one(upload.mine, {"_id": 1}) is None:
             raise _upload_aborted() from None
         raise
 
@@ -267,7 +267,7 @@ async def _decode(upload: _Upload, writer: assets.Writer) -> Picture:
     digest = hashlib.sha256()
 
     async def stored() -> AsyncIterator[bytes]:
-        file = {"_id": upload.file_id, "chunkSize": assets.CHUNK_BYTES}
+        file: assets.Layout = {"_id": upload.file_id, "chunkSize": assets.CHUNK_BYTES}
         async for piece in assets.read_bytes(upload.db, file, 0, writer.length):
             digest.update(piece)
             yield piece
@@ -278,7 +278,7 @@ async def _decode(upload: _Upload, writer: assets.Writer) -> Picture:
     return picture
 
 
-async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> Document:
+async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> NodeDocument:
     """Makes the file the photo's, and marks the previous file for deletion, by one update.
 
     For a new photo, first notes that the operation is done, so that a repeated call does not upload it again after
@@ -310,7 +310,7 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
         update.setdefault("$push", {})["detail.replaced"] = {"file": old, "at": now}
     if old is None:
         await idempotency.note(upload.db, upload.operation_id, done=True)
-    done = await upload.db[NODES.name].find_one_and_update(upload.mine, update, return_document=ReturnDocument.AFTER)
+    done = await NODES.of(upload.db).find_one_and_update(upload.mine, update, return_document=ReturnDocument.AFTER)
     if done is None:
         if old is None:
             await idempotency.note(upload.db, upload.operation_id, done=False)
@@ -320,7 +320,7 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> D
 
 async def _undo(upload: _Upload) -> None:
     """Undoes the upload, unless the last update succeeded without its answer arriving."""
-    node = await upload.db[NODES.name].find_one({"_id": upload.node["_id"], "parent": upload.node["parent"]})
+    node = await NODES.of(upload.db).find_one({"_id": upload.node["_id"], "parent": upload.node["parent"]})
     if node is None or upload.file_id not in photos.files_of(node):
         await assets.remove_files(upload.db, [upload.file_id], now=upload.timer.now())
     elif node["detail"]["file"] != upload.file_id:
@@ -328,8 +328,8 @@ async def _undo(upload: _Upload) -> None:
 
 
 async def _require_same_file(
-    db: Database, node: Document, file: AsyncIterator[bytes], rules: UploadRules, operation_id: str
-) -> Document:
+    db: Database, node: NodeDocument, file: AsyncIterator[bytes], rules: UploadRules, operation_id: str
+) -> NodeDocument:
     """Returns the photo of an operation that is done, if this call has the same file.
 
     Raises:   OperationKeyReused, UnacceptableFile.

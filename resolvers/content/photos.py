@@ -1,13 +1,6 @@
 """Photos: nodes in `cms.nodes` with bytes in GridFS (`assets`). The files of a photo, and their deletion.
 
-Fields of the `detail` of a photo that `nodes` does not describe:
-
-    file      None until the first upload is complete
-    upload    {op, file, until}: an upload in progress, the file that it writes, and when its lock expires (UTC)
-    replaced  [{file, at}]: previous files of the photo, to be deleted
-
-`locked` and `upload` are set and removed together. `locked` is for clients. If `until` has passed without a renewal,
-the upload was left by a crash.
+If `detail.upload.until` has passed without a renewal, the upload was left by a crash.
 
 A file has only one writer: each attempt at an upload has its own file, and names it in the node before it creates it.
 Therefore, a file that its node does not name is not in use.
@@ -27,7 +20,8 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each
 
 from . import assets, thumbnails
-from .nodes import NODES, PHOTO, find_by_ids
+from .assets import FileDocument
+from .nodes import NODES, PHOTO, NodeDocument, find_by_ids
 from .pictures import SUFFIXES
 
 # Bytes are served below this path, by the photo's _id, the checksum and a file name.
@@ -68,9 +62,9 @@ def path_of_thumbnail(photo: Mapping[str, Any], width: int) -> str:
     return path and f"{path}?width={thumbnails.width_for(width, photo['detail']['width'])}"
 
 
-async def find_photo(db: Database, node_id: ObjectId) -> Document | None:
+async def find_photo(db: Database, node_id: ObjectId) -> NodeDocument | None:
     """Finds a photo, with all fields. Returns None if there is none, or no upload to it was ever complete."""
-    node = await db[NODES.name].find_one({"_id": node_id, "type": PHOTO})
+    node = await NODES.of(db).find_one({"_id": node_id, "type": PHOTO})
     return None if node is None or node["detail"].get("file") is None else node
 
 
@@ -107,13 +101,13 @@ async def delete_bytes(db: Database, node_id: ObjectId, *, now: datetime) -> Non
     )
 
 
-def _original(file: Document) -> ObjectId:
+def _original(file: FileDocument) -> ObjectId:
     """Returns the _id of the file, or, for a thumbnail, of the file that it was made from."""
     found: ObjectId = file["metadata"].get("of", file["_id"])
     return found
 
 
-def _is_upload(file: Document) -> bool:
+def _is_upload(file: FileDocument) -> bool:
     return "unsettled" in file["metadata"] and "of" not in file["metadata"]
 
 

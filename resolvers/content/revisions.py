@@ -1,15 +1,5 @@
 """The revisions of pages and entries: every text that was ever accepted, one for each nonce of the node.
 
-A document:
-
-    _id      `<the node's _id>.<number>`
-    node     the _id of the page or entry
-    number   counts from 1
-    nonce    the node's nonce while this was its text
-    text     CommonMark
-    author   {id, name} of the author of the edit
-    created  UTC
-
 An edit first writes its text to the node, by one update that also marks the text `unrevised`. Then it copies the text
 here, and clears the mark. Therefore:
 
@@ -25,8 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
@@ -34,19 +24,39 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import (
     SCHEMA_VERSION,
+    Author,
     CollectionSpec,
     Database,
-    Document,
     Projection,
+    Versioned,
     upgrade_read,
     with_version,
 )
 from portico.resolvers.paging import Listing, Page, Sort
 
-from .nodes import NODES
+from .nodes import NODES, NodeDocument
+
+
+class RevisionDocument(Versioned):
+    """A revision. Its `_id` is `<the node's _id>.<number>`."""
+
+    _id: str
+    # The page or entry.
+    node: ObjectId
+    # Counts from 1.
+    number: int
+    # The node's nonce while this was its text.
+    nonce: str
+    # CommonMark.
+    text: str
+    # Of the edit.
+    author: Author
+    created: datetime
+
 
 REVISIONS = CollectionSpec(
     "cms.revisions",
+    document=RevisionDocument,
     shard_key={"node": 1},
     indexes=[
         IndexModel([("node", ASCENDING), ("number", DESCENDING), ("_id", DESCENDING)]),
@@ -69,10 +79,12 @@ def node_of(key: str) -> ObjectId:
     return ObjectId(key.partition(".")[0])
 
 
-async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+async def find_by_ids(
+    db: Database, ids: Sequence[str], projection: Projection | None = None
+) -> dict[str, RevisionDocument]:
     nodes = list(dict.fromkeys(map(node_of, ids)))
     query = {"_id": {"$in": list(ids)}, "node": {"$in": nodes}}
-    found = await db[REVISIONS.name].find(query, with_version(projection), batch_size=len(ids) + 1).to_list()
+    found = await REVISIONS.of(db).find(query, with_version(projection), batch_size=len(ids) + 1).to_list()
     return {revision["_id"]: revision for revision in await upgrade_read(db, REVISIONS, found, projection)}
 
 
@@ -86,12 +98,12 @@ def no_revisions(db: Database, node_id: ObjectId) -> Page:
     return Page(revisions_of(node_id), db[REVISIONS.name], [], has_next=False)
 
 
-async def find_by_nonce(db: Database, node_id: ObjectId, nonce: str) -> Document | None:
+async def find_by_nonce(db: Database, node_id: ObjectId, nonce: str) -> RevisionDocument | None:
     """Finds the revision with this nonce."""
-    return await db[REVISIONS.name].find_one({"node": node_id, "nonce": nonce})
+    return await REVISIONS.of(db).find_one({"node": node_id, "nonce": nonce})
 
 
-def revision_for(node: Mapping[str, Any]) -> Document:
+def revision_for(node: NodeDocument) -> RevisionDocument:
     """Returns the new revision for a node whose text is unrevised."""
     return {
         "_id": f"{node['_id']}.{node['revision']}",
@@ -105,7 +117,7 @@ def revision_for(node: Mapping[str, Any]) -> Document:
     }
 
 
-async def store_unrevised(db: Database, node: Document) -> None:
+async def store_unrevised(db: Database, node: NodeDocument) -> None:
     """Copies a node's current text to the revisions, if it is unrevised. May be repeated.
 
     Writes:   cms.revisions; one insert.
@@ -113,10 +125,10 @@ async def store_unrevised(db: Database, node: Document) -> None:
     if "unrevised" in node:
         # An existing revision has the same text.
         with contextlib.suppress(DuplicateKeyError):
-            await db[REVISIONS.name].insert_one(revision_for(node))
+            await REVISIONS.of(db).insert_one(revision_for(node))
 
 
-async def settle(db: Database, node: Document, *more: str) -> None:
+async def settle(db: Database, node: NodeDocument, *more: str) -> None:
     """Copies a node's current text to the revisions, and clears its mark and `more` marks. May be repeated.
 
     Writes:   cms.revisions, then cms.nodes; one insert and one guarded update.
@@ -131,13 +143,13 @@ async def settle(db: Database, node: Document, *more: str) -> None:
         await delete_if_orphaned(db, node)
 
 
-async def delete_if_orphaned(db: Database, node: Document) -> None:
+async def delete_if_orphaned(db: Database, node: NodeDocument) -> None:
     """Deletes the revisions of a node that no longer exists. Call this after a copy, if the node may be deleted.
 
     Writes:   as `delete_revisions`, if the node is gone.
     """
     here = {"_id": node["_id"], "parent": node["parent"]}
-    if await db[NODES.name].find_one(here, {"_id": 1}) is None:
+    if await NODES.of(db).find_one(here, {"_id": 1}) is None:
         await delete_revisions(db, node["_id"])
 
 

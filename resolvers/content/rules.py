@@ -6,11 +6,10 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import check_length, require_text
 
-from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PHOTO, SECTION
+from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PHOTO, SECTION, NodeDocument
 
 MAX_TITLE = 300
 # Characters. A node stays far below the size limit of a document.
@@ -53,7 +52,7 @@ def _plain(text: str) -> str:
     return "".join(" " if unicodedata.category(one) == "Cc" and one != "\0" else one for one in composed)
 
 
-def require_place(type_: str, parent: Document | None, *path: str) -> None:
+def require_place(type_: str, parent: NodeDocument | None, *path: str) -> None:
     """Raises InvalidInput unless a node of this type is allowed below this parent; None is the root.
 
     Sections are allowed below all sections. Other nodes are allowed below sections of one kind. Pages and sections are

@@ -27,7 +27,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 
 from . import assets
-from .assets import FILES
+from .assets import FILES, FileDocument
 from .nodes import NODES
 from .pictures import Pictures
 
@@ -86,7 +86,7 @@ async def get_thumbnail(
     return await pictures.thumbnail(_original(db, photo), width)
 
 
-async def _read_stored(db: Database, file: Document, now: datetime) -> bytes | None:
+async def _read_stored(db: Database, file: FileDocument, now: datetime) -> bytes | None:
     """Returns the bytes of a thumbnail. If some are missing, marks it as removed, and returns None."""
     try:
         return b"".join([piece async for piece in assets.read_bytes(db, file, 0, file["length"])])
@@ -97,13 +97,13 @@ async def _read_stored(db: Database, file: Document, now: datetime) -> bytes | N
 
 
 async def _make(
-    db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, now: datetime, removed: Document | None
+    db: Database, photo: Mapping[str, Any], width: int, pictures: Pictures, now: datetime, removed: FileDocument | None
 ) -> bytes | None:
     """Makes and stores the thumbnail, also in place of a removed one. Returns None if another process makes it."""
     original = photo["detail"]["file"]
     file_id = thumbnail_id(original, width)
     mark = uuid4().hex
-    facts = {"of": original, "width": width, "maker": mark}
+    facts: assets.Thumbnail = {"of": original, "width": width, "maker": mark}
     if removed is None:
         try:
             await assets.create_file(db, file_id, node_id=photo["_id"], now=now, thumbnail=facts)
@@ -154,7 +154,7 @@ async def _store(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark
     await writer.write(data)
     await writer.end()
     in_use = {"_id": photo["_id"], "parent": photo["parent"], "detail.file": photo["detail"]["file"]}
-    if await db[NODES.name].find_one(in_use, {"_id": 1}) is None:
+    if await NODES.of(db).find_one(in_use, {"_id": 1}) is None:
         return False
     facts = {
         "filename": f"{photo['slug']}.{SUFFIX}",

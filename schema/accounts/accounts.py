@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 from graphql import GraphQLError
@@ -17,7 +17,7 @@ from portico.resolvers.documents import document_id
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
-from portico.schema.fields import Source, computed, costs, reads, related, stored
+from portico.schema.fields import Source, as_type, as_types, computed, costs, reads, related, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
@@ -76,7 +76,7 @@ class Account(Node):
         caller = info.context.caller
         if caller is None or not (_owns(root, caller.subject) or caller.has(Role.SERVICE)):
             raise GraphQLError("Only the owner and a SERVICE can read the balance.", extensions={"code": "FORBIDDEN"})
-        return cast("Money", {"amount": root["balance"], "currency": root["currency"]})
+        return as_type(Money, {"amount": root["balance"], "currency": root["currency"]})
 
     @reads(
         "pending.id",
@@ -87,7 +87,7 @@ class Account(Node):
     @staticmethod
     async def pending_transfers(root: strawberry.Parent[Source], info: Info) -> list[Transfer]:
         answers = [load(core(info), TRANSFER, note["id"]) for note in root["pending"]]
-        return [cast("Transfer", document) for answer in answers if (document := await answer) is not None]
+        return [as_type(Transfer, document) for answer in answers if (document := await answer) is not None]
 
 
 @strawberry.type(description="A transfer of money between two accounts. Both owners can see it.")
@@ -113,7 +113,7 @@ class AccountViewer:
     async def accounts(self, info: Info) -> list[Account]:
         projection = projection_of(core(info), ACCOUNT)
         found = await accounts.find_by_owner(info.context.db, self.caller.subject, projection)
-        return cast("list[Account]", found)
+        return as_types(Account, found)
 
 
 @strawberry.input(description="A new, empty account of the viewer.")
@@ -184,7 +184,7 @@ class AccountMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return AccountPayload(account=cast("Account", opened))
+        return AccountPayload(account=as_type(Account, opened))
 
     @mutation(role=Role.SERVICE, description="Adds money from outside to an account. For a SERVICE.")
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
@@ -195,7 +195,7 @@ class AccountMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return AccountPayload(account=cast("Account", paid))
+        return AccountPayload(account=as_type(Account, paid))
 
     @mutation(
         description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing."
@@ -210,4 +210,4 @@ class AccountMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return TransferPayload(transfer=cast("Transfer", settled))
+        return TransferPayload(transfer=as_type(Transfer, settled))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from enum import Enum
 from random import SystemRandom
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -17,7 +17,7 @@ from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
 from portico.schema.context import Context, Info
-from portico.schema.fields import Source, computed, costs, stored
+from portico.schema.fields import Source, as_type, computed, costs, stored
 from portico.schema.inputs import described
 
 from .zones import Ad, SiteId, ZoneId
@@ -98,8 +98,8 @@ class ChoosingQuery:
             context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)
         )
         choice = choosing.choose(zone, counts, keywords=words, limit=limit, rng=RNG)
-        shown: Any = {"ads": choice.ads, "choice": choice}
-        return cast("AdChoice", shown)
+        shown = {"ads": choice.ads, "choice": choice}
+        return as_type(AdChoice, shown)
 
 
 async def _counts_of(context: Context, user_id: str | None) -> Mapping[str, int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
 from portico.resolvers.ads import ads, deactivating, placing
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
@@ -96,7 +97,7 @@ class PlacingMutation:
             ad=input.ad.ad(),
             **info.context.operation,
         )
-        return AdZonePayload(zone=cast("AdZone", zone))
+        return AdZonePayload(zone=as_type(AdZone, zone))
 
     @mutation(
         role=Role.ADVERTISER,

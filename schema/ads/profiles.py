@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 from graphql import GraphQLError
@@ -12,7 +12,7 @@ from portico.resolvers.ads import profiles
 from portico.resolvers.ads.ads import advertiser_of
 from portico.schema.access import require_role
 from portico.schema.context import Info
-from portico.schema.fields import costs, stored
+from portico.schema.fields import as_types, costs, stored
 from portico.schema.inputs import described
 from portico.schema.roles import Role
 
@@ -55,7 +55,7 @@ class AdProfile:
             for event in self.recorded
             if event["kind"] == kind.name and advertiser_of(event["campaign_id"]) == advertiser
         ]
-        return cast("list[AdEvent]", chosen[:last])
+        return as_types(AdEvent, chosen[:last])
 
 
 @strawberry.type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -23,7 +23,7 @@ from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
-from portico.schema.fields import costs
+from portico.schema.fields import as_types, costs
 from portico.schema.inputs import idempotency_key
 from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
@@ -93,7 +93,7 @@ class ServedAdsPayload:
             ads: Any = self.ads
             choice = await serving.rejected_later(context.db, _means(context), self.page, ads, now=context.now)
             others = rejected_of(choice)
-        return cast("list[RejectedAd]", others)
+        return as_types(RejectedAd, others)
 
 
 @strawberry.type(description="The result of an event.")

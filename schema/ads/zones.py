@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
 from portico.loaders.ads import zones as loaders
 from portico.resolvers.ads import zones
 from portico.schema.context import Info, core
-from portico.schema.fields import computed, stored
+from portico.schema.fields import as_type, computed, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
 
@@ -54,4 +54,4 @@ class ZoneQuery:
     @strawberry.field(description="A zone with its ads; null if nobody has ever tried to place a valid ad in it.")
     async def ad_zone(self, info: Info, site_id: SiteId, zone_id: ZoneId) -> AdZone | None:
         found = await load_one(core(info), AD_ZONE, zones.zone_key(site_id, zone_id))
-        return cast("AdZone | None", found)
+        return as_type(AdZone, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -13,7 +13,7 @@ from portico.resolvers.analytics.hit_counters import Series
 from portico.resolvers.analytics.hit_writing import Hit, HitWriter, checked_hit
 from portico.schema.access import require_role
 from portico.schema.context import Info
-from portico.schema.fields import stored
+from portico.schema.fields import as_type, stored
 from portico.schema.inputs import described, flat
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
@@ -70,8 +70,8 @@ class HitQuery:
         level: Any = granularity.name
         series = Series(site, page)
         points = await hit_reads.read_hits(context.reading, series, granularity=level, begin=begin, end=end)
-        shown: Any = {"site": site, "page": page, "points": points}
-        return cast("HitSeries", shown)
+        shown = {"site": site, "page": page, "points": points}
+        return as_type(HitSeries, shown)
 
 
 @strawberry.type

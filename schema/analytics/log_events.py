@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -14,7 +14,7 @@ from portico.resolvers.documents import document_id
 from portico.schema.access import require_role
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
-from portico.schema.fields import Source, costs, stored
+from portico.schema.fields import Source, as_types, costs, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, node_id
 from portico.schema.roles import Role
@@ -101,4 +101,4 @@ class LogQuery:
         require_role(context, Role.ANALYST)
         most = context.resources.of(AnalyticsSettings).max_page_count_events
         found: Any = await page_counts.count_pages(context.db, from_, to, limit=limit, max_events=most)
-        return cast("list[PageCount]", found)
+        return as_types(PageCount, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -67,7 +67,5 @@ class LogMutation:
         context = info.context
         limit = log_recording.limit_of(context.now, context.resources.of(AnalyticsSettings).log_days)
         batch = checked(input, lambda one: log_recording.checked_event(one.event(), not_before=limit))
-        await log_recording.record(
-            context.db, batch.entries, durability=cast("log_recording.Durability", durability.name)
-        )
+        await log_recording.record(context.db, batch.entries, durability=durability.name)
         return recorded_payload(len(batch.entries), batch.invalid)

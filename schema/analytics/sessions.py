@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -103,5 +103,5 @@ def _session_of(given: SessionInput) -> Document:
 def _stats(user_id: str, roll_up: Mapping[str, Any]) -> SessionStats:
     sessions, total = roll_up["sessions"], roll_up["total"] / MICROSECONDS
     return SessionStats(
-        user_id=user_id, start=roll_up["start"], sessions=cast("BigInt", sessions), total=total, mean=total / sessions
+        user_id=user_id, start=roll_up["start"], sessions=BigInt(sessions), total=total, mean=total / sessions
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -20,7 +20,7 @@ from portico.resolvers.paging import Listing
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info, core
-from portico.schema.fields import Source, reads, related, stored
+from portico.schema.fields import Source, as_type, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import comment_html
 from portico.schema.nodes import Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
@@ -143,7 +143,7 @@ class Discussion(Node):
     @staticmethod
     async def subject(root: strawberry.Parent[Source], info: Info) -> Node:
         kind: Kind = info.context.served.kinds[root["subject"]["kind"]]
-        return cast("Node", KindDocument(kind, await require(core(info), kind, kind.parse(root["subject"]["key"]))))
+        return as_type(Node, KindDocument(kind, await require(core(info), kind, kind.parse(root["subject"]["key"]))))
 
     @reads(
         "_id",
@@ -154,7 +154,8 @@ class Discussion(Node):
     @staticmethod
     async def comment_count(root: strawberry.Parent[Source], info: Info) -> int:
         if root["storage"] != discussions.EMBEDDED:
-            return cast("int", root["count"])
+            listed: int = root["count"]
+            return listed
         counts = info.context.loader("comment counts", lambda: loaders.counts(info.context.reading))
         return await counts.load(root["_id"]) or 0
 
@@ -181,7 +182,7 @@ class Discussion(Node):
         projection = projection_of(core(info), COMMENT)
         name = ("Comment by slug", None if projection is None else tuple(projection))
         links = info.context.loader(name, lambda: comment_loaders.by_link(info.context.reading, projection))
-        return cast("Comment | None", await links.load((root["storage"], root["_id"], slug)))
+        return as_type(Comment, await links.load((root["storage"], root["_id"], slug)))
 
 
 def discussed(kind: Kind, hosts: Hosts) -> type | None:
@@ -203,7 +204,7 @@ def discussed(kind: Kind, hosts: Hosts) -> type | None:
             keys = discussions.discussion_ids(kind.name, str(root[kind.path]), root["_id"])
             # Requests both before it awaits the first, so that one command reads both.
             found = [await later for later in [load(core(info), DISCUSSION, key) for key in keys]]
-            return cast("Discussion | None", found[-1] or found[0])
+            return as_type(Discussion, found[-1] or found[0])
 
     return Discussed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -34,5 +34,5 @@ class CommentSubscription:
         self, info: Info, discussion_id: Annotated[strawberry.ID, described("The discussion.")]
     ) -> AsyncIterator[Comment]:
         discussion = await require_discussion(info.context, key_in(info.context, DISCUSSION.name, discussion_id))
-        listened = await occurrences(info.context, comments_of(discussion["_id"]), _show)
-        return cast("AsyncIterator[Comment]", listened)
+        listened: AsyncIterator[Comment] = await occurrences(info.context, comments_of(discussion["_id"]), _show)
+        return listened

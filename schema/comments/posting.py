@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 from graphql import GraphQLError
@@ -16,6 +16,7 @@ from portico.resolvers.documents import Document, DocumentId
 from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import decode_id, is_visible, key_in
@@ -137,7 +138,7 @@ class CommentMutation:
         )
         if not await is_visible(info.context, DISCUSSION, opened):
             raise errors.NotFound(kind, key)
-        return DiscussionPayload(discussion=cast("Discussion", opened))
+        return DiscussionPayload(discussion=as_type(Discussion, opened))
 
     @mutation(description="Posts a comment or a reply. For callers with a token.")
     async def post_comment(self, info: Info, input: PostCommentInput) -> PostCommentResult | None:
@@ -153,7 +154,7 @@ class CommentMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return CommentPayload(comment=cast("Comment", posted))
+        return CommentPayload(comment=as_type(Comment, posted))
 
     @mutation(description="Changes the text of a comment. For its author or an EDITOR.")
     async def edit_comment(self, info: Info, input: EditCommentInput) -> EditCommentResult | None:
@@ -168,7 +169,7 @@ class CommentMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return CommentPayload(comment=cast("Comment", edited))
+        return CommentPayload(comment=as_type(Comment, edited))
 
     @mutation(
         description="Deletes a comment. While it has replies, it stays without its text. For its author or an EDITOR."
@@ -185,4 +186,4 @@ class CommentMutation:
             deleted = await comment_edits.delete_comment(
                 info.context.db, comment=comment, now=info.context.now, operation_id=operation_id
             )
-        return CommentPayload(comment=cast("Comment", deleted))
+        return CommentPayload(comment=as_type(Comment, deleted))

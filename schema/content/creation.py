@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -15,6 +15,7 @@ from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
 from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
@@ -75,7 +76,8 @@ CreateContentResult = Annotated[
 
 def content_key(context: Context, global_id: str) -> DocumentId:
     """Returns the key of a node. Raises NotFound."""
-    return cast("DocumentId", key_in(context, KIND, global_id))
+    key: DocumentId = key_in(context, KIND, global_id)
+    return key
 
 
 def new_node(
@@ -109,7 +111,7 @@ class ContentMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ContentPayload(content=cast("ContentNode", created))
+        return ContentPayload(content=as_type(ContentNode, created))
 
     @mutation(role=Role.EDITOR, description="Creates a page. For an EDITOR.")
     async def create_page(self, info: Info, input: CreatePageInput) -> CreateContentResult | None:
@@ -120,7 +122,7 @@ class ContentMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ContentPayload(content=cast("ContentNode", created))
+        return ContentPayload(content=as_type(ContentNode, created))
 
     @mutation(role=Role.EDITOR, description="Creates an entry or a draft in a blog. For an EDITOR.")
     async def create_blog_entry(self, info: Info, input: CreateBlogEntryInput) -> CreateContentResult | None:
@@ -139,4 +141,4 @@ class ContentMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ContentPayload(content=cast("ContentNode", created))
+        return ContentPayload(content=as_type(ContentNode, created))

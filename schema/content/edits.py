@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -14,6 +14,7 @@ from portico.resolvers.content.edits import Edit
 from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in
@@ -128,19 +129,19 @@ class ContentEditMutation:
     @mutation(role=Role.EDITOR, description="Changes the text of a page or a blog entry. For an EDITOR.")
     async def edit_text(self, info: Info, input: EditTextInput) -> EditContentResult | None:
         edited = await content_edits.edit_text(info.context.db, _edit(info, input), text=input.text)
-        return ContentPayload(content=cast("ContentNode", edited))
+        return ContentPayload(content=as_type(ContentNode, edited))
 
     @mutation(role=Role.EDITOR, description="Changes the title, slug or time of publication of a node. For an EDITOR.")
     async def edit_metadata(self, info: Info, input: EditMetadataInput) -> EditContentResult | None:
         edited = await content_edits.edit_metadata(info.context.db, _edit(info, input), changes=input.changes())
-        return ContentPayload(content=cast("ContentNode", edited))
+        return ContentPayload(content=as_type(ContentNode, edited))
 
     @mutation(role=Role.EDITOR, description="Sets the text of a node to that of a revision. For an EDITOR.")
     async def restore_revision(self, info: Info, input: RestoreRevisionInput) -> EditContentResult | None:
         edited = await content_edits.restore_revision(
             info.context.db, _edit(info, input), revision_id=key_in(info.context, REVISION.name, input.revision_id)
         )
-        return ContentPayload(content=cast("ContentNode", edited))
+        return ContentPayload(content=as_type(ContentNode, edited))
 
     @mutation(role=Role.EDITOR, description="Adds tags to a node. For an EDITOR.")
     async def add_tags(self, info: Info, input: TagsInput) -> TagsResult | None:
@@ -151,7 +152,7 @@ class ContentEditMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ContentPayload(content=cast("ContentNode", tagged))
+        return ContentPayload(content=as_type(ContentNode, tagged))
 
     @mutation(role=Role.EDITOR, description="Removes tags from a node. For an EDITOR.")
     async def remove_tags(self, info: Info, input: TagsInput) -> TagsResult | None:
@@ -162,7 +163,7 @@ class ContentEditMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ContentPayload(content=cast("ContentNode", tagged))
+        return ContentPayload(content=as_type(ContentNode, tagged))
 
     @mutation(role=Role.EDITOR, description="Deletes a node. A section must be empty. For an EDITOR.")
     async def delete_content(self, info: Info, input: DeleteContentInput) -> DeleteContentResult | None:

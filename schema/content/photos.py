@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 from graphql import GraphQLError
@@ -11,11 +11,12 @@ from graphql import GraphQLError
 from portico.resolvers import errors
 from portico.resolvers.content import photo_uploads as uploads
 from portico.resolvers.content import photos, thumbnails
+from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import UNKNOWN_TYPE
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
-from portico.schema.fields import Source, computed, reads, stored
+from portico.schema.fields import as_type, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.mutations import mutation
@@ -56,7 +57,7 @@ class Photo(ContentNode):
     )
     @staticmethod
     def thumbnail_url(
-        root: strawberry.Parent[Source],
+        root: strawberry.Parent[NodeDocument],
         width: Annotated[int, described("Pixels, 16 or more. It is rounded down to one of a few widths.")] = 320,
     ) -> str:
         if width < thumbnails.WIDTHS[0]:
@@ -123,7 +124,7 @@ class PhotoMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return PhotoPayload(photo=cast("Photo", uploaded))
+        return PhotoPayload(photo=as_type(Photo, uploaded))
 
     @mutation(role=Role.EDITOR, description="Replaces the bytes of a photo. For an EDITOR.")
     async def replace_photo(self, info: Info, input: ReplacePhotoInput) -> ReplacePhotoResult | None:
@@ -136,4 +137,4 @@ class PhotoMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return PhotoPayload(photo=cast("Photo", replaced))
+        return PhotoPayload(photo=as_type(Photo, replaced))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -12,6 +12,7 @@ from portico.loaders.content import nodes as loaders
 from portico.loaders.content import revisions as revision_loaders
 from portico.resolvers.content import nodes as content
 from portico.resolvers.content import revisions
+from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.rules import comparable_tag
 from portico.resolvers.documents import document_id
 from portico.resolvers.paging import Listing
@@ -19,7 +20,7 @@ from portico.resolvers.text import trimmed
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
-from portico.schema.fields import Source, computed, reads, related, stored
+from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import page_html
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
@@ -77,7 +78,7 @@ class ContentNode(Node):
 
     @reads("ancestors", "slug", description="The slugs from the root, e.g. `/blog/2012-03-noticed-the-news`.")
     @staticmethod
-    async def path(root: strawberry.Parent[Source], info: Info) -> str:
+    async def path(root: strawberry.Parent[NodeDocument], info: Info) -> str:
         return content.path_of(root, await _slugs(info).load_all(root["ancestors"]))
 
 
@@ -123,13 +124,13 @@ class _Written(ContentNode):
 
     @reads("detail.text", text=_USUAL_TEXT, description="The rendered text. It is safe to insert into a page.")
     @staticmethod
-    async def html(root: strawberry.Parent[Source], info: Info) -> str:
+    async def html(root: strawberry.Parent[NodeDocument], info: Info) -> str:
         return await rendered(info.context, page_html, root["detail"]["text"])
 
     @reads("_id", description="The texts, newest first; the first is the current one. For EDITORs; empty for others.")
     @staticmethod
     async def revisions(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+        root: strawberry.Parent[NodeDocument], info: Info, first: First = DEFAULT_CONTENT, after: After = None
     ) -> Connection[Revision]:
         if info.context.sees_until is not None:
             return Connection(page=revisions.no_revisions(info.context.reading, root["_id"]))
@@ -158,14 +159,14 @@ class Section(ContentNode):
     @reads("_id", description="The nodes directly below this section, by title.")
     @staticmethod
     async def children(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+        root: strawberry.Parent[NodeDocument], info: Info, first: First = DEFAULT_CONTENT, after: After = None
     ) -> ContentConnection:
         return await _content_page(info, content.children_of(root["_id"], info.context.sees_until), first, after)
 
     @reads("_id", description="The published entries of a blog, newest first. Empty for other sections.")
     @staticmethod
     async def entries(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+        root: strawberry.Parent[NodeDocument], info: Info, first: First = DEFAULT_CONTENT, after: After = None
     ) -> Connection[BlogEntry]:
         listing = content.entries_of(root["_id"], info.context.now)
         return Connection(page=await ENTRY_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
@@ -194,7 +195,7 @@ class ContentQuery:
         # Selections of its path then need no read of slugs.
         for key, slug in zip((*node["ancestors"], node["_id"]), slugs, strict=True):
             _slugs(info).prime(key, slug)
-        return cast("ContentNode", node)
+        return as_type(ContentNode, node)
 
     @strawberry.field(description="Nodes of every type with a tag, newest first.")
     async def content_by_tag(

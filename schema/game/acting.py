@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, cast
+from typing import Any
 
 import strawberry
 
@@ -16,6 +16,7 @@ from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.turns import Acting
 from portico.schema.access import require_caller
 from portico.schema.context import Info
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in, split_id
@@ -128,7 +129,7 @@ class GameMutation:
             gold=context.resources.of(GameSettings).starting_gold,
             **context.operation,
         )
-        return CharacterPayload(character=cast("Character", created))
+        return CharacterPayload(character=as_type(Character, created))
 
     @mutation(description="Goes through an exit of the room.")
     async def move(self, info: Info, input: MoveInput) -> MoveResult | None:
@@ -216,4 +217,4 @@ def _item(item_id: str) -> DocumentId:
 
 
 async def _payload(acted: Awaitable[Document]) -> CharacterPayload:
-    return CharacterPayload(character=cast("Character", await acted))
+    return CharacterPayload(character=as_type(Character, await acted))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -14,7 +14,7 @@ from portico.resolvers import errors
 from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game import characters, locations
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, computed, costs, stored
+from portico.schema.fields import Source, as_type, as_types, computed, costs, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, key_in, load_one, node_id, projection_of
 from portico.schema.roles import Role
@@ -157,7 +157,7 @@ class CharacterQuery:
             key = key_in(info.context, CHARACTER_NAME, id)
         except errors.NotFound:
             return None
-        return cast("Character | None", await load_one(core(info), CHARACTER, key))
+        return as_type(Character, await load_one(core(info), CHARACTER, key))
 
 
 @strawberry.type
@@ -170,4 +170,4 @@ class CharacterViewer:
     async def characters(self, info: Info) -> list[Character]:
         projection = projection_of(core(info), CHARACTER)
         found = await characters.find_by_owner(info.context.db, self.caller.subject, projection)
-        return cast("list[Character]", found)
+        return as_types(Character, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -53,4 +53,5 @@ class LocationSubscription:
         key = key_in(info.context, LOCATION.name, id)
         if not await LOCATION.read(info.context.db, {"_id": 1})([key]):
             raise NotFound(LOCATION.name, str(key))
-        return cast("AsyncIterator[Location]", await states(info.context, changes_of(key), _show, order=_version_of))
+        listened: AsyncIterator[Location] = await states(info.context, changes_of(key), _show, order=_version_of)
+        return listened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import strawberry
 
@@ -17,7 +17,7 @@ from portico.resolvers.game.stacks import Place
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, reads, stored
+from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
 from portico.schema.roles import Role
@@ -174,7 +174,7 @@ class Inventory:
         found = await load(core(info), STACK, key)
         if isinstance(found, Exception):
             raise found
-        return cast("Stack | None", found if found and found["quantity"] else None)
+        return as_type(Stack, found if found and found["quantity"] else None)
 
 
 @strawberry.type
@@ -192,8 +192,8 @@ class InventoryQuery:
         name: Annotated[str, described("The name of the inventory.")] = "bag",
     ) -> Inventory | None:
         place = Place(owner, name)
-        shown: Any = {"owner": owner, "name": name} if viewer_of(info.context).sees(place) else None
-        return cast("Inventory | None", shown)
+        shown = {"owner": owner, "name": name} if viewer_of(info.context).sees(place) else None
+        return as_type(Inventory, shown)
 
     @strawberry.field(description="A trade; null if the viewer takes no part in it.")
     async def trade(
@@ -203,7 +203,7 @@ class InventoryQuery:
             key = key_in(info.context, TRADE.name, id)
         except NotFound:
             return None
-        return cast("Trade | None", await load_one(core(info), TRADE, key))
+        return as_type(Trade, await load_one(core(info), TRADE, key))
 
 
 @strawberry.type

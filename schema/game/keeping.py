@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -18,6 +18,7 @@ from portico.schema import errors
 from portico.schema.access import require_caller, require_role
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
+from portico.schema.fields import as_type
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
@@ -121,10 +122,11 @@ class KeepingMutation:
         context = info.context
         acting = _acting(context, input.character_id, owner=None)
         moved = await character_edits.move_character(acting, to=key_in(info.context, LOCATION.name, input.location_id))
+        to = await _room(context, moved.to)
+        # No write removes a room.
+        assert to is not None
         return MoveCharacterPayload(
-            character=cast("Character", moved.character),
-            from_=await _room(context, moved.source),
-            to=cast("Location", await _room(context, moved.to)),
+            character=as_type(Character, moved.character), from_=await _room(context, moved.source), to=to
         )
 
     @mutation(
@@ -159,7 +161,7 @@ class KeepingMutation:
             gold=context.resources.of(GameSettings).starting_gold,
             **context.operation,
         )
-        return CharacterPayload(character=cast("Character", created))
+        return CharacterPayload(character=as_type(Character, created))
 
 
 def _acting(context: Context, character_id: str, *, owner: str | None) -> Acting:
@@ -172,4 +174,4 @@ def _acting(context: Context, character_id: str, *, owner: str | None) -> Acting
 async def _room(context: Context, key: DocumentId | None) -> Location | None:
     """Returns the whole room, read after the write; None if it is unknown or gone."""
     found = {} if key is None else await LOCATION.read(context.db, None)([key])
-    return cast("Location | None", found.get(key))
+    return as_type(Location, found.get(key))

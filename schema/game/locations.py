@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -13,7 +13,7 @@ from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game import locations
 from portico.resolvers.game.locations import LOCATIONS
 from portico.schema.context import Info, core
-from portico.schema.fields import Source, computed, stored
+from portico.schema.fields import Source, as_type, computed, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, encode_id, everybody, key_in, load_one, node_id
 from portico.schema.scalars import BigInt
@@ -128,4 +128,4 @@ class LocationQuery:
             key = key_in(info.context, LOCATION.name, id)
         except errors.NotFound:
             return None
-        return cast("Location | None", await load_one(core(info), LOCATION, key))
+        return as_type(Location, await load_one(core(info), LOCATION, key))

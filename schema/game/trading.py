@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -14,6 +14,7 @@ from portico.resolvers.game.stacks import Place, Wanted
 from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
@@ -130,11 +131,11 @@ TradeResult = Annotated[
 
 
 def _stack(stack: Document) -> StackPayload:
-    return StackPayload(stack=cast("Stack", stack))
+    return StackPayload(stack=as_type(Stack, stack))
 
 
 def _trade(trade: Document) -> TradePayload:
-    return TradePayload(trade=cast("Trade", trade))
+    return TradePayload(trade=as_type(Trade, trade))
 
 
 @strawberry.type

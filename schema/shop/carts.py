@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -18,7 +18,7 @@ from portico.schema.access import require_caller
 from portico.schema.catalog.products import Product
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
-from portico.schema.fields import Source, computed, related, stored
+from portico.schema.fields import Source, as_type, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
@@ -112,7 +112,7 @@ class CartQuery:
         name = ("Cart", None if projection is None else tuple(projection))
         cart = await info.context.loader(name, lambda: loaders.by_id(info.context.db, projection)).load(key)
         is_shown = cart is not None and await is_visible(info.context, CART, cart)
-        return cast("Cart", cart) if is_shown else None
+        return as_type(Cart, cart) if is_shown else None
 
 
 @strawberry.type
@@ -122,7 +122,7 @@ class CartViewer:
     @strawberry.field(description="The viewer's last changed cart that is active or being paid for.")
     async def cart(self, info: Info) -> Cart | None:
         projection = projection_of(core(info), CART)
-        return cast("Cart | None", await carts.find_of_owner(info.context.db, self.caller.subject, projection))
+        return as_type(Cart, await carts.find_of_owner(info.context.db, self.caller.subject, projection))
 
 
 @strawberry.input(
@@ -204,7 +204,7 @@ class CartMutation:
     @mutation(description="Creates an empty cart. A signed-in viewer is its owner.")
     async def create_cart(self, info: Info, input: CreateCartInput | None = None) -> CreateCartResult | None:  # noqa: ARG002
         created = await cart_edits.create_cart(info.context.db, buyer_of(info))
-        return CartPayload(cart=cast("Cart", created))
+        return CartPayload(cart=as_type(Cart, created))
 
     @mutation(
         description="Adds units to the cart and takes them from stock, or does neither. The whole line gets the "
@@ -218,7 +218,7 @@ class CartMutation:
             sku=input.sku,
             quantity=input.quantity,
         )
-        return CartPayload(cart=cast("Cart", changed))
+        return CartPayload(cart=as_type(Cart, changed))
 
     @mutation(description="Changes the quantity of a line, and takes the difference from stock or returns it.")
     async def update_cart_item(self, info: Info, input: UpdateCartItemInput) -> UpdateCartItemResult | None:
@@ -230,7 +230,7 @@ class CartMutation:
             old_quantity=input.old_quantity,
             new_quantity=input.new_quantity,
         )
-        return CartPayload(cart=cast("Cart", changed))
+        return CartPayload(cart=as_type(Cart, changed))
 
     @mutation(description="Makes the viewer the owner of a cart without an owner. For a signed-in viewer.")
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
@@ -238,4 +238,4 @@ class CartMutation:
         claimed = await cart_edits.claim_cart(
             info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
         )
-        return CartPayload(cart=cast("Cart", claimed))
+        return CartPayload(cart=as_type(Cart, claimed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -17,7 +17,7 @@ from portico.schema.accounts.accounts import InsufficientFunds
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, member
-from portico.schema.fields import computed, stored
+from portico.schema.fields import as_type, computed, stored
 from portico.schema.inputs import After, First, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
@@ -141,4 +141,4 @@ class OrderMutation:
             cart_id=key_in(info.context, "Cart", input.cart_id),
             payment=input.payment.document(info.context),
         )
-        return CheckoutPayload(cart=cast("Cart", done.cart), order=cast("Order", done.order))
+        return CheckoutPayload(cart=as_type(Cart, done.cart), order=as_type(Order, done.order))

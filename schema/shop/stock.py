@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -11,7 +11,7 @@ from portico.resolvers.shop import stock
 from portico.schema.catalog.products import Product
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
-from portico.schema.fields import Source, reads, stored
+from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
@@ -37,7 +37,8 @@ class ProductStock:
     @staticmethod
     async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
         stocks = info.context.loader("stock", lambda: loaders.by_sku(info.context.reading))
-        return cast("Stock", await stocks.load(root["sku"]) or {})
+        found: Source = await stocks.load(root["sku"]) or {}
+        return as_type(Stock, found)
 
 
 @strawberry.input(description="Units to add to the stock.")
@@ -71,4 +72,4 @@ class StockMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return StockPayload(product=cast("Product", product))
+        return StockPayload(product=as_type(Product, product))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 import strawberry
 
@@ -41,5 +40,7 @@ class NewsFeedSubscription:
     )
     async def news_feed_posted(self, info: Info) -> AsyncIterator[Post]:
         topic = deliveries.news_of(require_caller(info.context).subject)
-        listened = await occurrences(info.context, topic, _ShowPost(), also=(deliveries.MERGED_POSTS,))
-        return cast("AsyncIterator[Post]", listened)
+        listened: AsyncIterator[Post] = await occurrences(
+            info.context, topic, _ShowPost(), also=(deliveries.MERGED_POSTS,)
+        )
+        return listened

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
 from portico.loaders.social import posts as loaders
-from portico.resolvers.paging import Page, page_size
+from portico.resolvers.paging import page_size
 from portico.resolvers.social import listed_posts
 from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.months import end_of_month
@@ -75,6 +75,7 @@ async def _page(
         ("lists of posts", size, key, paths),
         lambda: loaders.pages(context.db, viewer=context.subject, first=size, after=key, projection=projection),
     )
-    page = cast("Page", (await loader.load_all((wanted,)))[wanted])
+    page = (await loader.load_all((wanted,)))[wanted]
+    assert page is not None
     page.cursors = context.cursors
     return PostConnection(page=page)

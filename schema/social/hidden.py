@@ -6,13 +6,12 @@ Everybody else sees it, so the member can list and delete it.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import cast
 
 import strawberry
 
 from portico.loaders.social import posts as loaders
 from portico.resolvers.errors import NotFound
-from portico.resolvers.paging import Page, page_size
+from portico.resolvers.paging import page_size
 from portico.resolvers.social import comment_reads, hidden_posts
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, position_of
@@ -107,6 +106,5 @@ class HiddenUnderPost:
         ).load(post)
         if page is None:
             raise NotFound(POST.name, str(post))
-        found = cast("Page", page)
-        found.cursors = context.cursors
-        return Connection(page=found)
+        page.cursors = context.cursors
+        return Connection(page=page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -13,6 +13,7 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
@@ -149,4 +150,4 @@ def _values(profile: ProfileInput | None) -> dict[str, Any]:
 
 
 def _payload(member: Document) -> UserPayload:
-    return UserPayload(user=cast("User", member))
+    return UserPayload(user=as_type(User, member))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 from graphql import GraphQLError
@@ -26,6 +26,7 @@ from portico.schema.access import require_caller
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, shown
@@ -236,7 +237,7 @@ async def _payload(context: Context, post_id: DocumentId, *, otherwise: str | No
     view = None if found is None else await shown(context, POST, found)
     if view is None:
         raise errors.NotFound(POST.name, str(post_id), otherwise)
-    return PostPayload(post=cast("Post", view))
+    return PostPayload(post=as_type(Post, view))
 
 
 async def _find(context: Context, post_id: DocumentId) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -24,7 +24,7 @@ from portico.schema.connections import Connection, Edge, Paged, position_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
-from portico.schema.fields import Source, computed, reads, related, stored
+from portico.schema.fields import Source, as_types, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 
@@ -136,7 +136,7 @@ class Post(Node):
                 ("latest comments", last), lambda: loaders.latest_comments(info.context.db, viewer=viewer, last=last)
             )
             comments = await loader.load(root["_id"]) or []
-        return cast("list[PostComment]", comments[-last:])
+        return as_types(PostComment, comments[-last:])
 
     @reads("_id", description="The comments that you see, oldest first.")
     @staticmethod
@@ -156,9 +156,8 @@ async def _comment_page(context: Context, post: DocumentId, first: int | None, a
     ).load(post)
     if page is None:
         raise NotFound(POST.name, str(post))
-    found = cast("Page", page)
-    found.cursors = context.cursors
-    return found
+    page.cursors = context.cursors
+    return page
 
 
 @strawberry.type(description="A post with a text.")
@@ -205,12 +204,13 @@ class PollPost(Post):
         texts = root["detail"]["options"]
         counts = [*votes, *([0] * (len(texts) - len(votes)))]
         options = [{"text": text, "votes": count} for text, count in zip(texts, counts, strict=False)]
-        return cast("list[PollOption]", options)
+        return as_types(PollOption, options)
 
     @reads("_id", description="Your vote, as the place of the option in the list; null if you have not voted.")
     @staticmethod
     async def viewer_vote(root: strawberry.Parent[Source], info: Info) -> int | None:
-        return cast("int | None", (await _votes(info.context, root["_id"]))["own"])
+        own: int | None = (await _votes(info.context, root["_id"]))["own"]
+        return own
 
 
 async def _votes(context: Context, post: DocumentId) -> Document:

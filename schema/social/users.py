@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
@@ -13,7 +13,7 @@ from portico.resolvers.social import circles, member_edits, member_lists, member
 from portico.resolvers.social.member_lists import MemberListing
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, reads, related, stored
+from portico.schema.fields import Source, as_type, as_types, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, key_in, load_one, loader_of, node_id, projection_of
 
@@ -106,7 +106,7 @@ class User(Node):
         if root["_id"] != info.context.subject:
             return None
         names = await circles.existing(info.context.db, root["_id"], root.get("circles", []))
-        return [cast("Circle", {"of": root["_id"], "name": name}) for name in names]
+        return [as_type(Circle, {"of": root["_id"], "name": name}) for name in names]
 
     @reads(
         "_id",
@@ -123,7 +123,7 @@ class User(Node):
         blocked = await relations.find_blocked(context.db, root["_id"], MAX_BLOCKED)
         found = await loader_of(USER, projection_of(raw, USER), discloses=True)(context).load_all(blocked)
         there = [document for subject in blocked if (document := found[subject]) is not None]
-        return cast("list[User]", await _with_name_alone(context, there))
+        return as_types(User, await _with_name_alone(context, there))
 
 
 @strawberry.type(
@@ -155,7 +155,7 @@ class UserQuery:
             key = key_in(info.context, USER.name, id)
         except errors.NotFound:
             return None
-        return cast("User | None", await load_one(core(info), USER, key))
+        return as_type(User, await load_one(core(info), USER, key))
 
 
 @strawberry.type
@@ -164,7 +164,7 @@ class UserViewer:
 
     @strawberry.field(description="The viewer as a member; null before joining.")
     async def user(self, info: Info) -> User | None:
-        return cast("User | None", await load_one(core(info), USER, self.caller.subject))
+        return as_type(User, await load_one(core(info), USER, self.caller.subject))
 
     @strawberry.field(
         description="The members whom the viewer has blocked, by id. Of those who have blocked the viewer, too, you "

@@ -14,6 +14,7 @@ from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.comments.discussions import PAGES, discussion_id
 from portico.resolvers.comments.rules import require_comment_text
 from portico.resolvers.content.creation import NewNode, create_page
+from portico.resolvers.documents import Author
 from portico.schema.nodes import encode_id
 from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import ON_EACH, by_time, count, everything, threaded
@@ -82,7 +83,7 @@ async def test_comments_are_imported_once_in_any_order(gateway: GatewayClient, t
 
 
 async def test_comments_are_imported_to_the_node_at_a_path(gateway: GatewayClient, tmp_path: Path) -> None:
-    author = {"id": "e", "name": "E"}
+    author: Author = {"id": "e", "name": "E"}
     node = NewNode("about", "About", author, None, [])
     page = await create_page(gateway.db, node=node, text="Text.", now=SystemClock().now(), operation_id="r-1")
     given = {**line("a"), "content": "/about", "product": None}

@@ -22,7 +22,7 @@ from portico.resolvers.comments.discussions import PAGES, open_discussion
 from portico.resolvers.comments.edits import delete_comment, edit_comment, find_deleted, post_comment
 from portico.resolvers.comments.page_storage import PageStorage
 from portico.resolvers.comments.storages import STORAGES, count_comments, find_comment_pages, find_comments
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
 from portico.testing.snapshots import Snapshot
@@ -31,7 +31,7 @@ from tests.support.harness import IS_SOAK, stops
 from tests.support.interruptions import interrupted
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
-AUTHOR = {"id": "poster", "name": "Poster"}
+AUTHOR: Author = {"id": "poster", "name": "Poster"}
 OPERATION = "k-record.one"
 # The listed comments: the text, whether the comment is deleted, and the number of replies.
 Rows = list[tuple[str, bool, int]]

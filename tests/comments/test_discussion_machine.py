@@ -26,7 +26,7 @@ from portico.resolvers.comments.comments import (
 from portico.resolvers.comments.discussions import open_discussion
 from portico.resolvers.comments.edits import delete_comment, edit_comment, post_comment
 from portico.resolvers.comments.storages import count_comments, find_comment_pages, find_comments
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
 from tests.comments.support.discussions import STORAGES
@@ -104,7 +104,7 @@ class Machine:
         self.discussion = discussion
         self.model = Model()
         self.now = EPOCH
-        self.author = {"id": "poster", "name": "Poster"}
+        self.author: Author = {"id": "poster", "name": "Poster"}
 
     async def run(self, steps: list[Step]) -> None:
         for number, (action, choice, size, later) in enumerate(steps):

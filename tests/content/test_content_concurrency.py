@@ -14,6 +14,7 @@ from portico.resolvers.content import creation as content_creation
 from portico.resolvers.content import deletion as content_deletion
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.content.creation import NewNode
+from portico.resolvers.documents import Author
 from portico.resolvers.errors import DomainError
 from portico.schema.roles import Role
 from tests.content.support.patches import patched
@@ -194,7 +195,7 @@ async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
     gateway: GatewayClient, clock: SettableClock, seed: int
 ) -> None:
     rng = random.Random(seed)
-    author = {"id": "a", "name": "A"}
+    author: Author = {"id": "a", "name": "A"}
     sections = [await create_section(gateway) for _ in range(2)]
 
     async def write(number: int) -> None:

@@ -24,9 +24,11 @@ from portico.gateway.pages.ranges import NotSatisfiable, Span, precondition_stat
 from portico.gateway.state import State
 from portico.resolvers.content import assets, photos, thumbnails
 from portico.resolvers.content import nodes as content
+from portico.resolvers.content.assets import FileDocument
+from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import PictureBroken
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 
 ROUTE = f"{photos.ASSETS}/{{photo}}/{{checksum}}/{{name}}"
 _ID = re.compile(r"[0-9a-f]{24}")
@@ -86,7 +88,7 @@ def _width(query: QueryParams) -> int | None:
     return int(text)
 
 
-async def _find(state: State, key: str, checksum: str) -> tuple[Database, Document, Document]:
+async def _find(state: State, key: str, checksum: str) -> tuple[Database, NodeDocument, FileDocument]:
     """Finds the photo and its file. Also returns the database in which it found them."""
     if _ID.fullmatch(key):
         # A new upload may not have reached the secondaries yet.
@@ -97,7 +99,8 @@ async def _find(state: State, key: str, checksum: str) -> tuple[Database, Docume
                 continue
             if not content.is_visible(photo, state.clock.now()):
                 continue
-            file = await assets.find_file(db, photo["detail"]["file"])
+            key_of_file = photo["detail"]["file"]
+            file = None if key_of_file is None else await assets.find_file(db, key_of_file)
             if file is not None:
                 return db, photo, file
     raise NotServed(404, "There is no such photo, or its bytes have changed.")
@@ -111,7 +114,7 @@ def _described(asset: _Asset) -> dict[str, str]:
     return {"Content-Type": asset.content_type, "Content-Disposition": f'inline; filename="{asset.filename}"'}
 
 
-def _whole(db: Database, photo: Document, file: Document, tag: str) -> _Asset:
+def _whole(db: Database, photo: NodeDocument, file: FileDocument, tag: str) -> _Asset:
     detail = photo["detail"]
 
     def read(start: int, end: int) -> AsyncIterator[bytes]:
@@ -120,7 +123,7 @@ def _whole(db: Database, photo: Document, file: Document, tag: str) -> _Asset:
     return _Asset(detail["content_type"], photos.filename(photo), detail["length"], tag, file["uploadDate"], read)
 
 
-async def _thumbnail(state: State, photo: Document, modified: datetime, width: int, tag: str) -> _Asset:
+async def _thumbnail(state: State, photo: NodeDocument, modified: datetime, width: int, tag: str) -> _Asset:
     try:
         async with asyncio.timeout(state.settings.operation_seconds):
             data = await thumbnails.get_thumbnail(

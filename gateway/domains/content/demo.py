@@ -9,14 +9,14 @@ from portico.gateway.demo.loading import OPERATION, Demo
 from portico.resolvers.content.creation import NewNode, create_page
 from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import Author, Database
 
 from .gallery import add_pictures
 
 FOLDER = Path(__file__).parent / "data"
 POSTS = FOLDER / "posts.jsonl"
 ABOUT = FOLDER / "about.md"
-_AUTHOR = {"id": "mara", "name": "Mara"}
+_AUTHOR: Author = {"id": "mara", "name": "Mara"}
 
 
 async def load(demo: Demo) -> None:

@@ -28,8 +28,9 @@ from portico.gateway.pages.files import Files, NotServed
 from portico.gateway.pages.ranges import precondition_status
 from portico.gateway.state import State
 from portico.resolvers.content import nodes as content
+from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.settings import ContentSettings
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.kept import Kept
 from portico.schema.markdown import page_html
 from portico.schema.rendering import in_thread
@@ -76,8 +77,8 @@ class _Feed:
     site: str
     url: str
     path: str
-    blog: Document
-    entries: list[Document]
+    blog: NodeDocument
+    entries: list[NodeDocument]
 
     @property
     def changed(self) -> datetime:
@@ -92,9 +93,14 @@ class _Feed:
         return f'"{hashlib.blake2b(orjson.dumps(facts), digest_size=16).hexdigest()}"'
 
 
-def _changed(entry: Document) -> datetime:
-    dates: list[datetime] = [entry["updated"], entry["detail"]["publish_on"]]
-    return max(dates)
+def _changed(entry: NodeDocument) -> datetime:
+    return max(entry["updated"], _published(entry))
+
+
+def _published(entry: NodeDocument) -> datetime:
+    published = entry["detail"]["publish_on"]
+    assert published is not None
+    return published
 
 
 class Feeds(Files):
@@ -122,7 +128,8 @@ class Feeds(Files):
             texts = {key: node["detail"]["text"] for key, node in found.items()}
             body = await in_thread(partial(_render, feed, texts))
             # If an entry was edited just now, its text does not match the tag, and the feed is not cached.
-            is_as_named = [found.get(entry["_id"], {}).get("nonce") == entry["nonce"] for entry in feed.entries]
+            nonces = {key: node["nonce"] for key, node in found.items()}
+            is_as_named = [nonces.get(entry["_id"]) == entry["nonce"] for entry in feed.entries]
             if len(body) <= _MAX_KEPT_BYTES and all(is_as_named):
                 self._made.put(feed.tag, body)
         return body
@@ -169,7 +176,7 @@ def _render(feed: _Feed, texts: Mapping[Any, str]) -> bytes:
     return text.encode()
 
 
-def _add(written: _DatedFeed, entry: Document, link: str, text: str) -> None:
+def _add(written: _DatedFeed, entry: NodeDocument, link: str, text: str) -> None:
     html = _xml(page_html(text, base=link))
     is_atom = isinstance(written, Atom1Feed)
     written.add_item(
@@ -178,7 +185,7 @@ def _add(written: _DatedFeed, entry: Document, link: str, text: str) -> None:
         description=None if is_atom else html,
         content=html if is_atom else None,
         author_name=_xml(entry["author"]["name"]),
-        pubdate=entry["detail"]["publish_on"].replace(tzinfo=UTC),
+        pubdate=_published(entry).replace(tzinfo=UTC),
         updateddate=_changed(entry).replace(tzinfo=UTC),
         unique_id=_guid(entry),
         unique_id_is_permalink=False,
@@ -186,7 +193,7 @@ def _add(written: _DatedFeed, entry: Document, link: str, text: str) -> None:
     )
 
 
-def _guid(node: Document) -> str:
+def _guid(node: NodeDocument) -> str:
     """Returns an id that does not change with the node's path or title."""
     return f"urn:uuid:{uuid5(NAMESPACE_OID, str(node['_id']))}"
 

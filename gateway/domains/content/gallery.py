@@ -10,7 +10,7 @@ from pathlib import Path
 from portico.resolvers.content.creation import NewNode, create_section
 from portico.resolvers.content.nodes import GALLERY, find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules, upload_photo
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.resolvers.writes.timer import Timer
@@ -18,7 +18,7 @@ from portico.resolvers.writes.timer import Timer
 from .landscapes import LANDSCAPES, Landscape, draw
 
 SLUG = "gallery"
-_AUTHOR = {"id": "demo", "name": "Portico"}
+_AUTHOR: Author = {"id": "demo", "name": "Portico"}
 _PIECE = 256 * 1024
 
 

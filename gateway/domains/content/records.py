@@ -21,6 +21,7 @@ from portico.gateway.imports.fields import (
 from portico.resolvers.content import nodes as content
 from portico.resolvers.content.imports import PostRecord
 from portico.resolvers.content.photo_imports import PhotoRecord
+from portico.resolvers.documents import Author
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import MAX_AUTHOR, require_text
 
@@ -73,15 +74,15 @@ def post_record(given: Any) -> PostRecord:
     )
 
 
-def _author(record: Record) -> dict[str, str]:
+def _author(record: Record) -> Author:
     """Returns the author, given as {"id", "name"}, a name, or a list of names."""
     author = record.get("author")
     if isinstance(author, dict):
         found = object_of(author, {"id", "name"}, "author")
-        return {
-            name: require_text(text_at(found, "author", name), "author", name, longest=MAX_AUTHOR)
-            for name in ("id", "name")
-        }
+        key, name = (
+            require_text(text_at(found, "author", part), "author", part, longest=MAX_AUTHOR) for part in ("id", "name")
+        )
+        return {"id": key, "name": name}
     names = [as_text(author, "author")] if author is not None else optional(record, "authors", as_texts)
     name = as_author(", ".join(one.strip() for one in names or () if one.strip()), "author")
     return {"id": name, "name": name} if name else {"id": "import", "name": "Import"}
