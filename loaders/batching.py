@@ -172,3 +172,7 @@ class Loaders:
         """Cancels all reads in flight."""
         for loader in self._loaders.values():
             loader.stop()
+
+    def clear(self) -> None:
+        """Drops all values. Reads in flight end without them."""
+        self._loaders.clear()

@@ -117,6 +117,15 @@ class Context:
         self.seen = set()
         self.listed = []
 
+    def forget_reads(self) -> None:
+        """Drops what the operation has read, when it has ended.
+
+        Its reads reference the context, so everything would otherwise stay in memory until the next collection of
+        garbage.
+        """
+        self.loaders.clear()
+        self.listed.clear()
+
     @property
     def resources(self) -> Resources:
         """The settings of the domains, and what their services have opened, by type."""
