@@ -198,7 +198,7 @@ def _fingerprint(context: Context, kwargs: Mapping[str, Any]) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-async def _require_same_files(kwargs: Mapping[str, Any], record: Document) -> None:
+async def _require_same_files(kwargs: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Raises OperationKeyReused if the operation has stored a complete file and the call has another file."""
     checksum = record.get("notes", {}).get("checksum")
     if checksum is not None:
