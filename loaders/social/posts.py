@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from portico.loaders.batching import BatchRead
 from portico.loaders.declaring import batched, by_key, each
-from portico.resolvers.documents import Database, Document, DocumentId, Projection
+from portico.resolvers.documents import Database, DocumentId, Projection
 from portico.resolvers.social import comment_reads, hidden_posts, post_lists, vote_reads
-from portico.resolvers.social.posts import POSTS
+from portico.resolvers.social.posts import POSTS, PostDocument
 from portico.resolvers.social.visibility import primary
 
 comment_pages = batched(comment_reads.find_comment_pages)
@@ -20,6 +20,6 @@ hidden_pages = each(hidden_posts.find_page)
 _by_id = by_key(POSTS)
 
 
-def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, Document]:
+def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, PostDocument]:
     """Makes the read by id, from the primary: a deletion is seen as soon as it is acknowledged."""
     return _by_id(primary(db), projection)

@@ -1,17 +1,5 @@
 """Accounts, which hold money for their owners. The collection, its reads, and how an account is opened.
 
-A document:
-
-    _id         ObjectId
-    owner       the subject of its owner; None for an account of the shop
-    name
-    currency    ISO 4217; never changes, like the owner
-    balance     minor units, never below zero
-    pending     [{id, amount}]: notes of the transfers in flight. A negative amount is already subtracted from the
-                balance, a positive one is not added yet
-    fence       a counter that is incremented when a transfer is rolled back; see `transfers`
-    created_at
-
 Accounts are never deleted. Only `transfers` change their balances.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
@@ -22,19 +10,48 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.text import require_text
 from portico.resolvers.writes import idempotency
 
+
+class Note(TypedDict):
+    """The note of a transfer in flight. A negative amount is already subtracted from the balance, a positive one is not
+    added yet.
+    """
+
+    id: ObjectId
+    amount: int
+
+
+class AccountDocument(Versioned):
+    """An account."""
+
+    _id: ObjectId
+    # The subject of its owner; None for an account of the shop.
+    owner: str | None
+    name: str
+    # ISO 4217; never changes, like the owner.
+    currency: str
+    # Minor units, never below zero.
+    balance: int
+    pending: list[Note]
+    # A counter that is incremented when a transfer is rolled back; see `transfers`.
+    fence: int
+    created_at: datetime
+
+
 ACCOUNTS = CollectionSpec(
     "accounts",
+    document=AccountDocument,
     indexes=[IndexModel([("owner", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)])],
     # Transfers refer to accounts by id. Only the list of an owner's accounts queries all shards.
     shard_key={"_id": "hashed"},

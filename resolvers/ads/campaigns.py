@@ -1,14 +1,5 @@
 """Campaigns: what the ads of an advertiser belong to. The collection.
 
-A document:
-
-    _id          the campaign id, `advertiser:campaign`
-    advertiser   the part before the first colon
-    state        ACTIVE, ENDING or DEACTIVATED
-    zones        how many zones its ads were taken out of; stored once, while it is ENDING
-    looks        how often a placement has looked at the state
-    ending_since when it became ENDING; removed once it is DEACTIVATED
-
       ACTIVE --deactivate--> ENDING --its ads are out of all zones--> DEACTIVATED
 
 The first placement of an ad creates its campaign. Campaigns are never deleted: a deactivation is final.
@@ -16,14 +7,35 @@ The first placement of an ad creates its campaign. Campaigns are never deleted: 
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import NotRequired
+
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec
+from portico.resolvers.documents import CollectionSpec, Versioned
 
 ACTIVE, ENDING, DEACTIVATED = "ACTIVE", "ENDING", "DEACTIVATED"
 
+
+class CampaignDocument(Versioned):
+    """A campaign. Its `_id` is the campaign id, `advertiser:campaign`."""
+
+    _id: str
+    # The part before the first colon.
+    advertiser: str
+    # ACTIVE, ENDING or DEACTIVATED.
+    state: str
+    # How many zones its ads were taken out of; stored once, while it is ENDING.
+    zones: NotRequired[int]
+    # How often a placement has looked at the state.
+    looks: int
+    # When it became ENDING; removed once it is DEACTIVATED.
+    ending_since: NotRequired[datetime]
+
+
 CAMPAIGNS = CollectionSpec(
     "ads.campaigns",
+    document=CampaignDocument,
     indexes=[IndexModel([("ending_since", ASCENDING)], sparse=True)],
     shard_key={"_id": "hashed"},
 )

@@ -1,21 +1,5 @@
 """Counters: one document an ad, over all zones, for the caps on its impressions in all.
 
-A document:
-
-    _id           the key of the ad, see `ads.ad_key`
-    campaign_id
-    ad_unit_id
-    shown         counted impressions, of all placements of the ad
-    uncapped      how many of them no cap has limited
-    claims        impressions in flight: [{token, at, profile, is_uncapped}]. The token is random, a new one for each
-                  attempt; `profile` is the `_id` of the profile that decides; `is_uncapped` is true if no cap limits it
-    counted       how many impressions the latest update counted without a claim
-    claims_since  a lower bound of the oldest claim's time, rounded down to ten seconds so that the index of a hot
-                  counter seldom changes. It can stay when there are no claims; then a job removes it
-    cap           the cap of the ad: the smallest total cap of its placements; missing if none has one. See `capping`
-    cap_version   how often `cap` was stored
-    highest_cap   the largest cap that a claim has ever had
-
 A claim is granted only below the cap of the ad, and below the cap of its own placement, which may have just been
 placed. So no cap is ever exceeded, and the impressions and claims that a cap has limited are at most `highest_cap`.
 
@@ -29,19 +13,55 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 
 from .ads import MAX_CAP, ad_key
 
+
+class Claim(TypedDict):
+    """An impression in flight. The token is random, a new one for each attempt."""
+
+    token: str
+    at: datetime
+    # The `_id` of the profile that decides.
+    profile: str
+    # True if no cap limits it.
+    is_uncapped: NotRequired[bool]
+
+
+class CounterDocument(Versioned):
+    """A counter. Its `_id` is the key of the ad, see `ads.ad_key`."""
+
+    _id: str
+    campaign_id: str
+    ad_unit_id: str
+    # Counted impressions, of all placements of the ad, and how many of them no cap has limited.
+    shown: int
+    uncapped: NotRequired[int]
+    claims: list[Claim]
+    # How many impressions the latest update counted without a claim.
+    counted: NotRequired[int]
+    # A lower bound of the oldest claim's time, rounded down to ten seconds so that the index of a hot counter seldom
+    # changes. It can stay when there are no claims; then a job removes it.
+    claims_since: NotRequired[datetime]
+    # The cap of the ad: the smallest total cap of its placements; missing if none has one. See `capping`.
+    cap: NotRequired[int | None]
+    # How often `cap` was stored.
+    cap_version: NotRequired[int]
+    # The largest cap that a claim has ever had.
+    highest_cap: NotRequired[int]
+
+
 COUNTERS = CollectionSpec(
     "ads.counters",
+    document=CounterDocument,
     indexes=[IndexModel([("claims_since", ASCENDING)], sparse=True)],
     shard_key={"_id": "hashed"},
 )

@@ -1,24 +1,6 @@
 """Profiles: one document a browser, with what its caps and its events need.
 
-A document:
-
-    _id           the pseudonym of the user, see `pseudonyms`. The user id itself is nowhere
-    day           UTC midnight of the day that `shown` counts; it only rises
-    shown         {the key of an ad: its impressions on `day`}, at most 2,000 ads
-    events        [{kind, at, campaign_id, ad_unit_id, site_id, zone_id}], in the order in which they were recorded or
-                  imported; the latest 200, and up to 50 older ones
-    events_since  a lower bound of the oldest event's time, or, without events, when the profile was created
-    serves        decided calls: [{op, token, at, ads, refused, is_settled}], oldest first. A call has an entry if it
-                  can be repeated, or if it has claims. `ads` are the placements as they were shown, [{key, cap,
-                  campaign_id, ad_unit_id, ecpm, keywords}]; only {key, cap} of a call that cannot be repeated. `cap` is
-                  the cap of the ad as the call knew it, or None. `refused` is true if the call shows and
-                  records nothing. `is_settled` is true if a job has counted a claim of the call. If the entries are
-                  large, `ads` becomes empty when the call has finished
-    fence         a random nonce. A call that has claims decides only while the fence is the one that it has read
-
-A call with a key and without a user has a profile of its own, which counts nothing. Its `_id` is derived from the call:
-
-    kept_until    when the call cannot be repeated any more, and a job deletes the profile
+A call with a key and without a user has a profile of its own, which counts nothing. Its `_id` is derived from the call.
 
 **Deciding.** A call counts impressions for the user by one guarded update of the profile, which also records them and
 the call (`decide`). If it matches, all impressions of the call happened; otherwise none did. The day of a call is the
@@ -37,16 +19,75 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.writes import idempotency
+
+
+class StoredEvent(TypedDict):
+    """An impression or a click."""
+
+    kind: str
+    at: datetime
+    campaign_id: str
+    ad_unit_id: str
+    site_id: str
+    zone_id: str
+
+
+class ServedAd(TypedDict):
+    """A placement as it was shown. A call that cannot be repeated keeps the key and the cap only."""
+
+    key: str
+    # The cap of the ad as the call knew it.
+    cap: int | None
+    campaign_id: NotRequired[str]
+    ad_unit_id: NotRequired[str]
+    ecpm: NotRequired[int]
+    keywords: NotRequired[list[str]]
+
+
+class Serve(TypedDict):
+    """A decided call. A call has an entry if it can be repeated, or if it has claims."""
+
+    op: str
+    token: str
+    at: datetime
+    # If the entries are large, it becomes empty when the call has finished.
+    ads: list[ServedAd]
+    # Whether the call shows and records nothing.
+    refused: NotRequired[bool]
+    # Whether a job has counted a claim of the call.
+    is_settled: NotRequired[bool]
+
+
+class ProfileDocument(Versioned):
+    """A profile. Its `_id` is the pseudonym of the user, see `pseudonyms`. The user id itself is nowhere."""
+
+    _id: str
+    # UTC midnight of the day that `shown` counts; it only rises.
+    day: NotRequired[datetime]
+    # The impressions on `day`, by the key of the ad; at most 2,000 ads.
+    shown: NotRequired[dict[str, int]]
+    # In the order in which they were recorded or imported; the latest 200, and up to 50 older ones.
+    events: NotRequired[list[StoredEvent]]
+    # A lower bound of the oldest event's time, or, without events, when the profile was created.
+    events_since: NotRequired[datetime]
+    # Oldest first.
+    serves: NotRequired[list[Serve]]
+    # A random nonce. A call that has claims decides only while the fence is the one that it has read.
+    fence: NotRequired[str]
+    # Of the profile of a call: when the call cannot be repeated any more, and a job deletes the profile.
+    kept_until: NotRequired[datetime]
+
 
 PROFILES = CollectionSpec(
     "ads.profiles",
+    document=ProfileDocument,
     indexes=[
         IndexModel([("events_since", ASCENDING)], sparse=True),
         IndexModel([("kept_until", ASCENDING)], sparse=True),

@@ -1,29 +1,5 @@
 """Zones: places on a site, with the ads that stand there. The collection.
 
-A document:
-
-    _id          text, derived from the site and the zone
-    site_id      a name of the caller's, as `zone_id` is
-    zone_id
-    nonce        a random number that the server draws anew for every update, see `RENEW`
-    ads          dearest first: by `ecpm` down, then by campaign and ad unit
-    applied      the marks of keyed placements
-
-An ad in a zone:
-
-    campaign_id  `advertiser:campaign`
-    ad_unit_id
-    ecpm         cents for a thousand impressions, 0 to 2^31 - 1
-    keywords     as placed, up to 50, 2,000 bytes of UTF-8 together
-    daily_cap    impressions that a user may have of it in a day, at least 1
-    total_cap    impressions in all, as placed; None for no limit
-    cap          a copy of the cap of the ad, with its `cap_version`, see `capping`. Missing if the ad never had a cap
-    capping      {token, at} if the cap of the ad must be worked out again
-    shown        a lower bound of the ad's counted impressions, which only rises. The ad is exhausted if it is at least
-                 the smaller one of `cap` and `total_cap`
-    pending      {token, at} until the placement is confirmed. Only its placement and a job look at a pending ad
-    ended        True while a deactivation takes the ad out. Nobody else looks at it
-
 Documents of version 1 have no `cap`. Their capped ads get it from the job that settles marks.
 
 An ad is *live* if it is neither pending nor ended. A zone has each ad at most once among the live ones. A zone
@@ -37,10 +13,12 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Document
+from portico.resolvers.writes.idempotency import Repeatable
 
 from .ads import Ad
 from .counters import CountedAd
@@ -59,8 +37,56 @@ def upgrade(zone: Document) -> Document:
     return {**zone, "ads": ads}
 
 
+class Mark(TypedDict):
+    """A step of a process that is under way."""
+
+    token: str
+    at: datetime
+
+
+class PlacedAd(TypedDict):
+    """An ad in a zone."""
+
+    # `advertiser:campaign`.
+    campaign_id: str
+    ad_unit_id: str
+    # Cents for a thousand impressions, 0 to 2^31 - 1.
+    ecpm: int
+    # As placed, up to 50, 2,000 bytes of UTF-8 together.
+    keywords: list[str]
+    # Impressions that a user may have of it in a day, at least 1.
+    daily_cap: int
+    # Impressions in all, as placed; None for no limit.
+    total_cap: int | None
+    # A copy of the cap of the ad, see `capping`. Missing if the ad never had a cap.
+    cap: NotRequired[int | None]
+    cap_version: NotRequired[int]
+    # The cap of the ad must be worked out again.
+    capping: NotRequired[Mark]
+    # A lower bound of the ad's counted impressions, which only rises. The ad is exhausted if it is at least the smaller
+    # one of `cap` and `total_cap`.
+    shown: NotRequired[int]
+    # Until the placement is confirmed. Only its placement and a job look at a pending ad.
+    pending: NotRequired[Mark]
+    # True while a deactivation takes the ad out. Nobody else looks at it.
+    ended: NotRequired[bool]
+
+
+class ZoneDocument(Repeatable):
+    """A zone. Its `_id` is derived from the site and the zone, whose names are the caller's."""
+
+    _id: str
+    site_id: str
+    zone_id: str
+    # A random number that the server draws anew for every update, see `RENEW`.
+    nonce: float
+    # Dearest first: by `ecpm` down, then by campaign and ad unit.
+    ads: list[PlacedAd]
+
+
 ZONES = CollectionSpec(
     "ads.zones",
+    document=ZoneDocument,
     indexes=[
         # The zones of a campaign, which its deactivation changes.
         IndexModel([("ads.campaign_id", ASCENDING)]),

@@ -1,18 +1,6 @@
 """Counters of hits: one document for each page, day and slot, and one for each page, month and slot.
 
-A counter of a day:
-
-    _id      from series, day and slot
-    series   from site and page
-    site, page
-    slot     the number of the writer that counts in it, see `hit_slots`
-    start    midnight UTC of the day
-    seq      Int64, the latest flush of the writer that is counted
-    hours    24 counts, Int64
-    minutes  for each hour 60 counts
-    unplaced hits of the day whose hour and minute are lost, see `hit_repairs`; missing for 0
-
-A counter of a month has `start`, the first of the month, and `days`, 31 counts. A counter is inserted with all its
+A counter is inserted with all its
 zeros before the first hit is counted, so counting changes numbers in place, and the document does not grow.
 
 A process counts in the documents of its own slot, so a hot page is spread over as many documents as processes count it,
@@ -27,13 +15,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 
 from .batches import hashed_id, insert_new
 from .periods import start_of
@@ -42,8 +30,41 @@ HOURS, MINUTES, DAYS = 24, 60, 31
 _BY_SERIES = [IndexModel([("series", ASCENDING), ("start", ASCENDING)])]
 _SHARDED_BY = {"series": 1}
 
-HIT_DAYS = CollectionSpec("analytics.hit_days", indexes=_BY_SERIES, shard_key=_SHARDED_BY)
-HIT_MONTHS = CollectionSpec("analytics.hit_months", indexes=_BY_SERIES, shard_key=_SHARDED_BY)
+
+class _Counter(Versioned):
+    # From series, day or month, and slot.
+    _id: ObjectId
+    # From site and page.
+    series: ObjectId
+    site: str
+    page: str
+    # The number of the writer that counts in it, see `hit_slots`.
+    slot: int
+    # Midnight UTC of the day, or of the first of the month.
+    start: datetime
+    # Int64, the latest flush of the writer that is counted.
+    seq: int
+
+
+class DayCounter(_Counter):
+    """A counter of a day. Counts are Int64."""
+
+    # 24 counts, and for each hour 60 counts.
+    hours: list[int]
+    minutes: list[list[int]]
+    # Hits of the day whose hour and minute are lost, see `hit_repairs`; missing for 0.
+    unplaced: NotRequired[int]
+
+
+class MonthCounter(_Counter):
+    """A counter of a month."""
+
+    # 31 counts.
+    days: list[int]
+
+
+HIT_DAYS = CollectionSpec("analytics.hit_days", document=DayCounter, indexes=_BY_SERIES, shard_key=_SHARDED_BY)
+HIT_MONTHS = CollectionSpec("analytics.hit_months", document=MonthCounter, indexes=_BY_SERIES, shard_key=_SHARDED_BY)
 
 # Counts to add, by path.
 Increments = dict[str, int]

@@ -1,15 +1,5 @@
 """Slots of writers of hits. Each has a write-ahead log of one entry, the flush. So every hit is counted exactly once.
 
-The document of a slot:
-
-    _id     its number, from 0
-    owner   the random token of the process that writes; None if it was released
-    until   until when another process leaves the slot to its owner
-    seq     Int64, the number of the latest flush
-    flush   the latest flush; None if it is known to be counted
-
-A flush: {counts: [{series, minute, hits}], events: [{_id, series, minute}]}. `events` are hits with an `eventId`.
-
 1. **Seal**: one update of the slot, guarded by owner and `seq`, stores the flush and increments `seq`. It is the
    decision: its hits will be counted, whatever crashes.
 2. **Apply** (`apply`): inserts the ids of the events, each with the number of this flush. An id that is there already
@@ -34,14 +24,14 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 from uuid import uuid4
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.writes.retries import attempts
@@ -50,13 +40,62 @@ from portico.resolvers.writes.sweeps import DAMAGED
 from .batches import FIRST, insert_new
 from .hit_counters import HIT_DAYS, HIT_MONTHS, add, increments_of
 
+
+class Count(TypedDict):
+    """The hits of a page in a minute."""
+
+    series: ObjectId
+    minute: datetime
+    hits: int
+
+
+class Event(TypedDict):
+    """A hit with an `eventId`."""
+
+    _id: ObjectId
+    series: ObjectId
+    minute: datetime
+
+
+class Flush(TypedDict):
+    """What a slot is about to count."""
+
+    counts: list[Count]
+    events: list[Event]
+
+
+class SlotDocument(Versioned):
+    """A slot. Its `_id` is its number, from 0."""
+
+    _id: int
+    # The random token of the process that writes; None if it was released.
+    owner: str | None
+    # Until when another process leaves the slot to its owner.
+    until: datetime
+    # Int64, the number of the latest flush.
+    seq: int
+    # The latest flush; None if it is known to be counted.
+    flush: Flush | None
+
+
+class HitId(Versioned):
+    """The id of a hit that was recorded, with the flush that counts it."""
+
+    _id: ObjectId
+    slot: int
+    seq: int
+    at: datetime
+
+
 HIT_SLOTS = CollectionSpec(
     "analytics.hit_slots",
+    document=SlotDocument,
     # Slots of processes that are gone.
     indexes=[IndexModel([("until", ASCENDING)])],
 )
-# The ids of hits that were recorded: {_id, slot, seq, at}.
-HIT_IDS = CollectionSpec("analytics.hit_ids", indexes=[IndexModel([("at", ASCENDING)])], shard_key={"_id": "hashed"})
+HIT_IDS = CollectionSpec(
+    "analytics.hit_ids", document=HitId, indexes=[IndexModel([("at", ASCENDING)])], shard_key={"_id": "hashed"}
+)
 # Each flush extends the lease of its slot to this time.
 LEASE = timedelta(seconds=30)
 # Flushes of a slot with another `seq` cannot be numbered, so no process writes in it.
@@ -185,7 +224,8 @@ async def _count(db: Database, slot: Slot, flush: Document, own: Iterable[Object
     """Increments the counters of the slot by its flush, with these of its events."""
     failure: BulkWriteError | None = None
     hits = hits_of(flush, own)
-    for spec, counters in zip((HIT_DAYS, HIT_MONTHS), increments_of(hits, slot.number), strict=True):
+    specs: Sequence[CollectionSpec] = (HIT_DAYS, HIT_MONTHS)
+    for spec, counters in zip(specs, increments_of(hits, slot.number), strict=True):
         try:
             await add(db, spec, counters, Int64(slot.seq))
         except BulkWriteError as error:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NotRequired
 
+from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 
 from .log_events import LOG_EVENTS, UNCOUNTED
 
@@ -20,20 +22,37 @@ DAY = timedelta(days=1)
 # The token of the valid counts, and that of the counts that are being written.
 VALID, BUILDING = "valid", "building"
 
-# A day:
-#     _id         midnight
-#     valid       the token of its counts; absent before the first roll-up is complete
-#     pages       how many pages they have
-#     at          when they became valid
-#     building    the token of the latest roll-up that has begun; absent after it is complete
-LOG_DAYS = CollectionSpec("analytics.log_days")
-# The requests of a page on a day:
-#     _id         random
-#     roll_up     a token, an ObjectId
-#     day         midnight
-#     path, hits, visitors
+
+class LogDay(Versioned):
+    """A day. Its `_id` is midnight."""
+
+    _id: datetime
+    # The token of its counts; absent before the first roll-up is complete.
+    valid: NotRequired[ObjectId]
+    # How many pages they have, and when they became valid.
+    pages: NotRequired[int]
+    at: NotRequired[datetime]
+    # The token of the latest roll-up that has begun; absent after it is complete.
+    building: NotRequired[ObjectId]
+
+
+class PageDay(Versioned):
+    """The requests of a page on a day. Its `_id` is random."""
+
+    _id: ObjectId
+    # A token.
+    roll_up: ObjectId
+    # Midnight.
+    day: datetime
+    path: str
+    hits: int
+    visitors: int
+
+
+LOG_DAYS = CollectionSpec("analytics.log_days", document=LogDay)
 PAGE_DAYS = CollectionSpec(
     "analytics.page_days",
+    document=PageDay,
     indexes=[
         # In the order of `pageCounts`, and with all that it reads.
         IndexModel(

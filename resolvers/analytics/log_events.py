@@ -1,20 +1,5 @@
 """Log events: one document for each request that a web server logged. The collection and its pages.
 
-A document:
-
-    _id            an ObjectId: of an event with an `eventId`, derived from it
-    host           where the request came from: an address or a name
-    user           None if it is not known
-    visitor        who is counted as one visitor: `u:` and the user, or `h:` and the host
-    time           when the request came
-    method         up to 32 characters; `-` if it is not known
-    path           as the client sent it, up to 8,192 characters
-    status         100 to 999
-    response_size  bytes
-    referrer       the address of the page that led to the request, or None
-    user_agent     the name of the client's program, or None
-    uncounted      the day of `time`, from the insert until a roll-up of that day includes the event; then absent
-
 Apart from `uncounted`, events are never changed. An `eventId` is unique over all callers, and MongoDB keeps that only
 for the shard key, so the collection is sharded by `_id`, and its lists are read from all shards.
 """
@@ -22,10 +7,12 @@ for the shard key, so the collection is sharded by `_id`, and its lists are read
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NotRequired
 
+from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Document
+from portico.resolvers.documents import CollectionSpec, Document, Versioned
 from portico.resolvers.paging import Listing, Sort
 
 from .periods import require_range
@@ -41,8 +28,37 @@ def _in_order(*paths: str) -> IndexModel:
     return IndexModel([(path, ASCENDING) for path in (*paths, "time", "_id")])
 
 
+class LogEventDocument(Versioned):
+    """A log event. The `_id` of an event with an `eventId` is derived from it."""
+
+    _id: ObjectId
+    # Where the request came from: an address or a name.
+    host: str
+    # None if it is not known.
+    user: str | None
+    # Who is counted as one visitor: `u:` and the user, or `h:` and the host.
+    visitor: str
+    # When the request came.
+    time: datetime
+    # Up to 32 characters; `-` if it is not known.
+    method: str
+    # As the client sent it, up to 8,192 characters.
+    path: str
+    # 100 to 999.
+    status: int
+    # Bytes.
+    response_size: int
+    # The address of the page that led to the request.
+    referrer: str | None
+    # The name of the client's program.
+    user_agent: str | None
+    # The day of `time`, from the insert until a roll-up of that day includes the event; then absent.
+    uncounted: NotRequired[datetime]
+
+
 LOG_EVENTS = CollectionSpec(
     "analytics.log_events",
+    document=LogEventDocument,
     indexes=[
         _in_order(),
         _in_order("path"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Document
+from portico.resolvers.documents import CollectionSpec, Document, Versioned
 
 from .batches import hashed_id
 from .periods import start_of
@@ -29,15 +29,42 @@ MAX_USER_ID = 255
 MAX_LENGTH = timedelta(days=31)
 MICROSECONDS = 1_000_000
 
-# A session:
-#     _id             from its `eventId`; random without one
-#     user_id         any text
-#     at              when it began
-#     hour            the `_id` of the roll-up of its hour
-#     length          Int64 microseconds: whole numbers, so that sums are the same in any order
-#     pending_since   when it was recorded; absent after all its roll-ups include it
+
+class SessionDocument(Versioned):
+    """A session. Its `_id` is from its `eventId`; random without one."""
+
+    _id: ObjectId
+    # Any text.
+    user_id: str
+    # When it began.
+    at: datetime
+    # The `_id` of the roll-up of its hour.
+    hour: ObjectId
+    # Int64 microseconds: whole numbers, so that sums are the same in any order.
+    length: int
+    # When it was recorded; absent after all its roll-ups include it.
+    pending_since: NotRequired[datetime]
+
+
+class RollUpDocument(Versioned):
+    """A roll-up. Its `_id` is from user, level and start."""
+
+    _id: ObjectId
+    user_id: str
+    level: Level
+    start: datetime
+    # The `_id` of each roll-up above: hours, days and months name the roll-ups that are computed from them.
+    parents: list[ObjectId]
+    # Int64; `total` is microseconds.
+    sessions: int
+    total: int
+    # Random, a new one for each update.
+    revision: ObjectId
+
+
 SESSIONS = CollectionSpec(
     "analytics.sessions",
+    document=SessionDocument,
     indexes=[
         # Covers what an hour is computed from, also on a sharded cluster, which needs the shard key.
         IndexModel([("hour", ASCENDING), ("length", ASCENDING), ("_id", ASCENDING)]),
@@ -49,15 +76,9 @@ SESSIONS = CollectionSpec(
     # An `eventId` is unique over all users only if it is the shard key.
     shard_key={"_id": "hashed"},
 )
-# A roll-up. Hours, days and months name the roll-ups that are computed from them:
-#     _id             from user, level and start
-#     user_id, level, start
-#     parents         the `_id` of each roll-up above
-#     sessions        Int64
-#     total           Int64 microseconds
-#     revision        random, a new one for each update
 ROLL_UPS = CollectionSpec(
     "analytics.session_roll_ups",
+    document=RollUpDocument,
     indexes=[
         IndexModel([("user_id", ASCENDING), ("level", ASCENDING), ("start", ASCENDING)]),
         IndexModel([("parents", ASCENDING)]),

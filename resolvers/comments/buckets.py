@@ -1,17 +1,5 @@
 """Pages of about a hundred comments: which page holds which comments, and how a full page is split.
 
-A page of `comment_pages`:
-
-    _id         ObjectId, derived from the discussion and from `low`
-    discussion
-    low, high   the page holds the comments whose keys are at least `low` and less than `high`. The pages of a
-                discussion have no gaps between them
-    comments    in the order of insertion; without `discussion`
-    count       the number of comments: at most 100
-    fenced      ids of comments that can never be inserted into this page
-    split       {at, since}: the page is full, and comments with keys from `at` on move to a new page
-    newest      the CommentRef, as text, of the comment that was last posted here: see `posted`
-
 A page is **split** in three steps. Any process may repeat each of them:
 
 1. Mark the page with the key at which to split it. From now on, no comment is posted to the page, and comments from
@@ -31,25 +19,55 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.retries import attempts
 
-from .comments import END
+from .comments import END, StoredComment
 from .posted import PAGES_COLLECTION
 from .storage import CONTESTED
 
 # The index of the page that holds a comment. A read of comments names it: from a discussion of few pages, MongoDB would
 # learn to read all pages of a discussion.
 HOLDING = "discussion_1_comments._id_1"
+
+
+class Split(TypedDict):
+    """The page is full, and comments with keys from `at` on move to a new page."""
+
+    at: str
+    since: datetime
+
+
+class BucketDocument(Versioned):
+    """A page. Its `_id` is derived from the discussion and from `low`."""
+
+    _id: ObjectId
+    discussion: ObjectId
+    # The page holds the comments whose keys are at least `low` and less than `high`. The pages of a discussion have no
+    # gaps between them.
+    low: str
+    high: str
+    # In the order of insertion.
+    comments: list[StoredComment]
+    # The number of comments: at most 100.
+    count: int
+    # Ids of comments that can never be inserted into this page.
+    fenced: list[ObjectId]
+    split: NotRequired[Split]
+    # The CommentRef, as text, of the comment that was last posted here: see `posted`.
+    newest: NotRequired[str]
+
+
 BUCKETS = CollectionSpec(
     PAGES_COLLECTION,
+    document=BucketDocument,
     indexes=[
         # Finds the page of a key: the last page whose `low` is not above it, and the pages after that one.
         IndexModel([("discussion", ASCENDING), ("low", ASCENDING)], unique=True),

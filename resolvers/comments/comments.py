@@ -1,26 +1,5 @@
 """Comments: the fields that they have in all storages, their references, and the orders of lists.
 
-A comment:
-
-    _id       ObjectId, derived from the operation that posted it
-    key       one part for each level, with the time and the level's part of the slug:
-              `2012.02.08.12.21.08.123:34db…/…`. Sorting by `key` gives the thread order. All parts have one length, so
-              that no other comment sorts between a comment and its replies
-    slug      only the slug parts, `34db…/8bda…`; unique within the discussion
-    parent    the _id of the comment that it replies to; None for the first of a thread
-    depth     the number of levels above it
-    author    {id, name}
-    posted    later than the parent's, even if clocks differ. Equal only at the last millisecond that exists
-    edited    when the text was last changed; missing if never
-    text      CommonMark; empty once deleted
-    deleted   True if the comment was deleted, and only stays for its replies
-    replies   the number of direct replies; EMBEDDED counts them outside of the comments
-    attempt   the attempt that posted it: see `ledger`
-    coming    [{attempt, by}]: replies that are being posted (by: 1) or removed (by: -1)
-    removing  the attempt that is removing it
-    gone      {attempt, at}: it was removed, and is no longer in any list
-    applied   ids of the latest repeatable edits
-
 Comments of the same millisecond are sorted by the random part of their slugs. The chronological order is by `posted`,
 then by slug. Therefore each order is total, and the same in all storages.
 
@@ -33,7 +12,7 @@ import base64
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 from bson import ObjectId
 from bson.errors import InvalidId
@@ -59,6 +38,55 @@ _BY_KEY = Sort((("key", 1),))
 _BY_TIME = Sort((("posted", 1), ("slug", 1)))
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC).replace(tzinfo=None)
+
+
+class Coming(TypedDict):
+    """A reply that is being posted (by: 1) or removed (by: -1)."""
+
+    attempt: str
+    by: int
+
+
+class Gone(TypedDict):
+    """The mark of a removed comment, which is no longer in any list."""
+
+    attempt: str
+    at: datetime
+
+
+class StoredComment(TypedDict):
+    """A comment in any storage. A removed one keeps its `_id` and its slug, and maybe more."""
+
+    # Derived from the operation that posted it.
+    _id: ObjectId
+    # One part for each level, with the time and the level's part of the slug: `2012.02.08.12.21.08.123:34db…/…`.
+    # Sorting by `key` gives the thread order. All parts have one length, so that no other comment sorts between a
+    # comment and its replies.
+    key: NotRequired[str]
+    # Only the slug parts, `34db…/8bda…`; unique within the discussion.
+    slug: str
+    # The _id of the comment that it replies to; None for the first of a thread.
+    parent: NotRequired[ObjectId | None]
+    # The number of levels above it.
+    depth: NotRequired[int]
+    author: NotRequired[Author | None]
+    # Later than the parent's, even if clocks differ. Equal only at the last millisecond that exists.
+    posted: NotRequired[datetime]
+    # When the text was last changed; missing if never.
+    edited: NotRequired[datetime]
+    # CommonMark; empty once deleted.
+    text: NotRequired[str]
+    # True if the comment was deleted, and only stays for its replies.
+    deleted: NotRequired[bool]
+    # The number of direct replies; EMBEDDED counts them outside of the comments.
+    replies: NotRequired[int]
+    # The attempt that posted it, and the one that is removing it: see `ledger`.
+    attempt: NotRequired[str]
+    removing: NotRequired[str]
+    coming: NotRequired[list[Coming]]
+    gone: NotRequired[Gone]
+    # Ids of the latest repeatable edits.
+    applied: NotRequired[list[str]]
 
 
 class CommentRef(NamedTuple):

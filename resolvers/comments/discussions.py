@@ -1,19 +1,5 @@
 """Discussions of objects, e.g. of products and content nodes: the collection, and its reads.
 
-A document:
-
-    _id         ObjectId, derived from the subject, so that each subject has at most one discussion
-    subject     {kind, key} of the object that is discussed
-    storage     DOCUMENTS, EMBEDDED or PAGES
-    count       the number of listed comments; EMBEDDED counts them in its own document
-    under_way   [{id, attempt, by, parent, at}]: comments that are being posted (by: 1) or removed (by: -1); see
-                `ledger`
-    opened      {at, by}; `by` is the subject of a token
-    of          the `_id` of the object that is discussed; missing in older documents
-    closed      {of, by, is_final}: the object with the `_id` `of` is gone, or, if not `is_final`, the deletion `by` is
-                in progress. Nobody sees the discussion any more
-    closing_at  when it was closed; removed once its comments are removed, or it is visible again
-
 A discussion never changes its storage. Once its subject is gone, a job removes its comments. The document itself stays,
 so that its `_id` is never reused, and late writes cannot reach another discussion. If a subject is created again with
 the same key, e.g. a product with the same SKU, the `_id` of its discussion is derived from the subject's `_id`, too.
@@ -26,18 +12,72 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.attachments import Hosts, Target
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.retries import attempts
 
+
+class Subject(TypedDict):
+    """The object that is discussed."""
+
+    kind: str
+    key: str
+
+
+class UnderWay(TypedDict):
+    """A comment that is being posted (by: 1) or removed (by: -1); see `ledger`."""
+
+    id: ObjectId
+    attempt: str
+    by: int
+    parent: ObjectId | None
+    at: datetime
+
+
+class Opened(TypedDict):
+    """When and by whom it was opened; `by` is the subject of a token."""
+
+    at: datetime
+    by: str
+
+
+class Closed(TypedDict):
+    """The object with the `_id` `of` is gone, or, if not `is_final`, the deletion `by` is in progress."""
+
+    of: ObjectId
+    by: str
+    is_final: bool
+
+
+class DiscussionDocument(Versioned):
+    """A discussion. Its `_id` is derived from the subject, so that each subject has at most one discussion."""
+
+    _id: ObjectId
+    subject: Subject
+    # DOCUMENTS, EMBEDDED or PAGES.
+    storage: str
+    # The number of listed comments; EMBEDDED counts them in its own document.
+    count: int
+    under_way: list[UnderWay]
+    opened: Opened
+    # The `_id` of the object that is discussed; missing in older documents.
+    of: NotRequired[ObjectId]
+    # Nobody sees the discussion any more.
+    closed: NotRequired[Closed]
+    # When it was closed; removed once its comments are removed, or it is visible again.
+    closing_at: NotRequired[datetime]
+
+
 DISCUSSIONS = CollectionSpec(
     "discussions",
+    document=DiscussionDocument,
     indexes=[
         IndexModel([("under_way.at", ASCENDING)], sparse=True),
         IndexModel([("closing_at", ASCENDING)], sparse=True),

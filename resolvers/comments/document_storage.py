@@ -14,10 +14,10 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Key, Page, find_pages
 
-from .comments import CommentListing, CommentRef, stored_projection, to_public
+from .comments import CommentListing, CommentRef, StoredComment, stored_projection, to_public
 from .discussions import DOCUMENTS
 from .ledger import LedgerStorage, SlugPartTaken
 from .posted import COMMENTS_COLLECTION
@@ -39,8 +39,15 @@ def indexes_of_keys() -> list[IndexModel]:
     ]
 
 
+class CommentDocument(StoredComment, Versioned):
+    """A comment."""
+
+    discussion: ObjectId
+
+
 COMMENTS = CollectionSpec(
     COMMENTS_COLLECTION,
+    document=CommentDocument,
     indexes=indexes_of_keys(),
     # A discussion is on one shard: reading a page asks one shard, and slugs are unique within the discussion.
     shard_key={"discussion": 1},

@@ -1,15 +1,5 @@
 """The `EMBEDDED` storage: all comments of a discussion in one document. The fastest storage for few comments.
 
-A document of `comment_discussions`:
-
-    _id         the _id of the discussion
-    comments    in the order of insertion; without `discussion` and `replies`
-    replies     {_id: count} of the comments that have, or had, direct replies
-    count       the number of listed comments
-    size        an upper bound of the bytes that the comments take: it bounds what one read costs. Documents of earlier
-                versions can be larger than posts and edits now allow
-    newest      the CommentRef, as text, of the comment that was posted last: see `posted`
-
 Every write is one guarded update. A removed comment keeps its place in the array, without its text: taking it out would
 rewrite everything after it.
 
@@ -20,26 +10,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired
 
 import bson
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict, DiscussionFull, InvalidInput, NotFound
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from .comments import CommentListing, CommentRef, to_public, with_slug
+from .comments import CommentListing, CommentRef, StoredComment, to_public, with_slug
 from .discussion_removal import require_subject
 from .discussions import EMBEDDED
 from .embedded_reads import find_chain, find_comments, find_embedded_pages
 from .posted import EMBEDDED_COLLECTION
 from .storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
 
-DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, shard_key={"_id": "hashed"})
+
+class CommentsDocument(Versioned):
+    """The comments of a discussion, whose `_id` it has."""
+
+    _id: ObjectId
+    # In the order of insertion.
+    comments: list[StoredComment]
+    # By `_id`, for the comments that have, or had, direct replies.
+    replies: dict[str, int]
+    # The number of listed comments.
+    count: int
+    # An upper bound of the bytes that the comments take: it bounds what one read costs. Documents of earlier versions
+    # can be larger than posts and edits now allow.
+    size: int
+    # The CommentRef, as text, of the comment that was posted last: see `posted`.
+    newest: NotRequired[str]
+
+
+DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, document=CommentsDocument, shard_key={"_id": "hashed"})
 
 # Bytes of comments. Every read takes the whole document. An edit may still make texts longer when posts are refused.
 MAX_POSTED = 1024 * 1024

@@ -1,9 +1,9 @@
 """The `PAGES` storage: about a hundred comments in a document. A list in thread order reads one or two documents.
 
 The pages are in thread order (see `buckets`). All other lists (by time, direct replies, limited depth) use an index of
-keys: the collection `comment_keys`, with a small document for each comment that has the fields `discussion`, `slug`,
-`key`, `parent`, `depth` and `posted`. This document is written before the comment, and fixes the comment's key: a retry
-of the same post continues with that key. A removed or fenced comment leaves its `_id` and its slug there.
+keys: the collection `comment_keys`, with a small document for each comment. This document is written before the
+comment, and fixes the comment's key: a retry of the same post continues with that key. A removed or fenced comment
+leaves its `_id` and its slug there.
 
 Source: MongoDB Applied Design Patterns, ch. 6, "Approach: Hybrid Schema Design".
 """
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NotRequired
 
 from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes.retries import attempts
@@ -31,7 +32,20 @@ from .page_reads import find_by_keys, find_in_buckets
 from .posted import KEYS_COLLECTION
 from .storage import CONTESTED, Slug
 
-KEYS = CollectionSpec(KEYS_COLLECTION, indexes=indexes_of_keys(), shard_key={"discussion": 1})
+
+class KeyDocument(Versioned):
+    """The key of a comment. Its `_id` is that of the comment; a removed comment leaves that and its slug."""
+
+    _id: ObjectId
+    discussion: ObjectId
+    slug: str
+    key: NotRequired[str]
+    parent: NotRequired[ObjectId | None]
+    depth: NotRequired[int]
+    posted: NotRequired[datetime]
+
+
+KEYS = CollectionSpec(KEYS_COLLECTION, document=KeyDocument, indexes=indexes_of_keys(), shard_key={"discussion": 1})
 _FENCES_KEPT = 100
 
 

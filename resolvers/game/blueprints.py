@@ -1,34 +1,50 @@
-"""Blueprints: what an import has described. Items are made from them. The collection and its reads.
-
-A document:
-
-    _id       `object:<id>` or `shop:<id>`, with the id in the file
-    place     the `_id` of the room where the object lies, or where the shop is. Once set, it never changes, so that no
-              import puts a thing into a second place
-    zone      of an object: the part of the world that it belongs to; missing for none
-    contents  of an object: the ids of the objects inside
-    height    of an object: how many levels it has, with its contents
-    name, description, quantity, bonus, weight, cost, kind, regions, hands, capacity  of an object, as in `items`
-"""
+"""Blueprints: what an import has described. Items are made from them. The collection and its reads."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.writes.idempotency import derived_id
 
 from .items import MAX_DEPTH
 
+
+class BlueprintDocument(Versioned):
+    """A blueprint. Its `_id` is `object:<id>` or `shop:<id>`, with the id in the file."""
+
+    _id: str
+    # The `_id` of the room where the object lies, or where the shop is. Once set, it never changes, so that no import
+    # puts a thing into a second place.
+    place: NotRequired[ObjectId]
+    # Of an object: the part of the world that it belongs to.
+    zone: NotRequired[str | None]
+    # Of an object: the ids of the objects inside, and how many levels it has with them.
+    contents: NotRequired[list[str]]
+    height: NotRequired[int]
+    # Of an object, as in `items`.
+    name: NotRequired[str]
+    description: NotRequired[str]
+    quantity: NotRequired[int]
+    bonus: NotRequired[int | None]
+    weight: NotRequired[int]
+    cost: NotRequired[int | None]
+    kind: NotRequired[str]
+    regions: NotRequired[list[str]]
+    hands: NotRequired[int | None]
+    capacity: NotRequired[int | None]
+
+
 BLUEPRINTS = CollectionSpec(
     "game.blueprints",
+    document=BlueprintDocument,
     indexes=[IndexModel([("zone", ASCENDING)], sparse=True), IndexModel([("place", ASCENDING)], sparse=True)],
     shard_key={"_id": "hashed"},
 )

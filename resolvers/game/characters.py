@@ -1,29 +1,5 @@
 """The characters of players. The collection and its reads.
 
-A document:
-
-    _id           ObjectId, derived from owner and number
-    owner         the subject of the player
-    number        unique among the characters of the owner, deleted ones too; see `creation` for how it bounds them
-    created_by    the id of the operation that created it; missing if no player did
-    name, class   texts
-    intrinsics    {strength, dexterity, intelligence, charisma}, 3 to 18 each
-    health, mana  points
-    gold          gold pieces, never below zero
-    initial_gold  what the character was created with
-    items         the items that it carries, as a flat list; see `items`
-    armor         {HEAD, HANDS, FEET, BODY}: lists of the ids of worn items; a missing region is empty
-    weapons       {LEFT, RIGHT, BOTH}: ids of wielded items; a missing hand is empty
-    location      its copy of the room: {_id, name, description, exits, characters [{_id, name}], items, version};
-                  missing until the character has entered its first room. Until then, no read shows the character
-    turn          the number of its latest action; grows by 1 with each, from the time of creation
-    resting_since  since when it has left the roster of its room because it was idle; None or missing if it is there
-    relocated     the latest move by an operator: {by: the operation, room: from where}; missing if there was none
-    deleted       {by: the operation, at, room: where its things are}; missing if it is not deleted
-    action        the action under way: {id, turn, kind, since, …}; missing if there is none. See `turns`
-    applied       marks of the operations that have changed the character
-    created_at
-
 `location.characters` also lists shopkeepers. Their `_id` is a text, `<hex _id of the room>.<number>`.
 
 A deleted character keeps `_id`, `owner`, `number`, `created_by`, `turn`, `gold`, `initial_gold`, `applied` and
@@ -33,18 +9,127 @@ A deleted character keeps `_id`, `owner`, `number`, `created_by`, `turn`, `gold`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
+
+from .items import Item
+from .locations import Exit
+
+
+class Intrinsics(TypedDict):
+    """3 to 18 each."""
+
+    strength: int
+    dexterity: int
+    intelligence: int
+    charisma: int
+
+
+class Presence(TypedDict):
+    """Who is in a room. The `_id` of a shopkeeper is a text."""
+
+    _id: ObjectId | str
+    name: str
+
+
+class RoomCopy(TypedDict):
+    """A character's copy of its room."""
+
+    _id: ObjectId
+    name: str
+    description: str
+    exits: list[Exit]
+    characters: list[Presence]
+    items: list[Item]
+    version: int
+
+
+class Action(TypedDict):
+    """The action under way, see `turns`."""
+
+    id: str
+    turn: int
+    kind: str
+    room: ObjectId
+    since: datetime
+    # What the character hands over.
+    items: NotRequired[list[Item]]
+    gold: NotRequired[int]
+    # Where it goes, and the rooms that take part.
+    to: NotRequired[ObjectId]
+    rooms: NotRequired[list[ObjectId]]
+    rested_since: NotRequired[datetime | None]
+
+
+class Relocated(TypedDict):
+    """The latest move by an operator: the operation, and from where."""
+
+    by: str
+    room: ObjectId
+
+
+class DeletedCharacter(TypedDict):
+    """The operation that deleted a character, and where its things are."""
+
+    by: str
+    at: datetime
+    room: ObjectId
+
+
+_WithClass = TypedDict("_WithClass", {"class": NotRequired[str]})
+
+
+class CharacterDocument(_WithClass, Versioned):
+    """A character. Its `_id` is derived from owner and number."""
+
+    _id: ObjectId
+    # The subject of the player.
+    owner: str
+    # Unique among the characters of the owner, deleted ones too; see `creation` for how it bounds them.
+    number: int
+    # The id of the operation that created it; missing if no player did.
+    created_by: NotRequired[str]
+    name: NotRequired[str]
+    intrinsics: NotRequired[Intrinsics]
+    # Points.
+    health: NotRequired[int]
+    mana: NotRequired[int]
+    # Gold pieces, never below zero, and what the character was created with.
+    gold: int
+    initial_gold: int
+    # What it carries, as a flat list; see `items`.
+    items: NotRequired[list[Item]]
+    # The ids of worn items by HEAD, HANDS, FEET and BODY; a missing region is empty.
+    armor: NotRequired[dict[str, list[ObjectId]]]
+    # The ids of wielded items by LEFT, RIGHT and BOTH; a missing hand is empty.
+    weapons: NotRequired[dict[str, ObjectId]]
+    # Missing until the character has entered its first room. Until then, no read shows the character.
+    location: NotRequired[RoomCopy]
+    # The number of its latest action; grows by 1 with each, from the time of creation.
+    turn: int
+    # Since when it has left the roster of its room because it was idle; None or missing if it is there.
+    resting_since: NotRequired[datetime | None]
+    # Missing if there was none.
+    relocated: NotRequired[Relocated]
+    deleted: NotRequired[DeletedCharacter]
+    action: NotRequired[Action]
+    # Marks of the operations that have changed the character.
+    applied: list[str]
+    created_at: datetime
+
 
 # Characters that do not rest.
 AWAKE: Document = {"resting_since": None}
 
 CHARACTERS = CollectionSpec(
     "game.characters",
+    document=CharacterDocument,
     indexes=[
         IndexModel([("owner", ASCENDING), ("number", ASCENDING), ("_id", ASCENDING)]),
         # The copies of a room that change with it. Any number of characters can rest in a room.

@@ -1,20 +1,5 @@
 """Items: embedded documents, each in exactly one place. No item has a document of its own.
 
-An item:
-
-    _id          ObjectId, unique in the whole world; never changes
-    name         up to 200 characters
-    description  the plain text, up to 1,000 characters
-    quantity     1 and more; the item moves as a whole
-    bonus        the enchantment; None for none
-    weight       hundredths of a pound, of the whole item without its contents
-    cost         gold pieces, for the whole item; None if it cannot be bought or sold
-    kind         upper case, e.g. WEAPON or ARMOR; shopkeepers buy by kind
-    regions      the armor regions where it can be worn, e.g. ["HEAD"]; empty for none
-    hands        1 or 2 for a weapon; None for other items
-    capacity     hundredths of a pound that it can hold, with everything inside; None if it holds nothing
-    inside       the `_id` of the container that it is directly in; None if it is in none
-
 A place keeps its items as a flat list, so that an item deep inside a container is found like any other.
 
 Weights, costs and factors are integers: sums of them are exact, so that they never drift beyond a limit.
@@ -23,6 +8,7 @@ Weights, costs and factors are integers: sums of them are exact, so that they ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from bson import ObjectId
 
@@ -34,6 +20,33 @@ MAX_NAME = 200
 MAX_DESCRIPTION = 1_000
 # Hundredths of a pound.
 POUND = 100
+
+
+class Item(TypedDict):
+    """An item. Its `_id` is unique in the whole world and never changes."""
+
+    _id: ObjectId
+    # Up to 200 characters, and plain text of up to 1,000 characters.
+    name: str
+    description: str
+    # 1 and more; the item moves as a whole.
+    quantity: int
+    # The enchantment; None for none.
+    bonus: int | None
+    # Hundredths of a pound, of the whole item without its contents.
+    weight: int
+    # Gold pieces, for the whole item; None if it cannot be bought or sold.
+    cost: int | None
+    # Upper case, e.g. WEAPON or ARMOR; shopkeepers buy by kind.
+    kind: str
+    # The armor regions where it can be worn, e.g. ["HEAD"]; empty for none.
+    regions: list[str]
+    # 1 or 2 for a weapon; None for other items.
+    hands: int | None
+    # Hundredths of a pound that it can hold, with everything inside; None if it holds nothing.
+    capacity: int | None
+    # The `_id` of the container that it is directly in; None if it is in none.
+    inside: ObjectId | None
 
 
 def find(items: Iterable[Document], item_id: ObjectId) -> Document | None:

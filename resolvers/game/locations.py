@@ -1,44 +1,9 @@
 """Rooms. A room's document decides everything that happens in the room. The collection and its reads.
 
-A document:
+As a character, a shopkeeper has the text `<hex _id of the room>.<number>` as its key.
 
-    _id          ObjectId
-    key          the id in imported files, from which `_id` is derived; missing for other rooms
-    name, description
-    exits        [{direction, to}]: N, S, E, W, UP or DOWN, and the `_id` of a room
-    items        what lies on the floor, as a flat list; see `items`
-    characters   the roster, one entry a character; see below
-    keepers      shopkeepers: [{number, name, class, gold, initial_gold, items, buys, asks, pays}]
-    version      grows with each change that players can see: name, description, exits, who is here, and the floor
-    revision     grows with every write of the room, except of `stale_since`. It guards optimistic updates
-    stale_since  since when characters may have a copy of the room that is older than `version`; missing if none has
-    gifts_since  since when a gift waits in the roster; None if none does
-    took_since   since when the roster has an entry with `took` or `gold`; None if it has none
-    leaving_since  since when the roster has an entry with `leaving` or `absent`; None if it has none
-    start        the place among the rooms where new characters start, from 0; missing if they cannot start here
-    zone         the part of the world, in imported files; missing for none
-    stocked      the ids, in imported files, of the objects that an import has put on the floor; see `world_imports`
-
-An entry of the roster:
-
-    _id, name    of the character
-    turn         the number of its latest action that the room has decided
-    limit        hundredths of a pound that it can carry
-    load, count  hundredths of a pound and number of items that it carries; its gifts and `took` count
-    took         items that the latest action gives to the character; some time after the character has them, empty
-    gold         gold pieces that the latest action gives to the character; like `took`, 0 some time later
-    refused      why the latest action was refused, {type, facts}; None if it was not
-    gifts        items that others have given, for the next action
-    since        when its latest action began, or the action that gave it its latest gift; missing before the first one
-    leaving      true while the character goes to another room; missing otherwise
-    absent       true if the character was refused entry: the entry only records that; missing otherwise
-
-A shopkeeper: `gold` is what it can pay with and `initial_gold` what it came with; `buys` lists the kinds of items that
-it buys; `asks` and `pays` are percentages of an item's cost. As a character, its key is the text
-`<hex _id of the room>.<number>`. If it was imported, it has the id of its shop in `key`, and those of its wares in
-`stocked`.
-
-`gifts_since`, `took_since` and `leaving_since` are the earliest `since` of these entries.
+`gifts_since`, `took_since` and `leaving_since` are the earliest `since` of their entries of the
+roster.
 
 Writers of a room raise `revision`, and `version` with `stale_since` if players can see the change. Otherwise a process
 overwrites them with the state that it remembers.
@@ -47,14 +12,117 @@ overwrites them with the state that it remembers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
+
+from .items import Item
+
+
+class Exit(TypedDict):
+    """N, S, E, W, UP or DOWN, and the `_id` of a room."""
+
+    direction: str
+    to: ObjectId
+
+
+class Refusal(TypedDict):
+    """Why an action was refused."""
+
+    type: str
+    facts: dict[str, Any]
+
+
+class Entry(TypedDict):
+    """An entry of the roster: a character in the room."""
+
+    _id: ObjectId
+    name: str
+    # The number of its latest action that the room has decided.
+    turn: int
+    # Hundredths of a pound that it can carry.
+    limit: int
+    # Hundredths of a pound and number of items that it carries; its gifts and `took` count.
+    load: int
+    count: int
+    # Items and gold pieces that the latest action gives to the character; some time after it has them, empty and 0.
+    took: list[Item]
+    gold: int
+    # Of the latest action; None if it was not refused.
+    refused: Refusal | None
+    # Items that others have given, for the next action.
+    gifts: list[Item]
+    # When its latest action began, or the action that gave it its latest gift; missing before the first one.
+    since: NotRequired[datetime]
+    # True while the character goes to another room; missing otherwise.
+    leaving: NotRequired[bool]
+    # True if the character was refused entry: the entry only records that; missing otherwise.
+    absent: NotRequired[bool]
+
+
+_WithClass = TypedDict("_WithClass", {"class": str})
+
+
+class Keeper(_WithClass):
+    """A shopkeeper."""
+
+    number: int
+    name: str
+    # What it can pay with, and what it came with.
+    gold: int
+    initial_gold: int
+    items: list[Item]
+    # The kinds of items that it buys.
+    buys: list[str]
+    # Percentages of an item's cost.
+    asks: int
+    pays: int
+    # If it was imported: the id of its shop, and those of its wares.
+    key: NotRequired[str]
+    stocked: NotRequired[list[str]]
+
+
+class LocationDocument(Versioned):
+    """A room."""
+
+    _id: ObjectId
+    # The id in imported files, from which `_id` is derived; missing for other rooms.
+    key: NotRequired[str]
+    name: str
+    description: str
+    exits: list[Exit]
+    # What lies on the floor, as a flat list; see `items`.
+    items: list[Item]
+    # The roster, one entry a character.
+    characters: list[Entry]
+    keepers: list[Keeper]
+    # Grows with each change that players can see: name, description, exits, who is here, and the floor.
+    version: int
+    # Grows with every write of the room, except of `stale_since`. It guards optimistic updates.
+    revision: int
+    # Since when characters may have a copy of the room that is older than `version`; missing if none has.
+    stale_since: NotRequired[datetime]
+    # Since when a gift waits in the roster.
+    gifts_since: NotRequired[datetime | None]
+    # Since when the roster has an entry with `took` or `gold`.
+    took_since: NotRequired[datetime | None]
+    # Since when the roster has an entry with `leaving` or `absent`.
+    leaving_since: NotRequired[datetime | None]
+    # The place among the rooms where new characters start, from 0; missing if they cannot start here.
+    start: NotRequired[int]
+    # The part of the world, in imported files; missing for none.
+    zone: NotRequired[str]
+    # The ids, in imported files, of the objects that an import has put on the floor; see `world_imports`.
+    stocked: NotRequired[list[str]]
+
 
 LOCATIONS = CollectionSpec(
     "game.locations",
+    document=LocationDocument,
     indexes=[
         IndexModel([("key", ASCENDING)], sparse=True),
         # The rooms where characters may be idle.

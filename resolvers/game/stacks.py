@@ -1,21 +1,5 @@
 """Inventories of any size: a document for each stack, so many of one kind of item. The collection and its reads.
 
-A document:
-
-    _id          text, derived from owner, inventory, category and item id
-    owner        the subject of a player, or `npc:` and the name of an NPC or a shop
-    inventory    the name of one of the owner's inventories, e.g. `bag`
-    category     what kind of item it is, e.g. `weapon`
-    item_id      the item within the category
-    name         for display, with `description` and `image`; both can be None
-    name_key     the name, folded for searches in any case
-    quantity     at least 0. A stack that has become empty stays, but no list shows it
-    granted      the sum of all grants, ever; at most 2^60
-    consumed     the sum of all that was consumed, ever; at most 2^60
-    notes        settlements in flight, see `settlements`: [{key, delta, at, record, round}]
-    applied      the marks of keyed grants and consumptions
-    imported     set by an import, which grants once
-
 An inventory has no document of its own, so it costs nothing until something is in it, and no write of one stack delays
 a write of another. What shows a stack is in it, so a page is one scan of one index.
 
@@ -29,14 +13,17 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
+from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
+from portico.resolvers.writes.idempotency import Repeatable
 
 # The largest integer that a JSON number represents exactly.
 MAX_QUANTITY = 2**53 - 1
@@ -69,8 +56,48 @@ def _listed(*paths: str) -> IndexModel:
     return IndexModel(keys, partialFilterExpression=_NOT_EMPTY)
 
 
+class Note(TypedDict):
+    """A settlement in flight, see `settlements`."""
+
+    key: str
+    # What it adds to the quantity.
+    delta: int
+    at: datetime
+    record: ObjectId
+    round: int | None
+
+
+class StackDocument(Repeatable):
+    """A stack. Its `_id` is derived from owner, inventory, category and item id."""
+
+    _id: str
+    # The subject of a player, or `npc:` and the name of an NPC or a shop.
+    owner: str
+    # The name of one of the owner's inventories, e.g. `bag`.
+    inventory: str
+    # What kind of item it is, e.g. `weapon`.
+    category: str
+    # The item within the category.
+    item_id: str
+    # For display.
+    name: str
+    description: str | None
+    image: str | None
+    # The name, folded for searches in any case.
+    name_key: str
+    # At least 0. A stack that has become empty stays, but no list shows it.
+    quantity: int
+    # The sum of all grants, ever, and of all that was consumed; each at most 2^60.
+    granted: int
+    consumed: int
+    notes: NotRequired[list[Note]]
+    # Set by an import, which grants once.
+    imported: NotRequired[bool]
+
+
 STACKS = CollectionSpec(
     "game.stacks",
+    document=StackDocument,
     indexes=[
         _listed("category", "item_id"),
         _listed("name_key"),

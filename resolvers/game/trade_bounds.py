@@ -1,11 +1,5 @@
 """Bounds the open offers of each owner to each other owner, so that nobody can fill the list of another.
 
-A document in `game.trade_pairs`, one for an owner and another owner to whom it has offered a trade:
-
-    _id       text, derived from both owners
-    from, to  the owners
-    open      the claims of open offers, oldest first: [{id, at}]
-
 An offer claims a place before it is made, by one guarded update, and gives it back when it is accepted or cancelled. So
 the bound holds however many calls run at once. A crash can leave a claim without an open offer. When the places of a
 pair are used up, the next call looks at old claims and removes those.
@@ -16,16 +10,36 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 
 from .refusals import LimitReached
 from .trade_records import OFFERED, TRADES
 
-PAIRS = CollectionSpec("game.trade_pairs", shard_key={"_id": "hashed"})
+
+class Claim(TypedDict):
+    """The claim of an open offer."""
+
+    id: ObjectId
+    at: datetime
+
+
+_WithOwners = TypedDict("_WithOwners", {"from": str, "to": str})
+
+
+class PairDocument(_WithOwners, Versioned):
+    """An owner and another owner to whom it has offered a trade. Its `_id` is derived from both."""
+
+    _id: str
+    # Oldest first.
+    open: list[Claim]
+
+
+PAIRS = CollectionSpec("game.trade_pairs", document=PairDocument, shard_key={"_id": "hashed"})
 
 MAX_OPEN = 20
 # An offer is made within milliseconds of its claim. A claim of this age without an open offer was left by a crash.

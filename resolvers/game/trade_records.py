@@ -1,27 +1,5 @@
 """Trades between two inventories, and moves between inventories of one owner: the records that decide settlements.
 
-A document:
-
-    _id         ObjectId, derived from the operation and the number of the attempt
-    kind        TRADE, or MOVE, which no read shows; missing if ABANDONED
-    state       of a trade: OFFERED, ACCEPTED, SETTLED or CANCELLED. A move is MOVED. ABANDONED means that the attempt
-                that would have inserted the record crashed, and can insert it no more
-    from, to    {owner, inventory}
-    owners      the owners of both sides
-    offers      [{category, item_id, quantity}], which `from` gives. While the trade is OFFERED, it holds them
-    wants       [{category, item_id, quantity}], which `to` gives
-    key         the key of the settlement that inserted it, see `settlements`
-    decided     the key of the settlement that accepted or cancelled it
-    decided_by  the operation that accepted or cancelled it, if it can be repeated
-    claim       of a trade: its place among the open offers of both owners, see `trade_bounds`
-    concluded_at  when it was accepted or cancelled
-    round       increased to make attempts to accept or cancel it impossible
-    stacks      of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive
-    created_at
-    no_room_at  when it had expired and its goods found no room in their inventory; missing if that was not so
-    open_since  when it was accepted; removed once it is SETTLED
-    looks       how often another process has looked at it to finish or undo its settlement
-
       OFFERED --accept--> ACCEPTED --all notes removed--> SETTLED
          |
          +--cancel--> CANCELLED
@@ -33,11 +11,13 @@ if no stack has a note of it; see `trade_history`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
 
 TRADE, MOVE = "TRADE", "MOVE"
@@ -47,8 +27,67 @@ MOVED, ABANDONED = "MOVED", "ABANDONED"
 CONCLUDED = (SETTLED, CANCELLED, MOVED, ABANDONED)
 MAX_LINES = 20
 
+
+class Side(TypedDict):
+    """One of the two inventories of a trade."""
+
+    owner: str
+    inventory: str
+
+
+class Goods(TypedDict):
+    """What one side gives."""
+
+    category: str
+    item_id: str
+    quantity: int
+
+
+_WithSides = TypedDict("_WithSides", {"from": NotRequired[Side], "to": NotRequired[Side]})
+
+
+class TradeDocument(_WithSides, Versioned):
+    """A record. Its `_id` is derived from the operation and the number of the attempt. One that is ABANDONED has few of
+    these fields.
+    """
+
+    _id: ObjectId
+    # TRADE, or MOVE, which no read shows; missing if ABANDONED.
+    kind: NotRequired[str]
+    # Of a trade: OFFERED, ACCEPTED, SETTLED or CANCELLED. A move is MOVED. ABANDONED means that the attempt that would
+    # have inserted the record crashed, and can insert it no more.
+    state: str
+    # The owners of both sides.
+    owners: NotRequired[list[str]]
+    # What `from` gives. While the trade is OFFERED, it holds them.
+    offers: NotRequired[list[Goods]]
+    # What `to` gives.
+    wants: NotRequired[list[Goods]]
+    # The keys of the settlements that inserted it, and that accepted or cancelled it; see `settlements`.
+    key: NotRequired[str]
+    decided: NotRequired[str]
+    # The operation that accepted or cancelled it, if it can be repeated.
+    decided_by: NotRequired[str]
+    # Of a trade: its place among the open offers of both owners, see `trade_bounds`.
+    claim: NotRequired[ObjectId]
+    # When it was accepted or cancelled.
+    concluded_at: NotRequired[datetime]
+    # Increased to make attempts to accept or cancel it impossible.
+    round: NotRequired[int]
+    # Of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive.
+    stacks: NotRequired[list[str]]
+    created_at: datetime
+    # When it had expired and its goods found no room in their inventory; missing if that was not so.
+    no_room_at: NotRequired[datetime]
+    # When it was accepted; removed once it is SETTLED.
+    open_since: NotRequired[datetime]
+    # How often another process has looked at it to finish or undo its settlement.
+    looks: NotRequired[int]
+
+
 TRADES = CollectionSpec(
     "game.trades",
+    document=TradeDocument,
     indexes=[
         IndexModel([("open_since", ASCENDING)], sparse=True),
         # The trades of an owner, latest first.

@@ -1,24 +1,5 @@
 """Carts: the collection and its reads.
 
-A document:
-
-    _id            128 unguessable bits in hexadecimal: everyone who knows them may use a cart without an owner
-    owner          the subject of the viewer who created or claimed it; null for none
-    status         `ACTIVE`, `PENDING`, `COMPLETE`, `EXPIRING` or `EXPIRED`
-    items          [{sku, title, price (minor units), currency, quantity}], each SKU once, at most 100
-    currency       the currency of all lines
-    last_modified  when a buyer changed it last
-    expires_at     when it expires if nobody changes it; null unless it is active
-    version        incremented by every change of the above, and by every refusal of a move
-    decided        [move with is_taken]  decisions that the cart has not forgotten yet; see `moves`
-    holding        true while the stock counts the lines as reserved; missing afterwards
-    settlement     [move]  the moves that settle all lines together; see `cart_settlements`
-    checkout       {op, reference, payer, payment, amount, currency, begun, lasts (seconds)}  the payment that it is
-                   locked for, or was paid by; without `payment` once it is paid. `lasts` is its idle time if unlocked
-    refused        [{op, type, facts}]  the refusals that have unlocked it, each for the call that it answers
-    due            when a job must continue it; only while it is pending or expiring
-    applied        ids of the latest repeatable operations on it
-
 Source: MongoDB Applied Design Patterns, ch. 5, "Inventory Management".
 """
 
@@ -26,16 +7,86 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any, NotRequired, TypedDict
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
+from portico.resolvers.writes.idempotency import Repeatable
+
+from .stock import DecidedMove, Move
 
 ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED = "ACTIVE", "PENDING", "COMPLETE", "EXPIRING", "EXPIRED"
 
+
+class Line(TypedDict):
+    """A line of a cart or an order."""
+
+    sku: str
+    title: str
+    # Minor units.
+    price: int
+    currency: str
+    quantity: int
+
+
+class Checkout(TypedDict):
+    """The payment that a cart is locked for, or was paid by."""
+
+    op: str
+    reference: str
+    payer: str | None
+    # How it is paid; missing once it is paid.
+    payment: NotRequired[dict[str, Any]]
+    amount: int
+    currency: str
+    begun: datetime
+    # The idle time of the cart if it is unlocked, in seconds.
+    lasts: float
+
+
+class Refusal(TypedDict):
+    """A refusal that has unlocked a cart, for the call that it answers."""
+
+    op: str
+    type: str
+    facts: dict[str, Any]
+
+
+class CartDocument(Repeatable):
+    """A cart. Everyone who knows its `_id`, 128 unguessable bits in hexadecimal, may use a cart without an owner."""
+
+    _id: str
+    # The subject of the viewer who created or claimed it; None for none.
+    owner: str | None
+    # `ACTIVE`, `PENDING`, `COMPLETE`, `EXPIRING` or `EXPIRED`.
+    status: str
+    # Each SKU once, at most 100.
+    items: list[Line]
+    # The currency of all lines.
+    currency: str | None
+    # When a buyer changed it last.
+    last_modified: datetime
+    # When it expires if nobody changes it; None unless it is active.
+    expires_at: datetime | None
+    # Incremented by every change of the above, and by every refusal of a move.
+    version: int
+    # Decisions that the cart has not forgotten yet; see `moves`.
+    decided: NotRequired[list[DecidedMove]]
+    # True while the stock counts the lines as reserved; missing afterwards.
+    holding: NotRequired[bool]
+    # The moves that settle all lines together; see `cart_settlements`.
+    settlement: NotRequired[list[Move]]
+    checkout: NotRequired[Checkout]
+    refused: NotRequired[list[Refusal]]
+    # When a job must continue it; only while it is pending or expiring.
+    due: NotRequired[datetime]
+
+
 CARTS = CollectionSpec(
     "carts",
+    document=CartDocument,
     # `_id`, as in the source; it is random.
     shard_key={"_id": "hashed"},
     indexes=[

@@ -1,15 +1,5 @@
 """Orders: a paid cart as one document, with its lines and its total. The collection, its reads and its write.
 
-A document:
-
-    _id                128 bits in hexadecimal, derived from the reference of the charge
-    owner              the subject of the buyer; null for an anonymous one
-    cart_id
-    placed_at          when the checkout began
-    items              [{sku, title, price (minor units), currency, quantity}]
-    total, currency    minor units
-    payment_reference  the id of the payment at the provider, or of the transfer
-
 Source: MongoDB Applied Design Patterns, ch. 3, "Modeling a Simple Order".
 """
 
@@ -18,15 +8,37 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Sequence
+from datetime import datetime
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
+
+from .carts import Line
+
+
+class OrderDocument(Versioned):
+    """An order. Its `_id` is 128 bits in hexadecimal, derived from the reference of the charge."""
+
+    _id: str
+    # The subject of the buyer; None for an anonymous one.
+    owner: str | None
+    cart_id: str
+    # When the checkout began.
+    placed_at: datetime
+    items: list[Line]
+    # Minor units.
+    total: int
+    currency: str
+    # The id of the payment at the provider, or of the transfer.
+    payment_reference: str
+
 
 ORDERS = CollectionSpec(
     "orders",
+    document=OrderDocument,
     shard_key={"_id": "hashed"},
     indexes=[
         IndexModel([("owner", ASCENDING), ("placed_at", DESCENDING), ("_id", DESCENDING)]),

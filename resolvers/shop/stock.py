@@ -1,20 +1,5 @@
 """The stock: how many units of each SKU are available, in carts, and sold. Its reads and writes.
 
-A document:
-
-    _id            the SKU
-    available      units that buyers can add to carts
-    reserved       units in carts that are active, being paid for, or expiring
-    sold           units paid for
-    restocked      the sum of all restocks, less what deletions wrote off; always `available + reserved + sold`
-    under_way      [move]  moves that are prepared and not concluded; see `moves`
-    version        incremented by every change of the above
-    in_stock       the last known `in_stock` of the product
-    flipped_at     since when that value may be outdated; missing while it is current
-    closed         {deletion, product_id, at, is_final}  the product with this `_id` is being deleted, or was deleted;
-                   no unit can be reserved or restocked
-    applied        ids of the latest restocks
-
 The source stores a list `carted` with an entry for every cart that holds units. Each update would write that list
 again, and a product in ten thousand carts would be slow to sell. Here the carts record who holds which units, and the
 stock lists only the moves in flight between the two.
@@ -27,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
@@ -39,10 +25,65 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, Proj
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
 from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import attempts
+
+
+class Move(TypedDict):
+    """A move of units between the stock and a cart; see `moves`."""
+
+    id: str
+    # The operation that prepared it.
+    op: str
+    sku: str
+    cart_id: str
+    # `reserve`, `return` or `sell`.
+    kind: str
+    quantity: int
+    at: datetime
+
+
+class DecidedMove(Move):
+    """A move on which a cart has decided."""
+
+    is_taken: bool
+
+
+class ClosedStock(TypedDict):
+    """The product with this `_id` is being deleted, or was deleted; no unit can be reserved or restocked."""
+
+    deletion: str
+    product_id: ObjectId
+    at: datetime
+    is_final: bool
+
+
+class StockDocument(Repeatable):
+    """The stock of a product. Its `_id` is the SKU."""
+
+    _id: str
+    # Units that buyers can add to carts.
+    available: int
+    # Units in carts that are active, being paid for, or expiring.
+    reserved: int
+    # Units paid for.
+    sold: int
+    # The sum of all restocks, less what deletions wrote off; always `available + reserved + sold`.
+    restocked: int
+    # Moves that are prepared and not concluded.
+    under_way: list[Move]
+    # Incremented by every change of the above.
+    version: int
+    # The last known `in_stock` of the product.
+    in_stock: bool
+    # Since when that value may be outdated; missing while it is current.
+    flipped_at: NotRequired[datetime]
+    closed: NotRequired[ClosedStock]
+
 
 STOCK = CollectionSpec(
     "stock",
+    document=StockDocument,
     # `_id`, as in the source. Hashed, because SKUs are often consecutive numbers.
     shard_key={"_id": "hashed"},
     indexes=[

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
 
-from .members import MEMBERS
+from .members import MEMBERS, MemberDocument
 from .relations import RELATIONS
 
 MAX_CIRCLES = 200
@@ -36,7 +36,7 @@ async def existing(db: Database, member: str, names: Sequence[str]) -> list[str]
     return [name for name in names if name in found]
 
 
-async def require_room(db: Database, member: Document, name: str) -> None:
+async def require_room(db: Database, member: MemberDocument, name: str) -> None:
     """Lists a circle of the member before it gets its first member.
 
     Args:     member: the member's document.

@@ -13,7 +13,7 @@ from portico.resolvers.text import require_text
 from portico.resolvers.writes import idempotency
 
 from . import members, rates
-from .members import MEMBERS
+from .members import MEMBERS, MemberDocument
 from .urls import require_web_url
 
 MAX_NAME = 80
@@ -26,7 +26,7 @@ FIRST_BIRTH_YEAR = 1900
 
 async def join(
     db: Database, *, subject: str, name: str, profile: Mapping[str, Any], now: datetime, operation_id: str
-) -> Document:
+) -> MemberDocument:
     """Makes the caller a member.
 
     Args:     profile: about, location, website, birth_year, interests; all optional.
@@ -37,18 +37,19 @@ async def join(
     member = new_member(subject, name, profile, now)
     if idempotency.is_repeatable(operation_id):
         member["applied"] = [operation_id]
-    stored: Document = await create_once(db, MEMBERS, member)
+    stored = await create_once(db, MEMBERS, member)
     if stored is not member and not idempotency.was_applied(stored, operation_id):
         raise Conflict("You are a member already.")
     return stored
 
 
-def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetime) -> Document:
+def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetime) -> MemberDocument:
     """Returns the document of a new member. Raises InvalidInput."""
+    cleaned: Any = clean_profile(profile, now)
     return {
         "_id": subject,
         "name": require_name(name),
-        "profile": clean_profile(profile, now),
+        "profile": cleaned,
         "circles": [],
         "joined": now,
         SCHEMA_VERSION: MEMBERS.version,
@@ -64,7 +65,7 @@ async def update_profile(
     rate: int | None = None,
     now: datetime,
     operation_id: str,
-) -> Document:
+) -> MemberDocument:
     """Changes the name, or those values of the profile that are given. None clears a value.
 
     A new name reaches the copies in posts and comments by a job.

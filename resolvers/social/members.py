@@ -1,16 +1,5 @@
 """Members of the social network. The collection and its reads.
 
-A document:
-
-    _id         the subject of the member's token
-    name
-    profile     {about, location, website, birth_year, interests}
-    circles     [name]: the circles of the member. A superset: a circle exists if it has a member
-    is_merged   True if the author has too many followers for fan-out. Set before the first follower is marked
-    renamed     {op, at} while copies of the name may be outdated
-    applied     the repeatable operations that changed it
-    joined
-
 Who follows whom, and who has blocked whom, is in `relations`.
 
 Source: MongoDB Applied Design Patterns, ch. 8. There, a member's document embeds circles and followers, and would grow
@@ -20,15 +9,52 @@ without bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.keyed import find_by_keys
+from portico.resolvers.writes.idempotency import Repeatable
+
+
+class Profile(TypedDict):
+    """What a member says about themselves."""
+
+    about: NotRequired[str]
+    location: NotRequired[str]
+    website: NotRequired[str]
+    birth_year: NotRequired[int]
+    interests: NotRequired[list[str]]
+
+
+class Change(TypedDict):
+    """The mark of a change whose copies may be outdated."""
+
+    op: str
+    at: datetime
+
+
+class MemberDocument(Repeatable):
+    """A member. Its `_id` is the subject of the member's token."""
+
+    _id: str
+    name: str
+    profile: Profile
+    # The names of the circles of the member. A superset: a circle exists if it has a member.
+    circles: list[str]
+    # True if the author has too many followers for fan-out. Set before the first follower is marked.
+    is_merged: NotRequired[bool]
+    # Copies of the name may be outdated.
+    renamed: NotRequired[Change]
+    joined: datetime
+
 
 MEMBERS = CollectionSpec(
     "social.members",
+    document=MemberDocument,
     indexes=[IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed.at": {"$exists": True}})],
     shard_key={"_id": "hashed"},
 )
@@ -41,17 +67,21 @@ USER = "User"
 IS_HIDDEN = "is_hidden"
 
 
-def hidden(subject: str, name: str) -> Document:
+def hidden(subject: str, name: str) -> MemberDocument:
     """Returns what a member sees of one whom they have blocked, and who has blocked them: no more than this name."""
-    return {"_id": subject, "name": name, "profile": {}, IS_HIDDEN: True}
+    shown: Any = {"_id": subject, "name": name, "profile": {}, IS_HIDDEN: True}
+    member: MemberDocument = shown
+    return member
 
 
-async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+async def find_by_ids(
+    db: Database, ids: Sequence[str], projection: Projection | None = None
+) -> dict[str, MemberDocument]:
     """Returns the members with these subjects, by subject. Leaves out subjects that have not joined. One command."""
     return await find_by_keys(db, MEMBERS, list(dict.fromkeys(ids)), projection=projection)
 
 
-async def require(db: Database, subject: str, projection: Projection | None = None) -> Document:
+async def require(db: Database, subject: str, projection: Projection | None = None) -> MemberDocument:
     """Returns the member that the caller is. Raises NotFound if the caller has not joined."""
     found = (await find_by_ids(db, [subject], projection)).get(subject)
     if found is None:
@@ -66,7 +96,7 @@ def not_joined(subject: str) -> NotFound:
 
 async def require_both(
     db: Database, subject: str, other: str, projection: Projection | None = None
-) -> tuple[Document, Document]:
+) -> tuple[MemberDocument, MemberDocument]:
     """Returns the member that the caller is, and another member, by one command.
 
     It does not check whether the other member has blocked the caller: see `relations`.

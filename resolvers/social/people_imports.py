@@ -21,7 +21,7 @@ from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, 
 from portico.resolvers.writes import idempotency
 
 from . import circles, member_edits, members, relation_edits, relation_jobs, relations
-from .members import MEMBERS
+from .members import MEMBERS, MemberDocument
 from .relations import RELATIONS
 
 # Relations in one command.
@@ -82,7 +82,7 @@ async def _import_members(db: Database, records: Mapping[int, PersonRecord], now
         return {}
     known = await members.find_by_ids(db, [record.subject for record in records.values()])
     outcomes: dict[int, Outcome] = {}
-    new: dict[int, Document] = {}
+    new: dict[int, MemberDocument] = {}
     for number, record in records.items():
         try:
             wanted = member_edits.new_member(record.subject, record.name, record.profile, now)
@@ -96,7 +96,7 @@ async def _import_members(db: Database, records: Mapping[int, PersonRecord], now
             outcomes[number] = "created"
     if new:
         try:
-            await db[MEMBERS.name].insert_many(new.values(), ordered=False)
+            await MEMBERS.of(db).insert_many(new.values(), ordered=False)
         except BulkWriteError as error:
             numbers = list(new)
             for row in rejected_rows(error):
@@ -105,9 +105,9 @@ async def _import_members(db: Database, records: Mapping[int, PersonRecord], now
     return outcomes
 
 
-async def _bring_up_to_date(db: Database, member: Document, wanted: Document, now: datetime) -> Outcome:
+async def _bring_up_to_date(db: Database, member: MemberDocument, wanted: MemberDocument, now: datetime) -> Outcome:
     """Gives a member the name and the profile of the record."""
-    changes = {name: wanted[name] for name in ("name", "profile") if member[name] != wanted[name]}
+    changes: Document = {name: wanted[name] for name in ("name", "profile") if member[name] != wanted[name]}
     if not changes:
         return "unchanged"
     if "name" in changes:
@@ -139,7 +139,7 @@ async def _import_circles(db: Database, records: Mapping[int, CircleRecord], now
     return outcomes
 
 
-async def _require_valid(db: Database, record: CircleRecord, known: dict[str, Document]) -> None:
+async def _require_valid(db: Database, record: CircleRecord, known: dict[str, MemberDocument]) -> None:
     """Checks a circle, and lists its name with its owner. Raises InvalidInput."""
     name = relation_edits.require_circle_name(record.circle)
     if name != record.circle:

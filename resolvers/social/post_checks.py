@@ -70,7 +70,9 @@ async def find_undelivered(db: Database) -> AsyncIterator[Document]:
 
 
 async def _undelivered_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
-    authors = await members.find_by_ids(db, [post["by"]["id"] for post in batch], {"is_merged": 1})
+    authors: Mapping[str, Mapping[str, Any]] = await members.find_by_ids(
+        db, [post["by"]["id"] for post in batch], {"is_merged": 1}
+    )
     for post in batch:
         if not authors.get(post["by"]["id"], {}).get("is_merged"):
             missing = await _count_missing(db, post)

@@ -15,7 +15,7 @@ from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 
 from . import member_edits, members
-from .members import MEMBERS
+from .members import MEMBERS, MemberDocument
 from .post_edits import create_post, pending_delivery, require_circles
 from .post_rules import require_detail
 from .posts import POSTS
@@ -65,7 +65,7 @@ async def import_wall_posts(db: Database, records: Sequence[WallPostRecord], *, 
 async def _join(db: Database, names: Mapping[str, str], now: datetime) -> dict[str, InvalidInput]:
     """Makes members of those who are none. Returns why authors were refused."""
     there = await members.find_by_ids(db, list(names), {"_id": 1})
-    new: list[Document] = []
+    new: list[MemberDocument] = []
     refused: dict[str, InvalidInput] = {}
     for subject, name in names.items():
         if subject not in there:
@@ -75,7 +75,7 @@ async def _join(db: Database, names: Mapping[str, str], now: datetime) -> dict[s
                 refused[subject] = InvalidInput(error.message, "author", *error.path)
     if new:
         try:
-            await db[MEMBERS.name].insert_many(new, ordered=False)
+            await MEMBERS.of(db).insert_many(new, ordered=False)
         except BulkWriteError as error:
             for row in rejected_rows(error):
                 reason = refused_row(row)

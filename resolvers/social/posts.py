@@ -1,30 +1,5 @@
 """Posts: the records. The collection and its reads.
 
-A document:
-
-    _id         ObjectId
-    by          {id, name}: the author
-    to          {id, name}: the member on whose wall it is
-    walls       [id]: the author and, if another, the wall's owner second
-    audience    PUBLIC, CIRCLES or SELECTED
-    circles     [name]: with SELECTED, the circles of the author that may see it
-    type        status, link, photo, checkin or poll
-    detail      {text, url, photo, place, latitude, longitude, options}: by type
-    posted      UTC
-    created     when it was stored. Only an imported post has been posted before
-    comments    [{id, by, posted, text}]: the latest comments, oldest first. Each is posted later than the one before
-    comment_count   all comments, also those in `comment_pages`
-    commented   when its latest comment was posted, even if that comment has been deleted; missing before the first
-    spilled     how many comments have been moved to `comment_pages`
-    version     incremented by every change of the stored comments, but not by a new comment
-    removing    [id]: comments that are being removed from their page. No reader shows them; missing if there are none
-    is_merged   True if it has no entries, because its author is merged on read. Set when it counts as delivered
-    is_old      True if it was too old to be news when `is_merged` was set
-    fan_out     {after, due, op} while news feeds may lack it; see `fan_out`
-    deleted     when it was deleted. No reader shows it
-    remove_at   when a job next removes what belongs to the deleted post
-    applied     the repeatable operations that changed it
-
 Unlike in the source, a wall and a news feed refer to posts and hold no copies of them. So a comment, a vote, a rename
 or a deletion is one update, whatever the number of feeds, and no reader sees an outdated copy.
 
@@ -33,9 +8,14 @@ Source: MongoDB Applied Design Patterns, ch. 8.
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import NotRequired, TypedDict
+
+from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Document
+from portico.resolvers.documents import Author, CollectionSpec, Document, Versioned
+from portico.resolvers.writes.idempotency import Repeatable
 
 # Who sees a post, besides its author and the owner of the wall.
 PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
@@ -56,8 +36,123 @@ def _list(name: str, *paths: str, only: Document | None = None) -> IndexModel:
     return IndexModel(keys, name=name, partialFilterExpression={**_LIVE, **(only or {})})
 
 
+class PostDetail(TypedDict):
+    """The fields of a post's type."""
+
+    text: str
+    url: NotRequired[str]
+    # The `_id` of a photo of the site.
+    photo: NotRequired[ObjectId]
+    place: NotRequired[str]
+    latitude: NotRequired[float]
+    longitude: NotRequired[float]
+    options: NotRequired[list[str]]
+
+
+class StoredComment(TypedDict):
+    """A comment on a post."""
+
+    id: ObjectId
+    by: Author
+    posted: datetime
+    text: str
+
+
+class FanOut(TypedDict):
+    """News feeds may lack the post; see `fan_out`."""
+
+    # The last follower who has it.
+    after: str | None
+    due: datetime
+    op: NotRequired[str]
+
+
+class PostDocument(Repeatable):
+    """A post."""
+
+    _id: ObjectId
+    # The author, and the member on whose wall it is.
+    by: Author
+    to: Author
+    # The author and, if another, the wall's owner second.
+    walls: list[str]
+    # PUBLIC, CIRCLES or SELECTED.
+    audience: str
+    # With SELECTED, the circles of the author that may see it.
+    circles: list[str]
+    # status, link, photo, checkin or poll.
+    type: str
+    detail: PostDetail
+    posted: datetime
+    # When it was stored. Only an imported post has been posted before.
+    created: datetime
+    # The latest comments, oldest first. Each is posted later than the one before.
+    comments: list[StoredComment]
+    # All comments, also those in `comment_pages`.
+    comment_count: int
+    # When its latest comment was posted, even if that comment has been deleted; missing before the first.
+    commented: NotRequired[datetime]
+    # How many comments have been moved to `comment_pages`.
+    spilled: int
+    # Incremented by every change of the stored comments, but not by a new comment.
+    version: int
+    # Comments that are being removed from their page. No reader shows them.
+    removing: NotRequired[list[ObjectId]]
+    # True if it has no entries, because its author is merged on read. Set when it counts as delivered.
+    is_merged: NotRequired[bool]
+    # True if it was too old to be news when `is_merged` was set.
+    is_old: NotRequired[bool]
+    fan_out: NotRequired[FanOut]
+    # When it was deleted. No reader shows it.
+    deleted: NotRequired[datetime]
+    # When a job next removes what belongs to the deleted post.
+    remove_at: NotRequired[datetime]
+
+
+class PageKey(TypedDict):
+    """The page of a post: the number of comments that had moved before it: 0, 20, 40, …"""
+
+    post: ObjectId
+    page: int
+
+
+class CommentPage(Versioned):
+    """Older comments of a post than those in its document. It is valid once the post's `spilled` is above its page."""
+
+    _id: PageKey
+    post: ObjectId
+    # The version of the post when the page was written.
+    version: int
+    comments: list[StoredComment]
+
+
+class SlotKey(TypedDict):
+    """A slot of the votes of a poll, by the hash of the voter."""
+
+    post: ObjectId
+    slot: int
+
+
+class Voter(TypedDict):
+    """Who voted for which option."""
+
+    id: str
+    option: int
+
+
+class VoteSlot(Repeatable):
+    """Votes of a poll. One update changes a vote together with its counts."""
+
+    _id: SlotKey
+    post: ObjectId
+    # By option.
+    votes: list[int]
+    voters: list[Voter]
+
+
 POSTS = CollectionSpec(
     "social.posts",
+    document=PostDocument,
     indexes=[
         # A wall. Somebody without a token sees the public posts only.
         _list("wall", "walls", "audience"),
@@ -83,11 +178,9 @@ POSTS = CollectionSpec(
     shard_key={"_id": "hashed"},
 )
 
-# Older comments of a post than those in its document, in pages. {_id: {post, page}, post, version, comments: [{id, by,
-# posted, text}]}. `page` is the number of comments that had moved before it: 0, 20, 40, … It is valid once the post's
-# `spilled` is above this number. `version` is that of the post when the page was written.
 COMMENT_PAGES = CollectionSpec(
     "social.comment_pages",
+    document=CommentPage,
     indexes=[
         IndexModel([("post", ASCENDING), ("comments.id", ASCENDING)]),
         IndexModel([("post", ASCENDING), ("comments.by.id", ASCENDING)]),
@@ -96,6 +189,6 @@ COMMENT_PAGES = CollectionSpec(
     shard_key={"post": 1},
 )
 
-# The votes of a poll, in slots by the hash of the voter. {_id: {post, slot}, post, votes: [count by option],
-# voters: [{id, option}], applied}. One update changes a vote together with its counts.
-VOTES = CollectionSpec("social.votes", indexes=[IndexModel([("post", ASCENDING)])], shard_key={"post": 1})
+VOTES = CollectionSpec(
+    "social.votes", document=VoteSlot, indexes=[IndexModel([("post", ASCENDING)])], shard_key={"post": 1}
+)

@@ -1,12 +1,5 @@
 """Bounds how much a member may do in a minute or an hour, over all workers.
 
-A document counts what a member has done in one period:
-
-    _id         {of, what, minute}: the period begins with this minute
-    used        how often; never above the bound
-    operations  the latest repeatable operations that were counted
-    expires_at  when MongoDB deletes it
-
 A count is a capped counter: one guarded update, which fails at the bound.
 """
 
@@ -15,16 +8,39 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import RateLimited
 from portico.resolvers.writes import idempotency
 
+
+class RateKey(TypedDict):
+    """The member, the action, and the minute with which the period begins."""
+
+    of: str
+    what: str
+    minute: datetime
+
+
+class RateDocument(Versioned):
+    """What a member has done in one period."""
+
+    _id: RateKey
+    # How often; never above the bound.
+    used: int
+    # The latest repeatable operations that were counted.
+    operations: list[str]
+    # When MongoDB deletes it.
+    expires_at: datetime
+
+
 RATES = CollectionSpec(
     "social.rates",
+    document=RateDocument,
     indexes=[IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)],
     shard_key={"_id": "hashed"},
 )

@@ -55,7 +55,7 @@ def _problem(text: str, repair: str | None = None) -> Document:
     return {"problem": text, "repair": repair}
 
 
-def _wrong_alone(relation: Document, people: Mapping[str, Document]) -> Iterator[Document]:
+def _wrong_alone(relation: Document, people: Mapping[str, Mapping[str, Any]]) -> Iterator[Document]:
     of, to = relation["of"], relation["to"]
     held = relation.get("circles", [])
     if of == to:

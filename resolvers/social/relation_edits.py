@@ -33,6 +33,7 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
 from . import circles, members, rates, relation_jobs, relations
+from .members import MemberDocument
 from .relations import RELATIONS
 
 MAX_CIRCLE_NAME = 64
@@ -62,7 +63,7 @@ class Change:
 
 async def add_to_circle(
     db: Database, *, member: str, other: str, circle: str, rate: int | None, now: datetime, operation_id: str
-) -> Document:
+) -> MemberDocument:
     """Puts another member into a circle of the member. The circle need not exist. Twice is the same as once.
 
     Args:     rate: the most changes of the graph in a minute; None for no bound.
@@ -77,7 +78,7 @@ async def add_to_circle(
 
 async def remove_from_circle(
     db: Database, *, member: str, other: str, circle: str, rate: int | None, now: datetime, operation_id: str
-) -> Document:
+) -> MemberDocument:
     """Takes another member out of a circle of the member. If they are not in it, nothing changes.
 
     Returns, raises and writes like `add_to_circle`.
@@ -88,7 +89,7 @@ async def remove_from_circle(
 
 async def block(
     db: Database, *, member: str, other: str, rate: int | None, now: datetime, operation_id: str
-) -> Document:
+) -> MemberDocument:
     """Blocks another member. Circles stay as they are.
 
     Returns:  the other member.
@@ -100,7 +101,7 @@ async def block(
 
 async def unblock(
     db: Database, *, member: str, other: str, rate: int | None, now: datetime, operation_id: str
-) -> Document:
+) -> MemberDocument:
     """Takes a block back. Returns, raises and writes like `block`."""
     return await _decide(db, member, other, _UNBLOCK, rate=rate, now=now, operation_id=operation_id)
 
@@ -169,7 +170,7 @@ async def _decide(
     rate: int | None,
     now: datetime,
     operation_id: str,
-) -> Document:
+) -> MemberDocument:
     """Makes the change and returns the other member. Raises NotFound after it if they have blocked this member."""
     if member == other:
         raise InvalidInput("You cannot put yourself into a circle, or block yourself.", "user_id")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
@@ -98,7 +99,7 @@ async def _look(db: Database, changed: Sequence[Document]) -> None:
     if not following:
         return
     subjects = [relation[end] for relation in following for end in ("of", "to")]
-    found = await members.find_by_ids(db, subjects, {"is_merged": 1, "circles": 1})
+    found: Mapping[str, Mapping[str, Any]] = await members.find_by_ids(db, subjects, {"is_merged": 1, "circles": 1})
     merged: list[UpdateOne] = []
     missing: dict[str, list[str]] = {}
     for relation in following:

@@ -4,40 +4,73 @@ A document describes an ordered pair of members. It has what `of` has decided ab
 decided about `of`. So each member's side of the graph, circles and followers, is on one shard, and one read by key
 returns everything that decides what `of` may see of `to`.
 
-    _id         {of, to}
-    of, to      the subjects of the two members
-    circles     [name]: the circles of `of` that contain `to`. `of` follows `to` if there is any
-    blocks      whether `of` has blocked `to`
-    known_as    the name of `to` when `of` blocked it; missing without a block, or if `to` had blocked `of` before
-    version     incremented by every change of `circles` or `blocks`
-    since       when `of` began to follow `to`; missing while it does not
-    followed_before  [{since, until}]: the latest times that `of` followed `to` before; missing if there are none
-    in_circles  [name]: the circles of `to` that contain `of`
-    follower    when `to` began to follow `of`; missing while it does not
-    follower_before  [{since, until}]: the latest times that `to` followed `of` before
-    blocked     whether `to` has blocked `of`
-    copied      the version of the other document that `in_circles`, `follower`, `follower_before` and `blocked` were
-                copied from
-    is_merged   True if `of` follows `to`, and `to` has too many followers for fan-out
-    uncopied    {op, at} while the other document may lack the current version
-    applied     the repeatable operations that changed it
-
 A change is acknowledged when both documents have it. A document is never deleted, so that versions only grow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.writes.idempotency import Repeatable
+
+from .members import Change
 
 # The index of those who followed a member once.
 FOLLOWERS_BEFORE = "followers_before"
 
+
+class Pair(TypedDict):
+    """The subjects of two members."""
+
+    of: str
+    to: str
+
+
+class Following(TypedDict):
+    """A time in which one followed another."""
+
+    since: datetime
+    until: datetime
+
+
+class RelationDocument(Repeatable):
+    """What `of` knows of `to`."""
+
+    _id: Pair
+    of: str
+    to: str
+    # The circles of `of` that contain `to`. `of` follows `to` if there is any.
+    circles: NotRequired[list[str]]
+    # Whether `of` has blocked `to`.
+    blocks: NotRequired[bool]
+    # The name of `to` when `of` blocked it; missing without a block, or if `to` had blocked `of` before.
+    known_as: NotRequired[str]
+    # Incremented by every change of `circles` or `blocks`.
+    version: NotRequired[int]
+    # When `of` began to follow `to`; missing while it does not. Then the latest times that it followed `to` before.
+    since: NotRequired[datetime]
+    followed_before: NotRequired[list[Following]]
+    # The circles of `to` that contain `of`; since when `to` follows `of`, and did before; whether it has blocked `of`.
+    in_circles: NotRequired[list[str]]
+    follower: NotRequired[datetime]
+    follower_before: NotRequired[list[Following]]
+    blocked: NotRequired[bool]
+    # The version of the other document that these four were copied from.
+    copied: NotRequired[int]
+    # True if `of` follows `to`, and `to` has too many followers for fan-out.
+    is_merged: NotRequired[bool]
+    # The other document may lack the current version.
+    uncopied: NotRequired[Change]
+
+
 RELATIONS = CollectionSpec(
     "social.relations",
+    document=RelationDocument,
     indexes=[
         IndexModel([("of", ASCENDING), ("to", ASCENDING)], unique=True),
         # The members of a circle, and the members whom `of` follows.

@@ -163,9 +163,9 @@ async def in_turn(*parts: Callable[[], Awaitable[int]]) -> int:
 
 async def sweep(
     db: Database,
-    spec: CollectionSpec[D],
+    spec: CollectionSpec,
     query: Document,
-    do: Callable[[D], Awaitable[int]],
+    do: Callable[[Any], Awaitable[int]],
     *,
     fields: Sequence[str] | None = None,
     at_once: int = 1,
@@ -179,9 +179,9 @@ async def sweep(
     """
     key = key_of(spec)
 
-    async def one(found: D) -> int:
+    async def one(found: Document) -> int:
         try:
-            document: D | None = found
+            document: Document | None = found
             if fields is None or fields:
                 named = {path: {"$eq": value} for path, value in found.items()}
                 wanted = None if fields is None else dict.fromkeys((*key, *fields), 1)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import strawberry
 
 from portico.resolvers.changes import Event
-from portico.resolvers.documents import Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game.events import changes_of
+from portico.resolvers.game.locations import LocationDocument
 from portico.resolvers.writes.retries import pause
 from portico.schema.context import Context, Info
 from portico.schema.inputs import described
@@ -27,7 +27,7 @@ def _version_of(room: Any) -> int | None:
     return version if isinstance(version, int) else None
 
 
-async def _show(context: Context, event: Event) -> Document | None:
+async def _show(context: Context, event: Event) -> LocationDocument | None:
     """Returns the room, which has at least the version of the event.
 
     A primary that has just been replaced may still show an older one. Then it reads again, until the operation times

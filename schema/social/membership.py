@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.resolvers.documents import Document
 from portico.resolvers.social import member_edits, relation_edits
+from portico.resolvers.social.members import MemberDocument
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.access import require_caller
 from portico.schema.context import Info
@@ -131,7 +131,9 @@ class MembershipMutation:
         return await _change(info, relation_edits.unblock, input.user_id)
 
 
-async def _change(info: Info, edit: Callable[..., Awaitable[Document]], user_id: str, **given: str) -> UserPayload:
+async def _change(
+    info: Info, edit: Callable[..., Awaitable[MemberDocument]], user_id: str, **given: str
+) -> UserPayload:
     """Makes a change of the graph by the viewer, within the viewer's rate."""
     context = info.context
     changed = await edit(
@@ -149,5 +151,5 @@ def _values(profile: ProfileInput | None) -> dict[str, Any]:
     return {} if profile is None else profile.values()
 
 
-def _payload(member: Document) -> UserPayload:
+def _payload(member: MemberDocument) -> UserPayload:
     return UserPayload(user=as_type(User, member))

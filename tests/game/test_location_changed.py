@@ -14,6 +14,7 @@ from bson import ObjectId
 from portico.gateway.settings import Settings
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.game.locations import LocationDocument
 from portico.schema.game import events, locations
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
@@ -156,13 +157,14 @@ async def test_a_read_that_is_older_than_its_event_is_repeated(
     room = await add_room(db, "Temple")
     late = 2
 
-    def reading(db: Database, projection: Projection | None) -> BatchRead[Any, Document]:
+    def reading(db: Database, projection: Projection | None) -> BatchRead[Any, LocationDocument]:
         read = locations.LOCATION.read(db, projection)
 
-        async def read_late(keys: Sequence[Any]) -> Mapping[Any, Document]:
+        async def read_late(keys: Sequence[Any]) -> Mapping[Any, LocationDocument]:
             nonlocal late
             late -= 1
-            return {room["_id"]: room} if late >= 0 else await read(keys)
+            early: Any = room
+            return {early["_id"]: early} if late >= 0 else await read(keys)
 
         return read_late
 

@@ -33,6 +33,7 @@ from tests.support.harness import (
 )
 from tests.support.ids import key_in
 from tests.support.kits import kits
+from tests.support.stored import assert_typed
 
 # How many calls with one key run at once: of every mutation, and of one of them.
 CALLS = 12 if IS_SOAK else 5
@@ -79,6 +80,7 @@ async def test_repeating_a_key_has_one_effect_and_one_answer(gateway: GatewayCli
     assert first["__typename"].endswith("Payload")
     assert again == [first, first]
     assert before != after == await stored(gateway)
+    await assert_typed(gateway.db)
 
 
 @pytest.mark.parametrize("mutation", CASES)

@@ -24,7 +24,7 @@ def operation(now: datetime | None = None) -> dict[str, Any]:
 async def join(db: Database, *subjects: str, **profile: Any) -> list[Document]:
     """Makes members with these subjects. The name of each is its subject with a capital."""
     return [
-        await member_edits.join(db, subject=subject, name=subject.capitalize(), profile=profile, **operation())
+        dict(await member_edits.join(db, subject=subject, name=subject.capitalize(), profile=profile, **operation()))
         for subject in subjects
     ]
 

@@ -1,0 +1,26 @@
+"""Compares everything that is stored with the types that the collections declare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database
+from tests.support.domains import COLLECTIONS
+from tests.support.shapes import differences
+
+
+async def assert_typed(db: Database) -> set[str]:
+    """Asserts that every document has the type of its collection. Returns the collections that have documents."""
+    wrong: set[str] = set()
+    met: set[str] = set()
+    for spec in COLLECTIONS:
+        async for document in db[spec.name].find():
+            met.add(spec.name)
+            wrong.update(differences(_newest(spec, document), spec.document, spec.name))
+    assert sorted(wrong) == []
+    return met
+
+
+def _newest(spec: CollectionSpec, document: dict[str, Any]) -> dict[str, Any]:
+    is_old = spec.upgrade is not None and document.get(SCHEMA_VERSION, 1) < spec.version
+    return spec.upgrade(document) if is_old and spec.upgrade is not None else document
