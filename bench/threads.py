@@ -98,7 +98,7 @@ async def put_discussion(
         await db[BUCKETS.name].insert_many(_buckets(discussion["_id"], comments))
     count = 0 if storage == EMBEDDED else len(comments)
     await db[DISCUSSIONS.name].update_one({"_id": discussion["_id"]}, {"$set": {"count": count}})
-    return discussion, comments
+    return dict(discussion), comments
 
 
 def _cell(comment: Document, *left_out: str) -> Document:

@@ -88,7 +88,7 @@ class Kind(Generic[D]):
     visible_to: Rule[D] | None = None
     within: Callable[[D], Holder] | None = None
     shown_to: BatchRule[D] | None = None
-    find_gone: Callable[[Database, Any, str], Awaitable[D | None]] | None = None
+    find_gone: Callable[[Database, Any, str], Awaitable[Mapping[str, Any] | None]] | None = None
     collection: str = ""
 
     @property

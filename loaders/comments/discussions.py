@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from portico.loaders.batching import BatchRead
 from portico.resolvers.comments import discussions
 from portico.resolvers.comments import storages as comment_storages
-from portico.resolvers.documents import Database, Document, DocumentId, Projection
+from portico.resolvers.comments.discussions import DiscussionDocument
+from portico.resolvers.documents import Database, DocumentId, Projection
 
 
-def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, Document]:
-    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, Document]:
+def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, DiscussionDocument]:
+    async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, DiscussionDocument]:
         return await discussions.find_by_ids(db, ids, projection)
 
     return read

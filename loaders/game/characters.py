@@ -8,8 +8,9 @@ from typing import Any
 
 from portico.loaders.batching import BatchRead
 from portico.loaders.declaring import each
-from portico.resolvers.documents import Database, Document, DocumentId, Projection
+from portico.resolvers.documents import Database, DocumentId, Projection
 from portico.resolvers.game import characters, keepers
+from portico.resolvers.game.characters import ShownCharacter
 
 # A text is the key of a shopkeeper, as `locations.keeper_key` returns it.
 CharacterKey = DocumentId | str
@@ -17,13 +18,13 @@ CharacterKey = DocumentId | str
 by_owner = each(characters.find_by_owner)
 
 
-def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKey, Document]:
+def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKey, ShownCharacter]:
     """Makes the batched read: one command for all players' characters, and one for all shopkeepers."""
 
-    async def read(keys: Sequence[CharacterKey]) -> Mapping[CharacterKey, Document]:
+    async def read(keys: Sequence[CharacterKey]) -> Mapping[CharacterKey, ShownCharacter]:
         ids = [key for key in keys if isinstance(key, DocumentId)]
         texts = [key for key in keys if isinstance(key, str)]
-        reads: list[Awaitable[Mapping[Any, Document]]] = []
+        reads: list[Awaitable[Mapping[Any, Any]]] = []
         if ids:
             reads.append(characters.find_by_ids(db, ids, projection))
         if texts:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from bson import ObjectId
 from bson.errors import InvalidId
@@ -32,7 +33,7 @@ _STORAGES = {letter: storage for storage, letter in _LETTERS.items()}
 END = "~"
 _NAMING = dict.fromkeys(("_id", "discussion", "key", "slug", "posted"), 1)
 # The field with the reference of a public comment. Stored comments do not have it.
-REF = "ref"
+REF: Final = "ref"
 THREADED, CHRONOLOGICAL = "THREADED", "CHRONOLOGICAL"
 _BY_KEY = Sort((("key", 1),))
 _BY_TIME = Sort((("posted", 1), ("slug", 1)))
@@ -54,9 +55,7 @@ class Gone(TypedDict):
     at: datetime
 
 
-class StoredComment(TypedDict):
-    """A comment in any storage. A removed one keeps its `_id` and its slug, and maybe more."""
-
+class _Comment(TypedDict):
     # Derived from the operation that posted it.
     _id: ObjectId
     # One part for each level, with the time and the level's part of the slug: `2012.02.08.12.21.08.123:34db…/…`.
@@ -65,11 +64,8 @@ class StoredComment(TypedDict):
     key: NotRequired[str]
     # Only the slug parts, `34db…/8bda…`; unique within the discussion.
     slug: str
-    # The _id of the comment that it replies to; None for the first of a thread.
-    parent: NotRequired[ObjectId | None]
     # The number of levels above it.
     depth: NotRequired[int]
-    author: NotRequired[Author | None]
     # Later than the parent's, even if clocks differ. Equal only at the last millisecond that exists.
     posted: NotRequired[datetime]
     # When the text was last changed; missing if never.
@@ -89,6 +85,14 @@ class StoredComment(TypedDict):
     applied: NotRequired[list[str]]
 
 
+class StoredComment(_Comment):
+    """A comment in any storage. A removed one keeps its `_id` and its slug, and maybe more."""
+
+    # The _id of the comment that it replies to; None for the first of a thread.
+    parent: NotRequired[ObjectId | None]
+    author: NotRequired[Author | None]
+
+
 class CommentRef(NamedTuple):
     """The reference of a comment, to find it without reading its discussion. As text: `D.<discussion>.<comment>`."""
 
@@ -98,6 +102,16 @@ class CommentRef(NamedTuple):
 
     def __str__(self) -> str:
         return f"{_LETTERS[self.storage]}.{self.discussion}.{self.id}"
+
+
+class PublicComment(_Comment):
+    """A comment as reads return it. A read with a projection has a part of it."""
+
+    discussion: ObjectId
+    # The references of the comment, and of the comment that it replies to.
+    ref: CommentRef
+    parent: NotRequired[CommentRef | None]
+    author: Author
 
 
 def parse_comment_ref(text: str) -> CommentRef:
@@ -227,7 +241,7 @@ def to_public(comment: Document, storage: str, discussion: ObjectId) -> Document
     return comment
 
 
-def to_stored(comment: Document) -> Document:
+def to_stored(comment: Mapping[str, Any]) -> Document:
     """Returns a public comment with `parent` in its stored form."""
     parent = comment.get("parent")
     return {**comment, "parent": parent.id if isinstance(parent, CommentRef) else parent}

@@ -7,15 +7,15 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
 
-from .discussions import close, open_discussion
+from .discussions import DiscussionDocument, close, open_discussion
 
 
 async def open_for_subject(
     db: Database, hosts: Hosts, *, kind: str, key: str, of: ObjectId, storage: str, subject: str, now: datetime
-) -> Document:
+) -> DiscussionDocument:
     """Returns the discussion on a subject that the caller has read. Opens it if there is none.
 
     A deletion first marks or removes the subject, then looks for the discussion. This function first inserts the

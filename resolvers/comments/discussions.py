@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -111,16 +111,16 @@ def discussion_ids(kind: str, key: str, of: ObjectId | None) -> list[ObjectId]:
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, Document]:
+) -> dict[ObjectId, DiscussionDocument]:
     """Finds discussions, without those whose subject is gone or being deleted."""
     query = {"_id": {"$in": list(ids)}, **OPEN}
-    found = await db[DISCUSSIONS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await DISCUSSIONS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {discussion["_id"]: discussion for discussion in found}
 
 
 async def open_discussion(
     db: Database, *, kind: str, key: str, storage: str, subject: str, now: datetime, of: ObjectId | None = None
-) -> Document:
+) -> DiscussionDocument:
     """Returns the discussion on a subject. Opens it if there is none. An existing discussion keeps its storage.
 
     Args:     kind, key: of the object to discuss; of: its `_id`. storage: DOCUMENTS, EMBEDDED or PAGES. subject: of the
@@ -140,23 +140,26 @@ async def open_discussion(
     }
     ids = discussion_ids(kind, key, of)
     async for _ in attempts(steps=2):
-        found = await db[DISCUSSIONS.name].find({"_id": {"$in": ids}}).to_list()
+        found = await DISCUSSIONS.of(db).find({"_id": {"$in": ids}}).to_list()
         known = {discussion["_id"]: discussion for discussion in found}
         # Skips the discussion of an earlier subject with the same key.
         mine = next((one for one in ids if one not in known or _belongs_to(known[one], of)), None)
-        if mine is None or "closed" in known.get(mine, {}):
+        present = None if mine is None else known.get(mine)
+        if mine is None or (present is not None and "closed" in present):
             raise NotFound(kind, key)
-        if mine in known:
-            return known[mine]
+        if present is not None:
+            return present
+        created: Any = {"_id": mine, **fresh}
+        opened: DiscussionDocument = created
         try:
-            await db[DISCUSSIONS.name].insert_one({"_id": mine, **fresh})
+            await DISCUSSIONS.of(db).insert_one(opened)
         except DuplicateKeyError:
             continue
-        return {"_id": mine, **fresh}
+        return opened
     raise Conflict("Other requests are opening the discussion. Send the request again.")
 
 
-def _belongs_to(discussion: Document, of: ObjectId | None) -> bool:
+def _belongs_to(discussion: DiscussionDocument, of: ObjectId | None) -> bool:
     closed = discussion.get("closed")
     if closed is not None:
         return bool(closed["of"] == of)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from bson import ObjectId
 
@@ -19,7 +21,7 @@ from .storages import STORAGES
 async def post_comment(
     db: Database,
     *,
-    discussion: Document,
+    discussion: Mapping[str, Any],
     parent_slug: str | None,
     author: Author,
     text: str,
@@ -73,7 +75,9 @@ async def _parent(db: Database, storage: Storage, discussion: ObjectId, slug: st
     return parent
 
 
-async def edit_comment(db: Database, *, comment: Document, text: str, now: datetime, operation_id: str) -> Document:
+async def edit_comment(
+    db: Database, *, comment: Mapping[str, Any], text: str, now: datetime, operation_id: str
+) -> Document:
     """Changes the text of a comment.
 
     Args:     comment: in its public form.
@@ -85,7 +89,7 @@ async def edit_comment(db: Database, *, comment: Document, text: str, now: datet
     return await storage.edit(db, comment, text=require_comment_text(text), now=now, operation_id=operation_id)
 
 
-async def delete_comment(db: Database, *, comment: Document, now: datetime, operation_id: str) -> Document:
+async def delete_comment(db: Database, *, comment: Mapping[str, Any], now: datetime, operation_id: str) -> Document:
     """Deletes a comment: removes it, or, if it has replies, only its text.
 
     Args:     comment: in its public form, with all fields.
@@ -122,7 +126,7 @@ def _as_deleted(noted: Document, ref: CommentRef) -> Document:
     return to_public({**noted, "_id": ref.id, "deleted": True, "text": ""}, ref.storage, ref.discussion)
 
 
-def _as_noted(comment: Document) -> Document:
+def _as_noted(comment: Mapping[str, Any]) -> Document:
     ref: CommentRef = comment["ref"]
     parent = comment["parent"]
     kept = {name: value for name, value in comment.items() if name not in {"ref", "parent", "discussion", "applied"}}

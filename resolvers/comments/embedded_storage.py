@@ -176,7 +176,9 @@ class EmbeddedStorage:
             raise DiscussionFull
         return None
 
-    async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
+    async def edit(
+        self, db: Database, comment: Mapping[str, Any], *, text: str, now: datetime, operation_id: str
+    ) -> Document:
         ref: CommentRef = comment["ref"]
         async for _ in attempts():
             cell = await self._require(db, ref)
@@ -209,7 +211,7 @@ class EmbeddedStorage:
         query = {"_id": discussion, "size": {"$gt": MAX_EDITED - growth}}
         return await db[DISCUSSION_DOCUMENTS.name].find_one(query, {"_id": 1}) is not None
 
-    async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
+    async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
         ref: CommentRef = comment["ref"]
         async for _ in attempts():
             chain = await find_chain(db, ref.discussion, comment["key"])

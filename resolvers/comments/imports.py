@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
@@ -20,7 +21,7 @@ from portico.resolvers.writes import idempotency
 
 from .comments import MAX_DEPTH, CommentRef
 from .discussion_subjects import open_for_subject
-from .discussions import DOCUMENTS
+from .discussions import DOCUMENTS, DiscussionDocument
 from .edits import edit_comment
 from .rules import require_comment_text
 from .storage import Draft
@@ -86,7 +87,7 @@ def _parent_key(record: CommentRecord) -> str | None:
     return None if record.parent is None else f"{record.subject}\n{record.parent}"
 
 
-def _require_parent(parent: Document | None, *, is_gone: bool) -> None:
+def _require_parent(parent: Mapping[str, Any] | None, *, is_gone: bool) -> None:
     if is_gone or (parent is not None and parent["deleted"]):
         raise InvalidInput("the comment that it replies to was deleted", "parent")
     if parent is not None and parent["depth"] >= MAX_DEPTH:
@@ -100,10 +101,10 @@ class _Work:
         self._db = db
         self._hosts = hosts
         self._now = now
-        self._discussions: dict[str, Document | None] = {}
+        self._discussions: dict[str, DiscussionDocument | None] = {}
         # The `_id` of each comment, by its operation.
         self._ids: dict[str, ObjectId] = {}
-        self._comments: dict[str, Document] = {}
+        self._comments: dict[str, Any] = {}
         self._gone: set[str] = set()
 
     async def find(self, records: Sequence[CommentRecord]) -> None:
@@ -141,7 +142,7 @@ class _Work:
             gone = await STORAGES[storage].find_removed(self._db, discussion, list(names))
             self._gone |= {names[comment_id] for comment_id in gone}
 
-    async def _discussion(self, record: CommentRecord) -> Document | None:
+    async def _discussion(self, record: CommentRecord) -> DiscussionDocument | None:
         """Returns the discussion of the record's subject, or None if there is no such subject."""
         subject = await self._hosts.find_named(self._db, record.subject)
         if subject is None or subject.of is None:
@@ -203,7 +204,7 @@ class _Work:
             if at is not None and at > self._now + _CLOCKS_DIFFER:
                 raise InvalidInput("it is in the future", name)
 
-    async def _change(self, known: Document, text: str) -> Outcome:
+    async def _change(self, known: Mapping[str, Any], text: str) -> Outcome:
         if known["text"] == text or known["deleted"]:
             return "unchanged"
         operation_id = idempotency.random_operation_id()

@@ -209,7 +209,9 @@ class LedgerStorage(ABC):
                 await self.settle(db, found, entry, now=entry["at"])
         return to_public(comment, self.name, discussion)
 
-    async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
+    async def edit(
+        self, db: Database, comment: Mapping[str, Any], *, text: str, now: datetime, operation_id: str
+    ) -> Document:
         guard = {"deleted": False, **idempotency.not_applied(operation_id)}
         update: Document = {"$set": {"text": text, "edited": now}}
         update |= idempotency.mark_applied(operation_id)
@@ -223,7 +225,7 @@ class LedgerStorage(ABC):
             await self.change(db, to_stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
         return to_public(edited, self.name, comment["discussion"])
 
-    async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
+    async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
         discussion, cell = comment["discussion"], to_stored(comment)
         entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
         before = await _add_entry(db, discussion, entry)
@@ -279,7 +281,9 @@ class LedgerStorage(ABC):
         else:
             await self._finish_removal(db, comment, entry, now=now)
 
-    async def settle(self, db: Database, discussion: Document, entry: Document, *, now: datetime) -> None:
+    async def settle(
+        self, db: Database, discussion: Mapping[str, Any], entry: Mapping[str, Any], *, now: datetime
+    ) -> None:
         ids = [entry["id"], *([] if entry["parent"] is None else [entry["parent"]])]
         found = await self.find_stored(db, discussion["_id"], ids)
         comment, parent = found.get(entry["id"]), found.get(entry["parent"])
@@ -304,7 +308,7 @@ class LedgerStorage(ABC):
         self,
         db: Database,
         discussion: ObjectId,
-        entry: Document,
+        entry: Mapping[str, Any],
         parent: Document | None,
         *,
         is_counted: bool,
@@ -328,7 +332,7 @@ class LedgerStorage(ABC):
             # Another process has removed the entry; or the subject is gone, and the comment has to be removed.
             await require_subject(db, discussion)
 
-    async def _require(self, db: Database, comment: Document) -> Document:
+    async def _require(self, db: Database, comment: Mapping[str, Any]) -> Document:
         """Returns the comment as it is stored now. Raises NotFound if it was removed."""
         found = (await self.find_stored(db, comment["discussion"], [comment["_id"]])).get(comment["_id"])
         if found is None or "gone" in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from bson import ObjectId
 
@@ -36,7 +36,7 @@ class Draft:
     """
 
     discussion: ObjectId
-    parent: Document | None
+    parent: Mapping[str, Any] | None
     author: Author
     text: str
     now: datetime
@@ -113,11 +113,13 @@ class Storage(Protocol):
         """
         ...
 
-    async def edit(self, db: Database, comment: Document, *, text: str, now: datetime, operation_id: str) -> Document:
+    async def edit(
+        self, db: Database, comment: Mapping[str, Any], *, text: str, now: datetime, operation_id: str
+    ) -> Document:
         """Changes the text. Returns the comment. Raises NotFound (it is deleted), InvalidInput (there is no room)."""
         ...
 
-    async def delete(self, db: Database, comment: Document, *, now: datetime) -> Document:
+    async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
         """Deletes a comment. Returns it as it was, without its text.
 
         Removes it, unless it has replies, and then the deleted ancestors that have lost their last reply. Raises

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from bson import ObjectId
 
-from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.documents import Database, Projection
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Page
 
-from .comments import CommentListing, CommentRef
+from .comments import CommentListing, CommentRef, PublicComment
 from .document_storage import DocumentStorage
 from .embedded_storage import EmbeddedStorage
 from .page_storage import PageStorage
@@ -36,9 +36,9 @@ def _by_storage(keys: Sequence[K], storage_of: Any) -> dict[str, list[K]]:
 
 async def find_comments(
     db: Database, refs: Sequence[CommentRef], projection: Projection | None = None
-) -> dict[CommentRef, Document]:
+) -> dict[CommentRef, PublicComment]:
     """Finds comments by reference, by one command for each storage, and one more for reply counts of EMBEDDED."""
-    found: dict[CommentRef, Document] = {}
+    found: dict[CommentRef, Any] = {}
     for storage, some in _by_storage(refs, lambda ref: ref.storage).items():
         found |= await STORAGES[storage].find(db, some, projection)
     return found
@@ -46,9 +46,9 @@ async def find_comments(
 
 async def find_by_links(
     db: Database, links: Sequence[Link], projection: Projection | None = None
-) -> dict[Link, Document]:
+) -> dict[Link, PublicComment]:
     """Finds comments by direct link."""
-    found: dict[Link, Document] = {}
+    found: dict[Link, Any] = {}
     for storage, some in _by_storage(links, lambda link: link[0]).items():
         comments = await STORAGES[storage].find_by_slug(db, [link[1:] for link in some], projection)
         found |= {(storage, *slug): comment for slug, comment in comments.items()}

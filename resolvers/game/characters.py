@@ -124,6 +124,12 @@ class CharacterDocument(_WithClass, Versioned):
     created_at: datetime
 
 
+class ShownCharacter(CharacterDocument):
+    """A character as it is shown. A shopkeeper is shown as a character without an owner."""
+
+    keeper: NotRequired[bool]
+
+
 # Characters that do not rest.
 AWAKE: Document = {"resting_since": None}
 
@@ -165,10 +171,10 @@ MAX_ITEMS = 200
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, Document]:
+) -> dict[ObjectId, CharacterDocument]:
     """Returns the characters with these ids that have entered the world."""
     query = {"_id": {"$in": list(ids)}, "location": {"$exists": True}}
-    found = await db[CHARACTERS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await CHARACTERS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {character["_id"]: character for character in found}
 
 
@@ -180,7 +186,7 @@ def listing(*, owner: str | None = None, room: ObjectId | None = None) -> Listin
     return Listing(wanted, Sort((("created_at", -1),)))
 
 
-async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[Document]:
+async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[CharacterDocument]:
     """Returns the player's characters that have entered the world, by number."""
     query = {"owner": owner, "location": {"$exists": True}}
-    return await db[CHARACTERS.name].find(query, projection, sort=[("number", ASCENDING)]).to_list()
+    return await CHARACTERS.of(db).find(query, projection, sort=[("number", ASCENDING)]).to_list()

@@ -111,10 +111,10 @@ _LATEST = Sort((("created_at", -1),))
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, Document]:
+) -> dict[ObjectId, TradeDocument]:
     """Returns the trades with these ids, without moves."""
     query = {"_id": {"$in": list(ids)}, "kind": TRADE}
-    found = await db[TRADES.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await TRADES.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {trade["_id"]: trade for trade in found}
 
 

@@ -100,16 +100,18 @@ CARTS = CollectionSpec(
 )
 
 
-async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+async def find_by_ids(
+    db: Database, ids: Sequence[str], projection: Projection | None = None
+) -> dict[str, CartDocument]:
     query: Document = {"_id": ids[0]} if len(ids) == 1 else {"_id": {"$in": list(ids)}}
-    found = await db[CARTS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await CARTS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {cart["_id"]: cart for cart in found}
 
 
-async def find_of_owner(db: Database, owner: str, projection: Projection | None = None) -> Document | None:
+async def find_of_owner(db: Database, owner: str, projection: Projection | None = None) -> CartDocument | None:
     """Returns the viewer's last modified cart that is active or being paid for."""
     query = {"owner": owner, "status": {"$in": [ACTIVE, PENDING]}}
-    return await db[CARTS.name].find_one(query, projection, sort=[("last_modified", DESCENDING)])
+    return await CARTS.of(db).find_one(query, projection, sort=[("last_modified", DESCENDING)])
 
 
 def is_visible_to(document: Document, viewer: str | None) -> bool:

@@ -22,8 +22,10 @@ the document that it locks, and the lock is guarded by the document's version. I
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pymongo import ReturnDocument
 
@@ -50,7 +52,7 @@ class CheckedOut:
     """A complete cart, and its order."""
 
     cart: Document
-    order: Document
+    order: Mapping[str, Any]
 
 
 async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:

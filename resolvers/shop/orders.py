@@ -73,9 +73,11 @@ async def place_order(db: Database, cart: Document, payment_reference: str) -> D
     return order
 
 
-async def find_by_ids(db: Database, ids: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+async def find_by_ids(
+    db: Database, ids: Sequence[str], projection: Projection | None = None
+) -> dict[str, OrderDocument]:
     query: Document = {"_id": ids[0]} if len(ids) == 1 else {"_id": {"$in": list(ids)}}
-    found = await db[ORDERS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await ORDERS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {order["_id"]: order for order in found}
 
 

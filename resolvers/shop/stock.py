@@ -101,10 +101,10 @@ _SHOWN = {"available": 1, "reserved": 1, "sold": 1}
 _FLIP = {"flipped_at": 1}
 
 
-async def find_stocks(db: Database, skus: Sequence[str]) -> dict[str, Document]:
+async def find_stocks(db: Database, skus: Sequence[str]) -> dict[str, StockDocument]:
     """Returns the counters of each SKU that has a stock."""
     query: Document = {"_id": skus[0]} if len(skus) == 1 else {"_id": {"$in": list(skus)}}
-    found = await db[STOCK.name].find(query, _SHOWN, batch_size=len(skus) + 1).to_list()
+    found = await STOCK.of(db).find(query, _SHOWN, batch_size=len(skus) + 1).to_list()
     return {stock["_id"]: stock for stock in found}
 
 

@@ -109,6 +109,13 @@ class PostDocument(Repeatable):
     remove_at: NotRequired[datetime]
 
 
+class ShownPost(PostDocument):
+    """A post as lists read it."""
+
+    # The authors of all comments, of which it has the latest only.
+    commenters: NotRequired[list[str]]
+
+
 class PageKey(TypedDict):
     """The page of a post: the number of comments that had moved before it: 0, 20, 40, …"""
 

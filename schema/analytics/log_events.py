@@ -9,12 +9,13 @@ import strawberry
 
 from portico.loaders.analytics import log_events as loaders
 from portico.resolvers.analytics import log_events, page_counts
+from portico.resolvers.analytics.log_events import LogEventDocument
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.resolvers.documents import document_id
 from portico.schema.access import require_role
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
-from portico.schema.fields import Source, as_types, costs, stored
+from portico.schema.fields import as_types, costs, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, node_id
 from portico.schema.roles import Role
@@ -24,7 +25,7 @@ DEFAULT_EVENTS = 50
 DEFAULT_PAGES = 100
 
 
-def _is_analyst(_event: Source, context: Context) -> bool:
+def _is_analyst(_event: LogEventDocument, context: Context) -> bool:
     return context.has_role(Role.ANALYST)
 
 

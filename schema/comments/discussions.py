@@ -13,8 +13,10 @@ from portico.loaders.comments import discussions as loaders
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.comments import comments, discussions
 from portico.resolvers.comments import edits as comment_edits
+from portico.resolvers.comments.comments import PublicComment
+from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
-from portico.resolvers.documents import Document, DocumentId, document_id
+from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Listing
 from portico.schema.authors import Author
@@ -109,20 +111,20 @@ class Comment(Node):
 
     @reads("text", text=LONGEST, description="The rendered text. It is safe to insert into a page.")
     @staticmethod
-    async def html(root: strawberry.Parent[Source], info: Info) -> str:
+    async def html(root: strawberry.Parent[PublicComment], info: Info) -> str:
         return await rendered(info.context, comment_html, root["text"])
 
     @reads(comments.REF, extra=_BELOW, description="The direct replies, by time.")
     @staticmethod
     async def replies(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[PublicComment], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
     ) -> Connection[Comment]:
         return await _comment_page(info, comments.replies_of(root[comments.REF]), first, after)
 
     @reads(comments.REF, "key", extra=_BELOW, description="All comments below this one, in thread order.")
     @staticmethod
     async def thread(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[PublicComment], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
     ) -> Connection[Comment]:
         return await _comment_page(info, comments.thread_of(root[comments.REF], root["key"]), first, after)
 
@@ -141,7 +143,7 @@ class Discussion(Node):
         description="The object that is discussed. If you cannot see it, you cannot see the discussion either.",
     )
     @staticmethod
-    async def subject(root: strawberry.Parent[Source], info: Info) -> Node:
+    async def subject(root: strawberry.Parent[DiscussionDocument], info: Info) -> Node:
         kind: Kind = info.context.served.kinds[root["subject"]["kind"]]
         return as_type(Node, KindDocument(kind, await require(core(info), kind, kind.parse(root["subject"]["key"]))))
 
@@ -152,17 +154,16 @@ class Discussion(Node):
         description="The number of listed comments, including deleted ones that stay because of their replies.",
     )
     @staticmethod
-    async def comment_count(root: strawberry.Parent[Source], info: Info) -> int:
+    async def comment_count(root: strawberry.Parent[DiscussionDocument], info: Info) -> int:
         if root["storage"] != discussions.EMBEDDED:
-            listed: int = root["count"]
-            return listed
+            return root["count"]
         counts = info.context.loader("comment counts", lambda: loaders.counts(info.context.reading))
         return await counts.load(root["_id"]) or 0
 
     @reads("_id", "storage", extra=_COMMENTS, description="The comments, in pages.")
     @staticmethod
     async def comments(
-        root: strawberry.Parent[Source],
+        root: strawberry.Parent[DiscussionDocument],
         info: Info,
         order: Order = CommentOrder.THREADED,
         max_depth: MaxDepth = None,
@@ -177,7 +178,7 @@ class Discussion(Node):
     @reads("_id", "storage", description="The comment with a slug, for direct links; null if there is none.")
     @staticmethod
     async def comment(
-        root: strawberry.Parent[Source], info: Info, slug: Annotated[str, described("The comment's slug.")]
+        root: strawberry.Parent[DiscussionDocument], info: Info, slug: Annotated[str, described("The comment's slug.")]
     ) -> Comment | None:
         projection = projection_of(core(info), COMMENT)
         name = ("Comment by slug", None if projection is None else tuple(projection))
@@ -209,7 +210,7 @@ def discussed(kind: Kind, hosts: Hosts) -> type | None:
     return Discussed
 
 
-async def require_discussion(context: Context, key: DocumentId) -> Document:
+async def require_discussion(context: Context, key: DocumentId) -> DiscussionDocument:
     """Returns a discussion that the caller can see. Raises NotFound."""
     found = (await discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})).get(key)
     if found is None or not await is_visible(context, DISCUSSION, found):

@@ -8,8 +8,8 @@ from typing import Annotated
 import strawberry
 
 from portico.resolvers.changes import Event
+from portico.resolvers.comments.comments import PublicComment
 from portico.resolvers.comments.events import comments_of
-from portico.resolvers.documents import Document
 from portico.resolvers.errors import NotFound
 from portico.schema.context import Context, Info
 from portico.schema.inputs import described
@@ -19,7 +19,7 @@ from portico.schema.subscriptions import occurrences, read_shared
 from .discussions import COMMENT, DISCUSSION, Comment, require_discussion
 
 
-async def _show(context: Context, event: Event) -> Document | None:
+async def _show(context: Context, event: Event) -> PublicComment | None:
     """Returns the comment, or None if it is gone. Raises NotFound if the caller can no longer see the discussion."""
     comment, is_seen = await read_shared(context, event, COMMENT, event.key)
     if comment is not None and not is_seen:

@@ -11,8 +11,8 @@ from portico.resolvers import errors
 from portico.resolvers.comments import discussion_subjects
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments import storages as comment_storages
-from portico.resolvers.comments.comments import CommentRef
-from portico.resolvers.documents import Document, DocumentId
+from portico.resolvers.comments.comments import CommentRef, PublicComment
+from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
@@ -103,7 +103,7 @@ async def _require_subject(info: Info, global_id: str) -> tuple[str, str, Docume
     return kind.name, str(key), document["_id"]
 
 
-async def _require_own(info: Info, ref: CommentRef) -> Document | None:
+async def _require_own(info: Info, ref: CommentRef) -> PublicComment | None:
     """Returns a comment that the caller may change, or None if it does not exist, or the caller cannot see it.
 
     Raises FORBIDDEN unless the caller is its author or an EDITOR.

@@ -13,6 +13,7 @@ from portico.loaders.game.characters import CharacterKey
 from portico.resolvers import errors
 from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game import characters, locations
+from portico.resolvers.game.characters import ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, computed, costs, stored
 from portico.schema.inputs import described
@@ -29,7 +30,7 @@ def parse_key(text: str) -> CharacterKey:
     return locations.keeper_key(*locations.parse_keeper_key(text)) if "." in text else document_id(text)
 
 
-def _is_visible(character: Source, context: Context) -> bool:
+def _is_visible(character: ShownCharacter, context: Context) -> bool:
     if "keeper" in character:
         return True
     return context.has_role(Role.GAME_MASTER) or (context.subject is not None and character["owner"] == context.subject)
@@ -100,7 +101,7 @@ class Weapons:
     both: Item | None = _wielded_in(Hand.BOTH, "In both hands.")
 
 
-def _equipped(character: Source, path: str) -> Document:
+def _equipped(character: ShownCharacter, path: str) -> Document:
     """Returns the references at the path, {slot: ids}, with the items that they refer to, {_id: item}."""
     refs = character.get(path) or {}
     return {"refs": refs, "by_id": {item["_id"]: item for item in trees_of(character["items"])} if refs else {}}

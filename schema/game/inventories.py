@@ -13,7 +13,8 @@ from portico.resolvers.documents import document_id
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import stacks, trade_records
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.stacks import Place
+from portico.resolvers.game.stacks import Place, StackDocument
+from portico.resolvers.game.trade_records import TradeDocument
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
@@ -31,11 +32,11 @@ def viewer_of(context: Context) -> stacks.Viewer:
     return stacks.Viewer(context.subject, context.has_role(Role.GAME_MASTER))
 
 
-def _sees_stack(stack: Source, context: Context) -> bool:
+def _sees_stack(stack: StackDocument, context: Context) -> bool:
     return viewer_of(context).sees(Place(stack["owner"], stack["inventory"]))
 
 
-def _takes_part(trade: Source, context: Context) -> bool:
+def _takes_part(trade: TradeDocument, context: Context) -> bool:
     return any(map(viewer_of(context).owns, trade["owners"]))
 
 
@@ -126,7 +127,7 @@ class Trade(Node):
         "and if offers do not expire.",
     )
     @staticmethod
-    def expires_at(root: strawberry.Parent[Source], info: Info) -> datetime | None:
+    def expires_at(root: strawberry.Parent[TradeDocument], info: Info) -> datetime | None:
         after = info.context.resources.of(GameSettings).trade_expires_after
         if after is None or root["state"] != trade_records.OFFERED:
             return None

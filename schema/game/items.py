@@ -8,6 +8,7 @@ import strawberry
 
 from portico.resolvers.documents import Document
 from portico.resolvers.game.items import POUND
+from portico.resolvers.game.items import Item as ItemDocument
 from portico.schema.fields import Source, computed, stored
 from portico.schema.nodes import encode_id
 from portico.schema.scalars import BigInt
@@ -26,7 +27,7 @@ def trees_of(items: Iterable[Source]) -> list[Document]:
     return [item for item in found if item["inside"] not in by_id]
 
 
-def description_of(item: Source) -> str:
+def description_of(item: ItemDocument) -> str:
     """Returns the text for display, e.g. `+3 wizard's hat` or `12 arrows`."""
     parts = (
         str(item["quantity"]) if item["quantity"] > 1 else "",

@@ -13,12 +13,13 @@ from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
 from portico.resolvers.shop import cart_edits, carts
 from portico.resolvers.shop.cart_edits import Buyer
+from portico.resolvers.shop.carts import Line
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.access import require_caller
 from portico.schema.catalog.products import Product
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
-from portico.schema.fields import Source, as_type, computed, related, stored
+from portico.schema.fields import as_type, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
@@ -61,7 +62,7 @@ class CartStatus(Enum):
 def line_money(description: str, *, of_all: bool = False) -> Any:
     """Declares a field for the price of one unit of a line, or of all units."""
 
-    def amount(line: Source) -> dict[str, Any]:
+    def amount(line: Line) -> dict[str, Any]:
         units = line["quantity"] if of_all else 1
         return {"amount": line["price"] * units, "currency": line["currency"]}
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.shop import stock as loaders
+from portico.resolvers.catalog.products import ProductDocument
 from portico.resolvers.shop import stock
 from portico.schema.catalog.products import Product
 from portico.schema.context import Info
@@ -35,7 +36,7 @@ class ProductStock:
 
     @reads("sku", description="The units of the product.")
     @staticmethod
-    async def stock(root: strawberry.Parent[Source], info: Info) -> Stock:
+    async def stock(root: strawberry.Parent[ProductDocument], info: Info) -> Stock:
         stocks = info.context.loader("stock", lambda: loaders.by_sku(info.context.reading))
         found: Source = await stocks.load(root["sku"]) or {}
         return as_type(Stock, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from portico.resolvers.paging import Page, page_size
 from portico.resolvers.social import comment_reads, visibility
 from portico.resolvers.social.months import month_of
 from portico.resolvers.social.post_rules import LONGEST_COMMENT, LONGEST_POST
-from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED
+from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED, ShownPost
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged, position_of
@@ -122,13 +122,13 @@ class Post(Node):
     )
     @staticmethod
     async def latest_comments(
-        root: strawberry.Parent[Source],
+        root: strawberry.Parent[ShownPost],
         info: Info,
         last: Annotated[int, described(f"How many, 1 to {MAX_LATEST}.")] = 3,
     ) -> list[PostComment]:
         if not 1 <= last <= MAX_LATEST:
             raise InvalidInput(f"`last` must be between 1 and {MAX_LATEST}; got {last}.", "last")
-        comments = root.get("comments") or []
+        comments: Sequence[Mapping[str, Any]] = root.get("comments") or []
         has_more = root.get("spilled") or len(root.get("commenters") or ()) > COMMENTS_READ
         if len(comments) < last and has_more:
             viewer = info.context.subject
@@ -141,7 +141,7 @@ class Post(Node):
     @reads("_id", description="The comments that you see, oldest first.")
     @staticmethod
     async def comments(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[ShownPost], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
     ) -> Connection[PostComment]:
         return Connection(page=await _comment_page(info.context, root["_id"], first, after))
 
@@ -199,7 +199,7 @@ class PollPost(Post):
 
     @reads("_id", "detail.options", length=MAX_OPTIONS, description="The options, with their votes.")
     @staticmethod
-    async def options(root: strawberry.Parent[Source], info: Info) -> list[PollOption]:
+    async def options(root: strawberry.Parent[ShownPost], info: Info) -> list[PollOption]:
         votes = (await _votes(info.context, root["_id"]))["votes"]
         texts = root["detail"]["options"]
         counts = [*votes, *([0] * (len(texts) - len(votes)))]
@@ -208,7 +208,7 @@ class PollPost(Post):
 
     @reads("_id", description="Your vote, as the place of the option in the list; null if you have not voted.")
     @staticmethod
-    async def viewer_vote(root: strawberry.Parent[Source], info: Info) -> int | None:
+    async def viewer_vote(root: strawberry.Parent[ShownPost], info: Info) -> int | None:
         own: int | None = (await _votes(info.context, root["_id"]))["own"]
         return own
 

@@ -11,6 +11,7 @@ from portico.loaders.social import members as loaders
 from portico.resolvers import errors
 from portico.resolvers.social import circles, member_edits, member_lists, members, relations
 from portico.resolvers.social.member_lists import MemberListing
+from portico.resolvers.social.members import MemberDocument
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, reads, related, stored
@@ -102,7 +103,7 @@ class User(Node):
         description="The viewer's own circles that have a member; null for other members.",
     )
     @staticmethod
-    async def circles(root: strawberry.Parent[Source], info: Info) -> list[Circle] | None:
+    async def circles(root: strawberry.Parent[MemberDocument], info: Info) -> list[Circle] | None:
         if root["_id"] != info.context.subject:
             return None
         names = await circles.existing(info.context.db, root["_id"], root.get("circles", []))
@@ -116,7 +117,7 @@ class User(Node):
         "when the viewer blocked them, or their subject.",
     )
     @staticmethod
-    async def blocked(root: strawberry.Parent[Source], info: Info) -> list[User] | None:
+    async def blocked(root: strawberry.Parent[MemberDocument], info: Info) -> list[User] | None:
         if root["_id"] != info.context.subject:
             return None
         context, raw = info.context, core(info)

@@ -215,6 +215,6 @@ async def test_discussions_match_the_model_after_any_steps(db: Database, storage
     key = f"p{next(_numbers)}"
     discussion = await open_discussion(db, kind="Product", key=key, storage=storage, subject="poster", now=EPOCH)
 
-    await Machine(db, discussion).run(steps)
+    await Machine(db, dict(discussion)).run(steps)
 
     assert [wrong["problem"] async for wrong in find_wrong_discussions(db)] == []

@@ -51,7 +51,8 @@ def test_a_watched_caller_that_is_read_as_a_whole_records_everything(read: Calla
 def test_subscriptions_to_objects_of_the_same_kind_show_them_in_the_same_way() -> None:
     assert show_object(COMMENT) == show_object(COMMENT)
     assert hash(show_object(COMMENT)) == hash(show_object(COMMENT))
-    assert show_object(COMMENT) != show_object(DISCUSSION)
+    other: object = show_object(DISCUSSION)
+    assert show_object(COMMENT) != other
 
 
 # Turns
