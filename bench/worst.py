@@ -54,6 +54,7 @@ class Cost:
     """What one operation costs. CPU times are seconds, `peak` is megabytes."""
 
     times: int
+    caller: str = ""
     gateway: float = 0.0
     mongod: float = 0.0
     commands: int = 0
@@ -134,7 +135,7 @@ async def measure(gateway: Gateway, operation: Operation, times: int, mongod: in
     await run(gateway, operation, times, timed)
     taken, taken_there, peak = time.process_time() - begun, cpu_seconds(mongod) - begun_there, _peak() - memory
     cost = await examine(gateway, operation, times)
-    cost.gateway, cost.mongod, cost.peak = taken, taken_there, peak
+    cost.gateway, cost.mongod, cost.peak, cost.caller = taken, taken_there, peak, operation.called_by
     return cost
 
 
@@ -213,22 +214,16 @@ def _pid_of(uri: str) -> int:
 def figures(costs: Mapping[str, Cost], size: int) -> dict[str, Any]:
     """Returns the figures to store, the dearest operation first."""
     ordered = sorted(costs.items(), key=lambda one: -one[1].cpu)
-    rows = [
-        {"operation": name, **{key: _rounded(value) for key, value in asdict(cost).items()}} for name, cost in ordered
-    ]
-    return report.measured(size=size, operations=rows)
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 3) if isinstance(value, float) else value
+    return report.measured(size=size, operations=[{"operation": name, **asdict(cost)} for name, cost in ordered])
 
 
 def show(found: Mapping[str, Any]) -> None:
-    table = Table("operation", "parts", "gateway s", "mongod s", "commands", "keys", "documents", "bytes", "peak MB")
+    """Prints the figures as a table."""
+    counts, times = ("commands", "keys", "documents", "bytes"), ("gateway", "mongod")
+    table = Table("operation", "caller", "parts", *(f"{name} s" for name in times), *counts, "peak MB")
     for row in found["operations"]:
-        counted = (row["commands"], row["keys"], row["documents"], row["bytes"])
-        times = (f"{row['times']:,}", f"{row['gateway']:.2f}", f"{row['mongod']:.2f}")
-        table.add_row(row["operation"], *times, *(f"{number:,}" for number in counted), f"{row['peak']:.0f}")
+        cells = [row["operation"], row["caller"], f"{row['times']:,}", *(f"{row[name]:.2f}" for name in times)]
+        table.add_row(*cells, *(f"{row[name]:,}" for name in counts), f"{row['peak']:.0f}")
     console.print(table)
 
 
