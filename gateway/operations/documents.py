@@ -29,10 +29,12 @@ from portico.resolvers.kept import Kept
 
 from .limits import Limits, too_complex
 from .numbers import LargeIntegers, may_be_too_large
+from .validation import Rules, drop_tokens
 
 # The bound on comparing the fields of one operation with each other. The library's default allows two seconds.
 overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
-_RULES = (*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule)
+_RULES = Rules((*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule))
+_CLOSED_RULES = Rules((*_RULES.rules, NoSchemaIntrospectionCustomRule))
 # A longer text is not cached, because it would evict many others.
 _LONGEST_KEPT = 20_000
 # The total length of the cached texts. A parsed operation uses about a hundred times the memory of its text.
@@ -87,7 +89,7 @@ class Operations:
         self._schema = schema
         self._settings = settings
         self._hide_suggestions = not settings.allows_introspection
-        self._rules = _RULES if settings.allows_introspection else (*_RULES, NoSchemaIntrospectionCustomRule)
+        self._rules = _RULES if settings.allows_introspection else _CLOSED_RULES
         self._limits = Limits(
             schema, max_depth=settings.max_depth, max_cost=settings.max_cost, max_fields=settings.max_tokens
         )
@@ -142,6 +144,7 @@ class Operations:
             for wrong in errors:
                 wrong.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(wrong.extensions or {})}
             raise InvalidOperation(errors)
+        drop_tokens(document)
         return document
 
     def _errors(self, document: DocumentNode, text: str) -> list[GraphQLError]:
@@ -149,8 +152,8 @@ class Operations:
             errors := validate(self._schema, document, [LargeIntegers], max_errors=MAX_ERRORS)
         ):
             return errors
-        return validate(
-            self._schema, document, self._rules, max_errors=MAX_ERRORS, hide_suggestions=self._hide_suggestions
+        return self._rules.errors(
+            self._schema, document, max_errors=MAX_ERRORS, hide_suggestions=self._hide_suggestions
         )
 
     def check(
