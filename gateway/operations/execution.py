@@ -20,6 +20,7 @@ from graphql import (
 
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
+from portico.gateway.memory import Memory
 from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
@@ -89,7 +90,7 @@ class Executor:
         self._hide_suggestions = not settings.allows_introspection
         self.deadlines = Deadlines()
         queue = settings.max_queued, settings.queue_seconds, self.deadlines
-        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": Room()}
+        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": Room(note_left=Memory().note_left)}
         self.queries = Admission(settings.max_running_queries, *queue, **bytes_)
         self.mutations = Admission(settings.max_running_mutations, *queue, **bytes_)
         # An upload waits for its client, without a slot. It still uses memory, so their number is bounded, too.
@@ -274,7 +275,10 @@ class Subscription:
 
 def response_of(result: ExecutionResult, context: Context) -> Response:
     payload: dict[str, Any] = {}
+    meter = METER.get()
     if result.errors:
+        if meter is not None:
+            meter.has_failed = True
         payload["errors"] = [format_error(error, context) for error in result.errors]
         for error in result.errors:
             _drop_frames(error)
@@ -283,7 +287,6 @@ def response_of(result: ExecutionResult, context: Context) -> Response:
         if result.data is None and not begun:
             return Response(payload)
     payload["data"] = result.data
-    meter = METER.get()
     return _encoded(payload, meter.most) if meter is not None and meter.is_large else Response(payload)
 
 
