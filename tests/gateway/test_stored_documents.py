@@ -5,8 +5,11 @@ The tests of idempotency check the same after each mutation.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
+from portico.testing.kits import Left
 from portico.testing.stages import Stage
 from tests.support.domains import COLLECTIONS
 from tests.support.everything import create_everything
@@ -15,6 +18,12 @@ from tests.support.kits import kits
 from tests.support.stored import assert_typed
 
 STAGES = [pytest.param(stage, id=f"{name}: {stage.__name__}") for name, kit in kits().items() for stage in kit.stages]
+LEAVING = [
+    pytest.param(leave, id=f"{job}: {leave.__name__}")
+    for kit in kits().values()
+    for job, leaves in kit.leftovers.items()
+    for leave in leaves
+]
 # The collections that `create_everything` leaves empty, and why.
 NOT_CREATED: dict[str, str] = {}
 
@@ -31,13 +40,13 @@ async def test_what_the_kits_create_is_stored_as_typed(gateway: GatewayClient) -
     assert {spec.name for spec in COLLECTIONS} - met == NOT_CREATED.keys()
 
 
-@pytest.mark.parametrize("name", kits())
-async def test_what_crashes_leave_is_stored_as_typed(gateway: GatewayClient, name: str) -> None:
-    for leaves in kits()[name].leftovers.values():
-        for leave in leaves:
-            await leave(gateway)
+@pytest.mark.parametrize("leave", LEAVING)
+async def test_what_a_crash_leaves_is_stored_as_typed(
+    gateway: GatewayClient, leave: Callable[[GatewayClient], Awaitable[Left]]
+) -> None:
+    await leave(gateway)
 
-    await assert_typed(gateway.db)
+    assert await assert_typed(gateway.db)
 
 
 @pytest.mark.parametrize("stage", STAGES)
