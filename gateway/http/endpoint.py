@@ -25,6 +25,7 @@ from portico.schema.context import Context
 
 from . import uploads
 from .headers import RequestHeaders
+from .resolving import resolved
 from .request_ids import request_id_of
 from .requests import (
     EVENT_TYPE,
@@ -127,6 +128,8 @@ class GraphQLEndpoint:
         session = await self._session(scope, headers)
         context = self._state.context(session.caller, request_id, session.connection)
         try:
+            if request.reference is not None or not self._state.executor.references.accepts_all:
+                request = await self._resolved(request, context, headers)
             if accepted.events and self._is_streamed(request, accepted, scope["method"]):
                 await EventStream(session, context, receive, send).run(request)
                 return None
@@ -142,6 +145,11 @@ class GraphQLEndpoint:
             limits = self._state.settings
             return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
         return parse_query(scope["query_string"])
+
+    async def _resolved(self, request: Request, context: Context, headers: Headers) -> Request:
+        """Returns the request with the text that it refers to. Raises Overloaded."""
+        executor, connection = self._state.executor, context.connection
+        return await resolved(request, executor, headers, db=context.db, now=context.now, connection=connection)
 
     async def _session(self, scope: Scope, headers: Headers) -> Session:
         authorization = headers.get("authorization")
@@ -207,6 +215,7 @@ class GraphQLEndpoint:
             session = await self._session(scope, headers)
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
+            request = await self._resolved(request, context, headers)
             outcome = await self._execute(request, session, context, headers, seconds=seconds)
         except Refused as refused:
             if not await files.drain():
@@ -237,6 +246,7 @@ class GraphQLEndpoint:
                     wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                     seconds=seconds,
                     charge=None if meter is None else meter.charge,
+                    refusal=request.refusal,
                 )
                 if not isinstance(outcome, Response):
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

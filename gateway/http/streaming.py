@@ -184,6 +184,7 @@ async def _outcome(executor: Executor, request: Request, session: Session, conte
             context=context,
             wants_plan=request.wants_plan,
             charge=None if meter is None else meter.charge,
+            refusal=request.refusal,
         )
     except RateLimited as limited:
         return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})

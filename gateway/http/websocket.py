@@ -29,6 +29,7 @@ from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
 from .origins import may_connect
+from .resolving import resolved_for
 from .requests import Refused, Request, parse_request
 from .sending import within
 from .sockets import flow_of
@@ -241,6 +242,9 @@ class Connection:
             text = f"This connection has {most} operations in flight, the most allowed. Complete some of them first."
             await self._answer(_error(key, [{"message": text, "extensions": {"code": "TOO_MANY_OPERATIONS"}}]))
             return
+        if request.reference is not None or not self.state.executor.references.accepts_all:
+            # No other message is read meanwhile.
+            request = await resolved_for(self._session, request, _LIVE_SECONDS)
         operation = self.operations[key] = Operation(self, self._session, key, request)
         task = asyncio.create_task(operation.run())
         operation.task = task

@@ -36,6 +36,9 @@ from portico.schema.errors import camel_case
 from .admission import Admission
 from .documents import InvalidOperation, Operation, Operations
 from .json_text import compact, encode
+from .manifests import read_documents
+from .references import References
+from .trusted import Trusted, checked, compile_all
 
 TOO_LARGE = "ANSWER_TOO_LARGE"
 Charge = Callable[[float], None]
@@ -84,6 +87,14 @@ class Executor:
         self.uploads = Admission(settings.max_uploads, 0, settings.queue_seconds, self.deadlines)
         self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
         self.operations = Operations(self._schema, settings)
+        self.references = References(settings, self.operations, self._trusted(settings))
+
+    def _trusted(self, settings: Settings) -> Trusted:
+        """Returns the trusted documents, which then run without being parsed. Raises DocumentsError."""
+        documents = read_documents(settings.document_paths)
+        self.operations.trusted = checked(documents, self.operations)
+        compile_all(self.operations.trusted.values(), self.plans)
+        return Trusted(documents)
 
     async def execute(
         self,
@@ -96,18 +107,20 @@ class Executor:
         wants_plan: bool = False,
         seconds: int | None = None,
         charge: Charge | None = None,
+        refusal: InvalidOperation | None = None,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
         A mutation times out after `seconds`; with None, after the seconds of the settings.
         `charge` is called with the cost of the operation before it runs, and may raise an error of its own.
+        `refusal` says why the text that the client refers to cannot run. It is answered like an invalid operation.
         With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
         # Parsing a new text is work, too.
         async with self.queries.slot(context.connection):
-            call = self._call(text, variables, name, context, seconds, charge)
+            call = self._call(text, variables, name, context, seconds, charge, refusal)
             if isinstance(call, Response):
                 return call
             if call.definition.operation is OperationType.SUBSCRIPTION:
@@ -138,9 +151,12 @@ class Executor:
         context: Context,
         seconds: int | None,
         charge: Charge | None,
+        refusal: InvalidOperation | None,
     ) -> Call | Response:
         """Parses, checks and charges an operation. Returns the response of one that is invalid."""
         try:
+            if refusal is not None:
+                raise refusal
             operation = self.operations.get(text)
             definition, cost = self.operations.check(operation, name, variables)
         except InvalidOperation as invalid:

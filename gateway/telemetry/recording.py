@@ -21,6 +21,11 @@ _EMPTY: Mapping[str, str] = {}
 CLIENT_NAME_HEADERS = ("apollographql-client-name", "graphql-client-name")
 
 
+def client_name(headers: Mapping[str, str]) -> str | None:
+    """Returns the name that a client says in its headers, in their order; None if it says none."""
+    return next((headers[name] for name in CLIENT_NAME_HEADERS if headers.get(name)), None)
+
+
 class Record:
     """One operation, or one event of a subscription: a context manager, from its beginning to its response."""
 
