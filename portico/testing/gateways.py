@@ -28,6 +28,7 @@ from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
+from portico.resolvers.writes.settlements import Settler
 from portico.schema.roles import Role
 
 SECRET = Secret("a secret of the tests, long enough to be one")
@@ -146,7 +147,12 @@ class Gateway:
         if operation is not None:
             body["operationName"] = operation
         response = await self.http.post("/graphql", json=body, headers=headers)
+        await self.finish()
         return Answer(response.status_code, response.json(), response.headers)
+
+    async def finish(self) -> None:
+        """Waits until what calls have left for after their answers is done."""
+        await self.state.resources.of(Settler).close()
 
     async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Sends a request that must succeed. Returns its data."""
