@@ -147,13 +147,11 @@ class Gateway:
         body: dict[str, Any] = {"query": query, "variables": variables or {}}
         if operation is not None:
             body["operationName"] = operation
+        db = self.state.database
         response = await self.http.post("/graphql", json=body, headers=headers)
-        await self.finish()
+        # What the call has left for after its answer.
+        await self.state.resources.of(Settler).settled(db)
         return Answer(response.status_code, response.json(), response.headers)
-
-    async def finish(self) -> None:
-        """Waits until what calls have left for after their answers is done."""
-        await self.state.resources.of(Settler).close()
 
     async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Sends a request that must succeed. Returns its data."""

@@ -274,8 +274,12 @@ class Settler:
         self._decided.add(db, _Decided(db=db, attempt=attempt, is_urgent=False))
         return True
 
+    async def settled(self, db: Database) -> None:
+        """Waits until everything that was taken over for this database is settled."""
+        await self._decided.served(db)
+
     async def close(self) -> None:
-        """Settles what waits."""
+        """Waits until everything is settled."""
         await self._decided.close()
 
 
