@@ -1,6 +1,7 @@
 """Accounts, which hold money for their owners. The collection, its reads, and how an account is opened.
 
-Accounts are never deleted. Only `transfers` change their balances.
+Accounts are never deleted. Only `transfers` change their balances. The reads of this module show a balance with the
+transfers that were decided, also while their notes are still there. The projection must have `pending` for that.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """
@@ -10,25 +11,32 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Projection, Versioned
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.text import require_text
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes import idempotency, settlements
+from portico.resolvers.writes.settlements import Noted
+
+from .transfer_records import TRANSFERS, call_off
 
 
 class Note(TypedDict):
-    """The note of a transfer in flight. A negative amount is already subtracted from the balance, a positive one is not
-    added yet.
+    """The note of a transfer in flight, see `transfers`. Notes of former versions have `id` and `amount` only, see
+    `former_transfers`.
     """
 
-    id: ObjectId
+    key: NotRequired[str]
+    record: NotRequired[ObjectId]
+    at: NotRequired[datetime]
+    id: NotRequired[ObjectId]
+    # A negative amount is already subtracted from the balance, a positive one is not added yet.
     amount: int
 
 
@@ -44,17 +52,29 @@ class AccountDocument(Versioned):
     # Minor units, never below zero.
     balance: int
     pending: list[Note]
-    # A counter that is incremented when a transfer is rolled back; see `transfers`.
-    fence: int
+    # Only former versions use it.
+    fence: NotRequired[int]
     created_at: datetime
 
 
 ACCOUNTS = CollectionSpec(
     "accounts",
     document=AccountDocument,
-    indexes=[IndexModel([("owner", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)])],
+    indexes=[
+        IndexModel([("owner", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("pending.at", ASCENDING)], partialFilterExpression={"pending.at": {"$exists": True}}),
+    ],
     # Transfers refer to accounts by id. Only the list of an owner's accounts queries all shards.
     shard_key={"_id": "hashed"},
+)
+
+NOTED = Noted(
+    ACCOUNTS,
+    "pending",
+    TRANSFERS,
+    given=lambda note: {"balance": note["amount"]} if note["amount"] > 0 else {},
+    back=lambda note: {"balance": -note["amount"]} if note["amount"] < 0 else {},
+    prevent=call_off,
 )
 
 MAX_NAME = 200
@@ -63,22 +83,34 @@ MAX_ACCOUNTS = 100
 
 
 async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None, *, decided: str | None = None
+) -> dict[ObjectId, AccountDocument]:
+    """Returns the accounts with these ids. `decided` is the key of a transfer that is known to be decided."""
+    found = await find_stored(db, ids, projection)
+    await settlements.shown(db, NOTED, list(found.values()), decided=decided)
+    return found
+
+
+async def find_stored(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, Document]:
+) -> dict[ObjectId, AccountDocument]:
+    """Returns the accounts with these ids as they are stored: a decided transfer may still be a note."""
     query = {"_id": {"$in": list(ids)}}
-    found = await db[ACCOUNTS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await ACCOUNTS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {account["_id"]: account for account in found}
 
 
-async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[Document]:
+async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[AccountDocument]:
     """Returns the owner's accounts, oldest first."""
     order = [("created_at", ASCENDING), ("_id", ASCENDING)]
-    return await db[ACCOUNTS.name].find({"owner": owner}, projection, sort=order).to_list()
+    found = await ACCOUNTS.of(db).find({"owner": owner}, projection, sort=order).to_list()
+    await settlements.shown(db, NOTED, found)
+    return found
 
 
 async def open_account(
     db: Database, *, owner: str, name: str, currency: str, now: datetime, operation_id: str
-) -> Document:
+) -> AccountDocument:
     """Opens an empty account.
 
     Args:     currency: ISO 4217.
@@ -104,7 +136,7 @@ def shop_account_id(currency: str) -> ObjectId:
     return ObjectId(hashlib.blake2b(f"shop/{currency}".encode(), digest_size=12).digest())
 
 
-async def open_shop_account(db: Database, currency: str, *, now: datetime) -> Document:
+async def open_shop_account(db: Database, currency: str, *, now: datetime) -> AccountDocument:
     """Returns the shop's account in this currency, and opens it if there is none. It has no owner.
 
     Writes:   accounts; one insert.
@@ -113,7 +145,7 @@ async def open_shop_account(db: Database, currency: str, *, now: datetime) -> Do
     return await _insert(db, account)
 
 
-def _empty(account_id: ObjectId, *, owner: str | None, name: str, currency: str, now: datetime) -> Document:
+def _empty(account_id: ObjectId, *, owner: str | None, name: str, currency: str, now: datetime) -> AccountDocument:
     return {
         "_id": account_id,
         "owner": owner,
@@ -127,10 +159,10 @@ def _empty(account_id: ObjectId, *, owner: str | None, name: str, currency: str,
     }
 
 
-async def _insert(db: Database, account: Document) -> Document:
+async def _insert(db: Database, account: AccountDocument) -> AccountDocument:
     """Inserts the account. If an earlier call with its id has, returns the current one."""
     try:
-        await db[ACCOUNTS.name].insert_one(account)
+        await ACCOUNTS.of(db).insert_one(account)
     except DuplicateKeyError:
         return (await find_by_ids(db, [account["_id"]]))[account["_id"]]
     return account

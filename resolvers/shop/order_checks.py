@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from typing import Any
 
-from portico.resolvers.accounts import transfers
+from portico.resolvers.accounts import transfer_records
 from portico.resolvers.accounts.accounts import shop_account_id
-from portico.resolvers.accounts.transfers import SETTLED
+from portico.resolvers.accounts.transfer_records import SETTLED
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import require, wrong_in_batches
 
@@ -35,7 +36,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
     stocks = await find_stocks(db, skus) if skus else {}
     payments = {order["_id"]: transfer_of(order["payment_reference"]) for order in batch}
     by_account = [payment for payment in payments.values() if payment is not None]
-    paid = await transfers.find_by_ids(db, by_account) if by_account else {}
+    paid = await transfer_records.find_by_ids(db, by_account) if by_account else {}
     for order in batch:
         require(order, _SHOWN)
         problems = [*_wrong_total(order)]
@@ -52,7 +53,7 @@ def _wrong_total(order: Document) -> list[str]:
     return [] if order["total"] == total else [f"its total is {order['total']:,}, but its lines add up to {total:,}"]
 
 
-def _unpaid(order: Document, payment: Document | None) -> list[str]:
+def _unpaid(order: Document, payment: Mapping[str, Any] | None) -> list[str]:
     if payment is None or payment["state"] != SETTLED:
         return ["the transfer that paid it is missing or not settled"]
     if payment["destination"] != shop_account_id(order["currency"]):

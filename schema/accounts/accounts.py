@@ -12,12 +12,14 @@ from graphql import GraphQLError
 from portico.loaders.accounts import accounts as account_loaders
 from portico.loaders.accounts import transfers as transfer_loaders
 from portico.resolvers import errors
-from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.accounts import accounts, transfer_records, transfers
+from portico.resolvers.accounts.accounts import AccountDocument
 from portico.resolvers.documents import document_id
+from portico.resolvers.writes.settlements import Settler
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
-from portico.schema.fields import Source, as_type, as_types, computed, costs, reads, related, stored
+from portico.schema.fields import as_type, as_types, computed, costs, reads, related, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
@@ -25,7 +27,7 @@ from portico.schema.nodes import Kind, Node, key_in, load, node_id, projection_o
 from portico.schema.roles import Role
 
 
-def _owns(account: Source, subject: str | None) -> bool:
+def _owns(account: AccountDocument, subject: str | None) -> bool:
     return subject is not None and account["owner"] == subject
 
 
@@ -45,7 +47,7 @@ TRANSFER = Kind(
     path="_id",
     parse=document_id,
     read=transfer_loaders.by_id,
-    collection=transfers.TRANSFERS.name,
+    collection=transfer_records.TRANSFERS.name,
     types=("Transfer",),
     type_name=lambda _document: "Transfer",
     discriminator=("owners",),
@@ -70,23 +72,29 @@ class Account(Node):
     id: strawberry.ID = node_id("Account", "_id")
     name: str = stored(description="The owner's name for it.")
 
-    @reads("owner", "balance", "currency", description="The money that can be spent. For the owner and for a SERVICE.")
+    @reads(
+        "owner",
+        "balance",
+        "currency",
+        "pending",
+        description="The money that can be spent. For the owner and for a SERVICE.",
+    )
     @staticmethod
-    def balance(root: strawberry.Parent[Source], info: Info) -> Money:
+    def balance(root: strawberry.Parent[AccountDocument], info: Info) -> Money:
         caller = info.context.caller
         if caller is None or not (_owns(root, caller.subject) or caller.has(Role.SERVICE)):
             raise GraphQLError("Only the owner and a SERVICE can read the balance.", extensions={"code": "FORBIDDEN"})
         return as_type(Money, {"amount": root["balance"], "currency": root["currency"]})
 
     @reads(
-        "pending.id",
+        "pending",
         length=10,
         description="Unfinished transfers that the account has recorded. For an account of another owner, only those "
         "that the viewer takes part in.",
     )
     @staticmethod
-    async def pending_transfers(root: strawberry.Parent[Source], info: Info) -> list[Transfer]:
-        answers = [load(core(info), TRANSFER, note["id"]) for note in root["pending"]]
+    async def pending_transfers(root: strawberry.Parent[AccountDocument], info: Info) -> list[Transfer]:
+        answers = [load(core(info), TRANSFER, note.get("record") or note["id"]) for note in root["pending"]]
         return [as_type(Transfer, document) for answer in answers if (document := await answer) is not None]
 
 
@@ -195,6 +203,7 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
+            settler=info.context.resources.of(Settler),
         )
         return AccountPayload(account=as_type(Account, paid))
 
@@ -210,5 +219,6 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
+            settler=info.context.resources.of(Settler),
         )
         return TransferPayload(transfer=as_type(Transfer, settled))

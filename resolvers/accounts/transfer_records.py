@@ -1,0 +1,90 @@
+"""The records of transfers, which decide them. See `transfers`.
+
+Records are never deleted. A record that was called off before it was inserted has only `_id`, `state` and `created_at`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NotRequired
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.writes.settlements import look_at
+
+
+class TransferDocument(Versioned):
+    """A record. Its `_id` is derived from the operation and the number of the attempt."""
+
+    _id: ObjectId
+    # The key of the attempt that was decided; missing in transfers of former versions, and if nothing moved.
+    key: NotRequired[str]
+    # The account that pays; None for a deposit, whose money comes from outside. Then the account that is paid.
+    source: NotRequired[ObjectId | None]
+    destination: NotRequired[ObjectId]
+    # The subjects of both accounts' owners.
+    owners: NotRequired[list[str]]
+    # Minor units.
+    amount: NotRequired[int]
+    # ISO 4217, that of both accounts.
+    currency: NotRequired[str]
+    # SETTLED, or CANCELLED if it was refused or called off. Only former versions stored NEW, COMMITTED and ROLLBACK.
+    # See `former_transfers`.
+    state: str
+    # Why it was refused: `funds` or `limit`; this is final.
+    refused: NotRequired[str]
+    # The reference of the charge that it pays; missing if it pays none.
+    reference: NotRequired[str]
+    created_at: datetime
+    # How often somebody has looked at it to go on with what another process has begun.
+    looks: NotRequired[int]
+    # Of former versions, while the transfer was open.
+    open_since: NotRequired[datetime]
+
+
+TRANSFERS = CollectionSpec(
+    "transfers",
+    document=TransferDocument,
+    indexes=[
+        IndexModel([("open_since", ASCENDING)], sparse=True),
+        IndexModel([("source", ASCENDING)]),
+        IndexModel([("destination", ASCENDING)]),
+    ],
+    shard_key={"_id": "hashed"},
+)
+
+NEW, COMMITTED, SETTLED, ROLLBACK, CANCELLED = "NEW", "COMMITTED", "SETTLED", "ROLLBACK", "CANCELLED"
+FUNDS, LIMIT = "funds", "limit"
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, TransferDocument]:
+    """Returns the transfers with these ids, without deposits."""
+    query = {"_id": {"$in": list(ids)}, "source": {"$ne": None}}
+    found = await TRANSFERS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
+    return {transfer["_id"]: transfer for transfer in found}
+
+
+async def insert(db: Database, record: Document) -> Document:
+    """Decides. Returns the record, or the one with its `_id` that was inserted before."""
+    try:
+        await db[TRANSFERS.name].insert_one(record)
+    except DuplicateKeyError:
+        found = await look_at(db, TRANSFERS, record["_id"])
+        assert found is not None, "transfers are never deleted"
+        return found
+    return record
+
+
+async def call_off(db: Database, note: Document, record: Document | None, now: datetime) -> None:
+    """Makes it impossible to decide the attempt of a note. Idempotent."""
+    if record is None:
+        called_off = {"_id": note["record"], "state": CANCELLED, "created_at": now, SCHEMA_VERSION: TRANSFERS.version}
+        with contextlib.suppress(DuplicateKeyError):
+            await db[TRANSFERS.name].insert_one(called_off)
