@@ -1,7 +1,5 @@
 """Texts that clients have persisted by their hashes: the protocol of automatic persisted queries.
 
-A document: {_id: the SHA-256 hash of the text in hexadecimal digits, text, used_at: about when it was used last}.
-
 The collection is a cache. A text can vanish at any time, and the client then sends it again. So a write that is lost
 loses nothing, and writers need no order.
 """
@@ -9,6 +7,7 @@ loses nothing, and writers need no order.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
@@ -16,8 +15,20 @@ from pymongo.errors import DuplicateKeyError
 from .documents import CollectionSpec, Database
 
 _DAYS = 30
+
+
+class PersistedQuery(TypedDict):
+    """A text. Its `_id` is its SHA-256 hash in hexadecimal digits."""
+
+    _id: str
+    text: str
+    # About when it was used last.
+    used_at: datetime
+
+
 PERSISTED_QUERIES = CollectionSpec(
     "persisted_queries",
+    document=PersistedQuery,
     indexes=[IndexModel([("used_at", ASCENDING)], expireAfterSeconds=_DAYS * 86_400)],
 )
 # How old `used_at` can be. A text that is in use is written this often.
@@ -31,13 +42,12 @@ async def persisted_query(db: Database, key: str, *, now: datetime, may_write: b
 
     Writes:   the text's `used_at`, once a day. With `may_write` false: nothing.
     """
-    found = await db[PERSISTED_QUERIES.name].find_one({"_id": key})
+    found = await PERSISTED_QUERIES.of(db).find_one({"_id": key})
     if found is None:
         return None
     if may_write and found["used_at"] < now - _REFRESHED:
         await db[PERSISTED_QUERIES.name].update_one({"_id": key}, {"$set": {"used_at": now}})
-    text: str = found["text"]
-    return text
+    return found["text"]
 
 
 async def persist_query(db: Database, key: str, text: str, *, now: datetime, most: int) -> None:

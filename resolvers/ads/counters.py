@@ -28,7 +28,7 @@ from .ads import MAX_CAP, ad_key
 class Claim(TypedDict):
     """An impression in flight. The token is random, a new one for each attempt."""
 
-    token: str
+    token: ObjectId
     at: datetime
     # The `_id` of the profile that decides.
     profile: str

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
+from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
@@ -54,8 +55,8 @@ class ServedAd(TypedDict):
 class Serve(TypedDict):
     """A decided call. A call has an entry if it can be repeated, or if it has claims."""
 
-    op: str
-    token: str
+    op: NotRequired[str]
+    token: ObjectId
     at: datetime
     # If the entries are large, it becomes empty when the call has finished.
     ads: list[ServedAd]
