@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NotRequired, TypedDict
+from typing import Any, Final, Generic, NotRequired
 
 from bson import ObjectId, encode
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -15,6 +15,8 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError
 from typing_extensions import TypeVar
+
+from portico.resolvers.typed import TypedDict
 
 from .elections import met_election
 

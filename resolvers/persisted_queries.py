@@ -7,10 +7,11 @@ loses nothing, and writers need no order.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TypedDict
 
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.typed import TypedDict
 
 from .documents import CollectionSpec, Database
 

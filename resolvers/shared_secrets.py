@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from typing import TypedDict
 
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
+
+from portico.resolvers.typed import TypedDict
 
 from .documents import CollectionSpec, Database
 

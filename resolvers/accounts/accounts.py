@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -21,6 +21,7 @@ from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.text import require_text
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency, settlements
 from portico.resolvers.writes.settlements import Noted
 

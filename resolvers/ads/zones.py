@@ -13,11 +13,12 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Document
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
 from .ads import Ad

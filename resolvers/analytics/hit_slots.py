@@ -24,7 +24,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any
 from uuid import uuid4
 
 from bson import Int64, ObjectId
@@ -34,6 +34,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import DAMAGED
 

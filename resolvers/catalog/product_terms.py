@@ -15,9 +15,10 @@ regular expression.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
 
 from portico.resolvers.text import fold, words
+from portico.resolvers.typed import TypedDict
 
 ALBUM = "Audio Album"
 FILM = "Film"

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
@@ -19,6 +19,7 @@ from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 from portico.resolvers.attachments import Host
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pages
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
 from .product_terms import SearchKeys, search_keys, stock_term, term

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -27,6 +27,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.retries import attempts
 
 from .comments import END, StoredComment

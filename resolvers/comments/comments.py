@@ -13,13 +13,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired
 
 from bson import ObjectId
 from bson.errors import InvalidId
 
 from portico.resolvers.documents import Author, Document, Projection
 from portico.resolvers.paging import Listing, Sort
+from portico.resolvers.typed import TypedDict
 
 from .discussions import DOCUMENTS, EMBEDDED, PAGES
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -21,6 +21,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.attachments import Hosts, Target
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict, NotFound
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.retries import attempts
 
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
-from typing import NotRequired, TypedDict
+from typing import NotRequired
 
 from bson import Int64, ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
+from portico.resolvers.typed import TypedDict
 
 
 class Thumbnail(TypedDict):
@@ -59,7 +60,7 @@ class Layout(TypedDict):
 
     _id: ObjectId
     # Bytes of each chunk but the last.
-    chunkSize: int
+    chunkSize: int  # noqa: N815 - GridFS defines the name
 
 
 class FileDocument(Layout, Versioned):
@@ -69,8 +70,8 @@ class FileDocument(Layout, Versioned):
     filename: NotRequired[str]
     # Bytes; 0 during the upload.
     length: int
-    uploadDate: datetime
-    contentType: NotRequired[str]
+    uploadDate: datetime  # noqa: N815 - as above
+    contentType: NotRequired[str]  # noqa: N815 - as above
     metadata: Metadata
 
 

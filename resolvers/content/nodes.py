@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
@@ -32,6 +32,7 @@ from portico.resolvers.documents import (
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Key, Listing, Page, Sort
 from portico.resolvers.text import MAX_SLUG, PERMALINK
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import settling
 

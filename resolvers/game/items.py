@@ -8,11 +8,11 @@ Weights, costs and factors are integers: sums of them are exact, so that they ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
 
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
+from portico.resolvers.typed import TypedDict
 
 # An item in a bag in a box in a chest is 4 deep. Clients need a fixed depth, because GraphQL selections are finite.
 MAX_DEPTH = 4

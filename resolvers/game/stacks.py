@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -23,6 +23,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
 # The largest integer that a JSON number represents exactly.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import datetime, timedelta
-from typing import TypedDict
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
+from portico.resolvers.typed import TypedDict
 
 from .refusals import LimitReached
 from .trade_records import OFFERED, TRADES

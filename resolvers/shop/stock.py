@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
@@ -24,6 +24,7 @@ from portico.resolvers.catalog.products import ProductDocument, find_by_sku, set
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
 from portico.resolvers.text import trimmed
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import attempts

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.keyed import find_by_keys
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
 

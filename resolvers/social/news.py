@@ -9,12 +9,13 @@ Unlike in the source, a month has no document, so no month is too busy for one. 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Versioned
+from portico.resolvers.typed import TypedDict
 
 
 class EntryKey(TypedDict):

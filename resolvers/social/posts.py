@@ -9,12 +9,13 @@ Source: MongoDB Applied Design Patterns, ch. 8.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.documents import Author, CollectionSpec, Document, Versioned
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
 # Who sees a post, besides its author and the owner of the wall.

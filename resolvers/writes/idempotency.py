@@ -23,7 +23,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired
 from uuid import uuid4
 
 from bson import ObjectId
@@ -32,6 +32,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import DomainError, OperationKeyReused, OperationUnderWay
+from portico.resolvers.typed import TypedDict
 
 from .retries import pause
 from .timer import Timer

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from types import UnionType
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from bson.datetime_ms import DatetimeMS
 
@@ -26,7 +26,7 @@ def differences(value: Any, hint: Any, path: str) -> Iterator[str]:
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return
-    if is_typeddict(hint):
+    if isinstance(hint, type) and issubclass(hint, dict) and hint is not dict:
         yield from _in_document(value, hint, path)
     elif origin in {Union, UnionType}:
         found = [list(differences(value, one, path)) for one in inner]
