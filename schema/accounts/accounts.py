@@ -14,7 +14,6 @@ from portico.loaders.accounts import transfers as transfer_loaders
 from portico.resolvers import errors
 from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.documents import document_id
-from portico.resolvers.writes.settlements import Settler
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
@@ -194,7 +193,7 @@ class AccountMutation:
         )
         return AccountPayload(account=cast("Account", opened))
 
-    @mutation(role=Role.SERVICE, description="Adds money from outside to an account. For a SERVICE.")
+    @mutation(role=Role.SERVICE, settles=True, description="Adds money from outside to an account. For a SERVICE.")
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
         paid = await transfers.deposit(
             info.context.db,
@@ -202,12 +201,13 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
-            settler=info.context.resources.of(Settler),
+            answering=info.context.answering,
         )
         return AccountPayload(account=cast("Account", paid))
 
     @mutation(
-        description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing."
+        settles=True,
+        description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing.",
     )
     async def transfer(self, info: Info, input: TransferInput) -> TransferResult | None:
         settled = await transfers.transfer(
@@ -218,6 +218,6 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
-            settler=info.context.resources.of(Settler),
+            answering=info.context.answering,
         )
         return TransferPayload(transfer=cast("Transfer", settled))

@@ -15,7 +15,6 @@ class Transfers(Stage):
     collections = ("accounts", "transfers", "operations")
     job_names = ("finish-transfers",)
     job_seconds = 6
-    finishes = True
     least = (4, 6)
     before = [100, 0]  # noqa: RUF012 - no test changes it
     cases = {  # noqa: RUF012 - no test changes it
