@@ -12,6 +12,7 @@ from .attachments import Attachments, Hosts
 from .changes import Source
 from .documents import CollectionSpec, Database, upgrade_batch
 from .domains import Command, Counter, Domain, Gauge, Invariant, Job, Resources, Turn
+from .persisted_queries import PERSISTED_QUERIES
 from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
@@ -192,4 +193,4 @@ def _names_of_metrics(domain: Domain) -> Iterable[str]:
 # The job that upgrades documents of all domains.
 UPGRADES = "upgrade-documents"
 # The collections that the writes of all domains share.
-SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS)
+SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS, PERSISTED_QUERIES)
