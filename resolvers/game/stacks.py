@@ -12,7 +12,7 @@ A document:
     quantity     at least 0. A stack that has become empty stays, but no list shows it
     granted      the sum of all grants, ever; at most 2^60
     consumed     the sum of all that was consumed, ever; at most 2^60
-    notes        settlements in flight, see `settlements`: [{key, delta, at, record, round}]
+    notes        settlements in flight, see `exchanges`: [{key, delta, at, record, round}]
     applied      the marks of keyed grants and consumptions
     imported     set by an import, which grants once
 

@@ -10,7 +10,7 @@ A document:
     owners      the owners of both sides
     offers      [{category, item_id, quantity}], which `from` gives. While the trade is OFFERED, it holds them
     wants       [{category, item_id, quantity}], which `to` gives
-    key         the key of the settlement that inserted it, see `settlements`
+    key         the key of the settlement that inserted it, see `exchanges`
     decided     the key of the settlement that accepted or cancelled it
     decided_by  the operation that accepted or cancelled it, if it can be repeated
     claim       of a trade: its place among the open offers of both owners, see `trade_bounds`
