@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,7 +17,8 @@ from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
-from portico.resolvers.writes.idempotency import Process
+from portico.resolvers.writes.idempotency import Process, Superseded
+from portico.resolvers.writes.settlements import Answering, Settler
 
 from .roles import Role
 
@@ -71,11 +73,12 @@ class Operation:
     waiting for another call with the same idempotency key.
     """
 
-    __slots__ = ("_id", "_now")
+    __slots__ = ("_claim", "_id", "_now")
 
     def __init__(self, now: datetime) -> None:
         self._id = ""
         self._now = now
+        self._claim: asyncio.Task[bool] | None = None
 
     def begin(self, operation_id: str, now: datetime) -> None:
         """Sets the id and the time of the operation. Raises RuntimeError if it has begun before."""
@@ -83,6 +86,23 @@ class Operation:
             raise RuntimeError("An operation begins once.")
         self._id = operation_id
         self._now = now
+
+    def begin_while(self, claim: asyncio.Task[bool], operation_id: str, now: datetime) -> None:
+        """Begins the operation while its record is being claimed. The call must not decide before `confirm` returns."""
+        self.begin(operation_id, now)
+        self._claim = claim
+
+    def take_over(self, operation_id: str, now: datetime) -> None:
+        """Goes on as the operation of an earlier call with the key."""
+        self._id, self._now, self._claim = operation_id, now, None
+
+    async def confirm(self) -> None:
+        """Waits until the operation is claimed.
+
+        Raises `Superseded` if there is an earlier call with the key.
+        """
+        if self._claim is not None and not await asyncio.shield(self._claim):
+            raise Superseded
 
     @property
     def id(self) -> str:
@@ -145,6 +165,11 @@ class Context:
         if self.write is None:
             raise RuntimeError(_NO_OPERATION)
         return self.write.id
+
+    @property
+    def answering(self) -> Answering:
+        """How a mutation that settles is answered when it is decided."""
+        return Answering(self.resources.of(Settler), None if self.write is None else self.write.confirm)
 
     def forget_reads(self) -> None:
         """Drops what the operation has read, when it has ended.

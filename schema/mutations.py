@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from portico.resolvers import errors
 from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.settlements import Settler
 
 from .access import require_role
 from .context import Context, Info, Operation, core
@@ -29,6 +31,7 @@ from .nodes import Kind, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
+Work = Callable[[], Awaitable[Any]]
 # What a mutation costs in addition to its fields: several commands that wait for a majority, one after the other.
 MUTATION_COST = 500
 # The name in the metadata of input fields, see `secret_by`.
@@ -43,8 +46,9 @@ class Write(FieldExtension):
     then missing, as it is for a new call.
     """
 
-    def __init__(self, role: Role | None) -> None:
+    def __init__(self, role: Role | None, *, settles: bool = False) -> None:
         self._role = role
+        self._settles = settles
 
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
@@ -71,8 +75,9 @@ class Write(FieldExtension):
             if key is None:
                 operation.begin(idempotency.random_operation_id(), context.now)
                 return await next_(source, info, **kwargs)
-            record_id = idempotency.record_id_of(context.subject, key)
-            return await self._once(record_id, next_, operation, source, info, kwargs)
+            call = self._call(context, key, kwargs)
+            once = self._settling if self._settles else self._once
+            return await once(call, lambda: next_(source, info, **kwargs), operation, info, kwargs)
         except errors.OperationKeyReused:
             raise GraphQLError(
                 "The idempotency key was used before with another input. Use a new key.",
@@ -88,30 +93,69 @@ class Write(FieldExtension):
                 str(limited), extensions={"code": "RATE_LIMITED", "retryAfter": limited.seconds}
             ) from None
 
+    def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
+        record_id = idempotency.record_id_of(context.subject, key)
+        fingerprint = _fingerprint(context, kwargs)
+        return idempotency.Call(record_id, self._field_name, fingerprint, uuid4().hex, context.process)
+
     async def _once(
-        self, record_id: str, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]
+        self, call: idempotency.Call, work: Work, operation: Operation, info: Info, kwargs: dict[str, Any]
     ) -> Any:
         context = info.context
-        owner = uuid4().hex
-        call = idempotency.Call(record_id, self._field_name, _fingerprint(context, kwargs), owner, context.process)
         record = await idempotency.begin(context.db, call, now=context.now, kept=context.keys_kept)
         # The call may have waited for another call, for as long as a lease.
         operation.begin(record["operation"], context.clock())
-        if record["state"] == "done":
+        return await self._carry_out(call, record, work, info, kwargs)
+
+    async def _settling(
+        self, call: idempotency.Call, work: Work, operation: Operation, info: Info, kwargs: dict[str, Any]
+    ) -> Any:
+        """Claims the operation while the field prepares what it settles. It awaits the claim before it decides."""
+        context = info.context
+        first = idempotency.begin_first(context.db, call, now=context.now, kept=context.keys_kept)
+        claim = asyncio.create_task(first)
+        operation.begin_while(claim, call.operation, context.now)
+        try:
+            ended = await _ended(work)
+        except BaseException:
+            await asyncio.wait({claim})
+            if claim.exception() is None:
+                await idempotency.release(context.db, call.operation, owner=call.owner, now=context.now)
+            raise
+        if await claim:
+            return await self._carry_out(call, None, ended, info, kwargs)
+        record = await idempotency.begin(context.db, call, now=context.now, kept=context.keys_kept)
+        operation.take_over(record["operation"], context.clock())
+        return await self._carry_out(call, record, work, info, kwargs)
+
+    async def _carry_out(
+        self,
+        call: idempotency.Call,
+        record: idempotency.OperationRecord | None,
+        work: Work,
+        info: Info,
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Does the work of an operation that the call has claimed, or answers with the outcome that there is.
+
+        Args:     record: of the operation; None if this is the first call with the key.
+        """
+        context = info.context
+        if record is not None and record["state"] == "done":
             await _require_same_files(kwargs, record)
             return await self._answer_again(context, info, record["outcome"])
         refusal: errors.DomainError | None = None
         try:
             try:
-                result = await next_(source, info, **kwargs)
+                result = await work()
                 outcome = record_of(core(info).schema, result)
-                kept = await idempotency.finish(context.db, operation.id, outcome=outcome)
+                kept = await self._keep(context, outcome)
             except errors.DomainError as error:
                 refusal, outcome = error, _refusal_record(info, error)
-                kept = await idempotency.finish(context.db, operation.id, outcome=outcome, owner=owner)
+                kept = await idempotency.finish(context.db, context.operation_id, outcome=outcome, owner=call.owner)
         except BaseException:
             # If the outcome is stored nevertheless, this releases nothing.
-            await idempotency.release(context.db, operation.id, owner=owner, now=context.now)
+            await idempotency.release(context.db, context.operation_id, owner=call.owner, now=context.now)
             raise
         if kept is not outcome:
             # In the meantime, another call with the key took over and finished.
@@ -119,6 +163,17 @@ class Write(FieldExtension):
         if refusal is not None:
             raise refusal
         return result
+
+    async def _keep(self, context: Context, outcome: Document) -> Document:
+        """Stores the outcome. If the mutation settles, does so after the answer, and a repeated call waits until then.
+
+        If it is never stored, a repeated call carries the operation out again, and finds what was decided.
+        """
+        if self._settles:
+            done = {idempotency.OPERATIONS.name: [idempotency.finishing(context.operation_id, outcome)]}
+            if context.resources.of(Settler).add(context.db, done):
+                return outcome
+        return await idempotency.finish(context.db, context.operation_id, outcome=outcome)
 
     async def _answer_again(self, context: Context, info: Info, outcome: Document) -> Any:
         error = outcome.get("error")
@@ -151,16 +206,42 @@ class Write(FieldExtension):
         return found
 
 
-def mutation(*, role: Role | None = None, description: str, weight: tuple[str, float] | None = None) -> Any:
+async def _ended(work: Work) -> Work:
+    """Does the work. Returns a function that returns its result again, or raises its refusal."""
+    try:
+        result = await work()
+    except (errors.DomainError, idempotency.Superseded) as error:
+        refusal = error
+    else:
+        return lambda: _resolved(result)
+
+    async def refuse() -> Any:
+        raise refusal
+
+    return refuse
+
+
+async def _resolved(result: Any) -> Any:
+    return result
+
+
+def mutation(
+    *,
+    role: Role | None = None,
+    description: str,
+    weight: tuple[str, float] | None = None,
+    settles: bool = False,
+) -> Any:
     """Returns a mutation field for callers with this role; with None, for all callers.
 
+    A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided.
     Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
     Raises TypeError for a role of another enum, which no caller could have.
     """
     if role is not None and not isinstance(role, Role):
         raise TypeError(f"`role` of a mutation must be a member of `portico.Role`; got {role!r}.")
     declared = costs(extra=MUTATION_COST, weight=weight)
-    return strawberry.mutation(description=description, extensions=[Write(role)], metadata=declared)
+    return strawberry.mutation(description=description, extensions=[Write(role, settles=settles)], metadata=declared)
 
 
 def _key_of(given: Any) -> str | None:

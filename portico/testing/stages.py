@@ -19,7 +19,7 @@ from portico.gateway.domains import schema_of
 
 from .crashes import RECOVERY_SECONDS, crashing, database_of, stopping
 from .gateways import Answer, Gateway, SettableClock
-from .interruptions import interrupted
+from .interruptions import before_every_command
 from .jobs import assert_invariants, run_jobs
 from .kits import Given, Kit, mutation_text
 from .repeated_writes import RepeatedWrites
@@ -158,16 +158,21 @@ class Stage(ABC):
     async def asleep(
         self, mutation: str, given: Given, command: int
     ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
-        """Starts a call that pauses before this command. Returns the call and the function that resumes it. The call
-        may end without a pause.
+        """Starts a call that pauses before this command, and sends no other one meanwhile. Returns the call and the
+        function that resumes it. The call may end without a pause.
         """
         reached, go_on = asyncio.Event(), asyncio.Event()
+        left = command
 
         async def sleep() -> None:
+            nonlocal left
+            if left:
+                left -= 1
+                return
             reached.set()
             await asyncio.wait_for(go_on.wait(), _PAUSE_SECONDS)
 
-        with database_of(self.gateway, interrupted(self.gateway.db, None, None, sleep, skip=command)):
+        with database_of(self.gateway, before_every_command(self.gateway.db, sleep)):
             call = asyncio.create_task(self.ask(mutation, given))
             fallen = asyncio.create_task(reached.wait())
             await asyncio.wait({call, fallen}, return_when=asyncio.FIRST_COMPLETED)

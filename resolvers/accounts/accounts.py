@@ -1,7 +1,7 @@
 """Accounts, which hold money for their owners. The collection, its reads, and how an account is opened.
 
-Accounts are never deleted. Only `transfers` change their balances. The reads of this module show a balance with the
-transfers that were decided, also while their notes are still there. The projection must have `pending` for that.
+Accounts are never deleted. Only `transfers` change their balances. The reads of this module show a balance with
+exactly the transfers that are decided, also while their notes are there. The projection must have `pending` for that.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """

@@ -26,7 +26,7 @@ from portico.resolvers.errors import Conflict, DomainError, InsufficientFunds, I
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
 from portico.resolvers.writes import idempotency, settlements
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import Attempt, Part, Settler
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, Part
 from portico.resolvers.writes.timer import Timer
 
 from . import accounts, former_transfers, transfer_records
@@ -48,11 +48,11 @@ async def transfer(
     currency: str,
     now: datetime,
     operation_id: str,
-    settler: Settler | None = None,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Moves money from an account of this owner to any other account of the same currency.
 
-    Args:     amount: minor units, 1 to 2^53 - 1.  settler: removes the notes after the answer; None to do it at once.
+    Args:     amount: minor units, 1 to 2^53 - 1.  answering: how the call is answered.
     Returns:  the transfer.
     Raises:   InvalidInput, NotFound (either account), InsufficientFunds, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
@@ -69,7 +69,7 @@ async def transfer(
         raise NotFound("Account", str(destination_id))
     _require_same(source, currency, "amount", "currency")
     _require_same(destination, currency, "destination_id")
-    return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id, settler=settler)
+    return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id, answering=answering)
 
 
 async def deposit(
@@ -80,11 +80,11 @@ async def deposit(
     currency: str,
     now: datetime,
     operation_id: str,
-    settler: Settler | None = None,
+    answering: Answering = AT_ONCE,
 ) -> AccountDocument:
     """Adds money from outside to any account. The deposit is recorded as a transfer without a source.
 
-    Args:     amount: minor units, 1 to 2^53 - 1.  settler: as for `transfer`.
+    Args:     amount: minor units, 1 to 2^53 - 1.  answering: as for `transfer`.
     Returns:  the account.
     Raises:   InvalidInput, NotFound, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
@@ -95,7 +95,7 @@ async def deposit(
     if account is None:
         raise NotFound("Account", str(account_id))
     _require_same(account, currency, "amount", "currency")
-    made = await move(db, None, account, amount=amount, now=now, operation_id=operation_id, settler=settler)
+    made = await move(db, None, account, amount=amount, now=now, operation_id=operation_id, answering=answering)
     return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
 
 
@@ -113,11 +113,11 @@ async def move(
     now: datetime,
     operation_id: str,
     reference: str | None = None,
-    settler: Settler | None = None,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Moves money between two accounts as they were read, once for this operation id.
 
-    Args:     reference: of the charge that the transfer pays, if any.  settler: as for `transfer`.
+    Args:     reference: of the charge that the transfer pays, if any.  answering: as for `transfer`.
     Returns:  the transfer; the same one for every call.
     Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); both are final.
               Conflict (it was called off too often), NotFound (an account is missing): the next call may succeed.
@@ -130,11 +130,12 @@ async def move(
         # Use the current time: the call may have waited, and an old attempt would be called off.
         attempt = Attempt(record["_id"], _parts(source, destination, amount), timer.now())
         if await settlements.prepare(db, attempt):
-            made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, settler)
+            made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, answering)
         else:
             reason = await _reason(db, source, destination, amount, timer.now(), may_wait=tried < _MOST_WAITS)
             if reason is None:
                 continue
+            await answering.confirmed()
             made = await transfer_records.insert(db, {**record, "state": CANCELLED, "refused": reason})
         if "open_since" in made:
             made = await former_transfers.finish(db, made)
@@ -146,11 +147,12 @@ async def move(
     raise Conflict("The transfer took too long and was called off. Try again.")
 
 
-async def _decide(db: Database, record: Document, attempt: Attempt, settler: Settler | None) -> Document:
+async def _decide(db: Database, record: Document, attempt: Attempt, answering: Answering) -> Document:
     """Inserts the record of an attempt that has noted everything. Returns the record that there is."""
+    await settlements.confirm(db, answering, attempt)
     made = await transfer_records.insert(db, record)
     if made.get("key") == attempt.key:
-        await settlements.conclude(db, settler, attempt)
+        await settlements.conclude(db, answering, attempt)
     else:
         await settlements.undo(db, attempt)
     return made

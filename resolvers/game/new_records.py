@@ -13,7 +13,7 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
-from .settlements import Attempt, Line, explain_miss, prepare, settle, undo
+from .exchanges import Attempt, Line, explain_miss, prepare, settle, undo
 from .trade_records import ABANDONED, TRADES, look_at
 
 

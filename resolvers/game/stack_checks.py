@@ -1,7 +1,7 @@
 """Checks that items in stacks and trades are conserved.
 
 For every kind of item, what is there equals what was granted minus what was consumed. What is there: the quantities
-of stacks, what OFFERED trades hold, and what the notes of settlements hold (see `settlements`). This holds at every
+of stacks, what OFFERED trades hold, and what the notes of settlements hold (see `exchanges`). This holds at every
 moment, so all of it is read as of one point in time.
 """
 

@@ -13,9 +13,9 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
-from . import settlements, stacks
+from . import exchanges, stacks
+from .exchanges import Line
 from .new_records import insert_settled
-from .settlements import Line
 from .stacks import STACKS, Place, Viewer, Wanted
 from .trade_records import MOVE, MOVED
 
@@ -113,7 +113,7 @@ async def consume(
             return stack
         if stack is not None:
             stacks.require_consumable(stack, wanted.item_id, wanted.quantity)
-        await settlements.explain_miss(db, [line], now=timer.now())
+        await exchanges.explain_miss(db, [line], now=timer.now())
     raise Conflict("Other callers are using the stack. Try again.")
 
 
@@ -135,11 +135,11 @@ async def transfer_stack(
         raise InvalidInput("Both inventories must have the same owner. Use `offerTrade` for others.", "to", "owner")
     if source == to:
         raise InvalidInput("The items are in this inventory already.", "to", "name")
-    debit, credit = settlements.debits(source, [wanted])[0], settlements.credits_of(to, [wanted])[0]
+    debit, credit = exchanges.debits(source, [wanted])[0], exchanges.credits_of(to, [wanted])[0]
     found = await stacks.find_by_ids(db, [debit.stack_id, credit.stack_id], dict.fromkeys(stacks.DISPLAY, 1))
     if debit.stack_id not in found:
         raise NotEnough(wanted.item_id, 0)
-    new = [] if credit.stack_id in found else [settlements.new_stack(credit, found[debit.stack_id])]
+    new = [] if credit.stack_id in found else [exchanges.new_stack(credit, found[debit.stack_id])]
     record = {
         "kind": MOVE,
         "state": MOVED,

@@ -8,7 +8,7 @@ from functools import partial
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
-from . import settlements, trade_edits
+from . import exchanges, trade_edits
 from .stacks import STACKS
 from .trade_records import TRADES
 
@@ -20,7 +20,7 @@ async def finish_trades(db: Database, *, now: datetime) -> int:
 
 async def _resolve_notes(db: Database, now: datetime) -> int:
     async def resolve(stack: Document) -> int:
-        return await settlements.resolve_stale(db, stack, now=now)
+        return await exchanges.resolve_stale(db, stack, now=now)
 
     return await sweep(db, STACKS, {"notes.at": {"$lte": now - STALE_AFTER}}, resolve)
 

@@ -58,7 +58,7 @@ def _listed(*paths: str) -> IndexModel:
 
 
 class Note(TypedDict):
-    """A settlement in flight, see `settlements`."""
+    """A settlement in flight, see `exchanges`."""
 
     key: str
     # What it adds to the quantity.

@@ -2,7 +2,7 @@
 
 An offer moves the goods into the trade itself, which holds them while it is OFFERED. So the stacks of somebody with
 many open offers stay small. An acceptance takes what is wanted, and gives both sides what they are due; a cancellation
-gives the goods back. Each is a settlement, see `settlements`.
+gives the goods back. Each is a settlement, see `exchanges`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
 from . import stacks, trade_bounds
-from .new_records import insert_settled
-from .refusals import LimitReached
-from .settlements import (
+from .exchanges import (
     Attempt,
     Line,
     credits_of,
@@ -36,6 +34,8 @@ from .settlements import (
     settle,
     undo,
 )
+from .new_records import insert_settled
+from .refusals import LimitReached
 from .stacks import DISPLAY, STACKS, Place, Viewer, Wanted
 from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES, look_at
 

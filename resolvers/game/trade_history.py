@@ -14,7 +14,7 @@ from . import trade_edits
 from .stacks import STACKS, Viewer
 from .trade_records import CONCLUDED, OFFERED, TRADES
 
-# Processes that were suspended for so long must not find their records gone; see `settlements`.
+# Processes that were suspended for so long must not find their records gone; see `exchanges`.
 _SHORTEST = timedelta(days=1)
 # The inventory has no room for the goods. It can take its owner long to make some.
 _RETRY_AFTER = timedelta(days=1)

@@ -64,7 +64,7 @@ class TradeDocument(_WithSides, Versioned):
     offers: NotRequired[list[Goods]]
     # What `to` gives.
     wants: NotRequired[list[Goods]]
-    # The keys of the settlements that inserted it, and that accepted or cancelled it; see `settlements`.
+    # The keys of the settlements that inserted it, and that accepted or cancelled it; see `exchanges`.
     key: NotRequired[str]
     decided: NotRequired[str]
     # The operation that accepted or cancelled it, if it can be repeated.

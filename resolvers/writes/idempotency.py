@@ -27,7 +27,7 @@ from typing import Any, Literal, NotRequired
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo import ASCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
@@ -180,6 +180,10 @@ async def concluded(db: Database, operation_ids: Sequence[str]) -> list[str]:
     return [operation_id for operation_id in operation_ids if operation_id not in running]
 
 
+class Superseded(Exception):
+    """There is an earlier call with the key."""
+
+
 @dataclass(frozen=True)
 class Call:
     """A call with a key. `owner` is its own random id. Calls with the same key must have the same fingerprint."""
@@ -189,6 +193,23 @@ class Call:
     fingerprint: str
     owner: str
     process: Process
+
+    @property
+    def operation(self) -> str:
+        """The id of the operation, if this call is the first one with the key."""
+        return f"{self.record_id}.{self.owner}"
+
+
+async def begin_first(db: Database, call: Call, *, now: datetime, kept: timedelta) -> bool:
+    """Claims the operation if this is the first call with the key. Returns whether it is. Otherwise, see `begin`.
+
+    Writes:   operations; one insert.
+    """
+    try:
+        await OPERATIONS.of(db).insert_one(_new_record(call, now, kept))
+    except DuplicateKeyError:
+        return False
+    return True
 
 
 async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> OperationRecord:
@@ -215,23 +236,27 @@ async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> 
         delay = min(delay * 1.6, 1.0)
 
 
+def _new_record(call: Call, at: datetime, kept: timedelta) -> OperationRecord:
+    return {
+        "_id": call.record_id,
+        "operation": call.operation,
+        "field": call.field,
+        "fingerprint": call.fingerprint,
+        "state": "running",
+        "started": at,
+        "expires_at": at + kept,
+        "owner": call.owner,
+        "lease_until": at + LEASE,
+        "process": call.process.name,
+    }
+
+
 async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> OperationRecord:
     """Returns the current record. Claims it for the call if no other call holds it."""
     operations = OPERATIONS.of(db)
     record = await operations.find_one({"_id": call.record_id})
     if record is None:
-        fresh: OperationRecord = {
-            "_id": call.record_id,
-            "operation": f"{call.record_id}.{uuid4().hex}",
-            "field": call.field,
-            "fingerprint": call.fingerprint,
-            "state": "running",
-            "started": at,
-            "expires_at": at + kept,
-            "owner": call.owner,
-            "lease_until": at + LEASE,
-            "process": call.process.name,
-        }
+        fresh = _new_record(call, at, kept)
         try:
             await operations.insert_one(fresh)
         except DuplicateKeyError:
@@ -261,6 +286,15 @@ def _record_key(operation_id: str) -> Document:
     return {"_id": operation_id.partition(".")[0], "operation": operation_id}
 
 
+def finishing(operation_id: str, outcome: Document) -> UpdateOne:
+    """Returns the update that stores the outcome of an operation that has succeeded, unless another call has."""
+    return UpdateOne({**_record_key(operation_id), "state": "running"}, _done(outcome))
+
+
+def _done(outcome: Document) -> Document:
+    return {"$set": {"state": "done", "outcome": outcome}}
+
+
 async def finish(db: Database, operation_id: str, *, outcome: Document, owner: str | None = None) -> Document:
     """Stores the outcome. If another call with the id finished first, returns that call's outcome instead.
 
@@ -270,7 +304,7 @@ async def finish(db: Database, operation_id: str, *, outcome: Document, owner: s
     """
     operations = db[OPERATIONS.name]
     guard = {**_record_key(operation_id), "state": "running", **({} if owner is None else {"owner": owner})}
-    kept = await operations.update_one(guard, {"$set": {"state": "done", "outcome": outcome}})
+    kept = await operations.update_one(guard, _done(outcome))
     if kept.matched_count:
         return outcome
     record = await operations.find_one(_record_key(operation_id))

@@ -26,14 +26,15 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * Whoever goes on with what another process has begun looks at the record by a write (`look_at`). A server that has lost
   its primary role can answer reads, with decisions that are rolled back later.
 
-A reader shows a decision before it is settled: it reads the records that the notes of a document name, after the
-document, and applies those notes whose key is stored (`shown`). A document without notes costs nothing more. A writer
-whose guard does not match settles first what is decided (`settle_decided`).
+A reader shows exactly what is decided: it reads the records that the notes of a document name, after the document. It
+applies those notes whose key is stored, and takes back the others (`shown`). A document without notes costs nothing
+more. A writer whose guard does not match settles first what is decided (`settle_decided`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -43,15 +44,17 @@ from typing import Any
 from uuid import uuid4
 
 from pymongo import ReturnDocument, UpdateOne
+from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 
 from .combining import Combiner, Waiting
+from .idempotency import Superseded
 from .sweeps import STALE_AFTER, each, sweep
 
 _log = logging.getLogger(__name__)
 
-# The most calls of a process whose notes may wait. Further calls settle theirs before their answer.
+# The most entries that may wait for a database. Further calls send theirs before their answer.
 _MOST_WAITING = 1_000
 # How long the notes of a decided call wait for those of others, in seconds.
 _LINGER = 0.01
@@ -111,6 +114,35 @@ def was_decided(record: Document | None, note: Document) -> bool:
     return record is not None and record.get("key") == note["key"]
 
 
+@dataclass(frozen=True)
+class Answering:
+    """How a call is answered as soon as it is decided.
+
+    Args:
+        settler:  settles after the answer. With None, the write settles before it returns.
+        confirm:  returns when the operation certainly belongs to this call. A write that prepares while its operation
+                  is being claimed awaits it before it decides, also if it decides to refuse. Raises `Superseded` if
+                  there is an earlier call with the key.
+    """
+
+    settler: Settler | None = None
+    confirm: Callable[[], Awaitable[None]] | None = None
+
+    def later(self, db: Database, *steps: Bulks) -> bool:
+        """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
+        return self.settler is not None and self.settler.add(db, *steps)
+
+    async def confirmed(self) -> None:
+        """Waits until the call may decide. See `confirm`."""
+        if self.confirm is not None:
+            await self.confirm()
+
+
+AT_ONCE = Answering()
+
+
+# Updates that are sent together, by the name of their collection.
+Bulks = Mapping[str, Sequence[UpdateOne]]
 # A removal of a note: how the document holds it, the `_id` of the document, the note, and what is added.
 _Removal = tuple[Noted, Any, Document, Mapping[str, int]]
 
@@ -132,26 +164,34 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
     return False
 
 
-async def settle(db: Database, *attempts: Attempt) -> None:
-    """Removes the notes of attempts that were decided, and gives what they promised. Idempotent."""
-    await _remove(db, _removals(attempts, lambda part: part.noted.given))
+async def undo(db: Database, attempt: Attempt) -> None:
+    """Removes the notes of an attempt that cannot be decided any more, and gives back what they took. Idempotent."""
+    notes = ((part, attempt.note(part)) for part in attempt.parts)
+    await _remove(db, [(part.noted, part.document, note, part.noted.back(note)) for part, note in notes])
 
 
-async def undo(db: Database, *attempts: Attempt) -> None:
-    """Removes the notes of attempts that cannot be decided any more, and gives back what they took. Idempotent."""
-    await _remove(db, _removals(attempts, lambda part: part.noted.back))
+async def confirm(db: Database, answering: Answering, attempt: Attempt) -> None:
+    """Waits until the call may decide. If it may not, undoes what it has noted. See `Answering`."""
+    try:
+        await answering.confirmed()
+    except (Superseded, PyMongoError):
+        await undo(db, attempt)
+        raise
 
 
-def _removals(
-    attempts: Sequence[Attempt], added_by: Callable[[Part], Callable[[Document], Mapping[str, int]]]
-) -> Iterable[_Removal]:
-    for attempt in attempts:
-        for part in attempt.parts:
-            note = attempt.note(part)
-            yield part.noted, part.document, note, added_by(part)(note)
+async def conclude(db: Database, answering: Answering, attempt: Attempt) -> None:
+    """Settles a decided attempt: after the answer if there is a settler for it, otherwise now."""
+    notes = ((part, attempt.note(part)) for part in attempt.parts)
+    bulks = _bulks((part.noted, part.document, note, part.noted.given(note)) for part, note in notes)
+    if not answering.later(db, bulks):
+        await _send(db, bulks)
 
 
 async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
+    await _send(db, _bulks(removals))
+
+
+def _bulks(removals: Iterable[_Removal]) -> Bulks:
     bulks: dict[str, list[UpdateOne]] = defaultdict(list)
     for noted, document, note, added in removals:
         # Not by its time, which the driver may have rounded.
@@ -160,15 +200,16 @@ async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
         if added:
             update["$inc"] = dict(added)
         bulks[noted.spec.name].append(UpdateOne({"_id": document, noted.path: {"$elemMatch": mine}}, update))
-    await _send(db, bulks)
+    return bulks
 
 
-async def _send(db: Database, bulks: Mapping[str, Sequence[UpdateOne]]) -> int:
+async def _send(db: Database, bulks: Bulks) -> int:
     """Sends a bulk for each collection, all at the same time. Returns how many updates matched."""
-    results = await asyncio.gather(
-        *(db[name].bulk_write(updates, ordered=False) for name, updates in bulks.items() if updates)
-    )
-    return sum(result.matched_count for result in results)
+
+    async def send(name: str, updates: Sequence[UpdateOne]) -> int:
+        return (await db[name].bulk_write(updates, ordered=False)).matched_count
+
+    return sum(await asyncio.gather(*(send(name, updates) for name, updates in bulks.items() if updates)))
 
 
 async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
@@ -181,9 +222,10 @@ async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document |
 
 
 async def shown(db: Database, noted: Noted, documents: Sequence[Any], *, decided: str | None = None) -> None:
-    """Applies the notes that were decided to documents as they were read, and drops these notes from their lists.
+    """Applies the notes that were decided to documents as they were read, and takes back those that were not.
 
-    Documents without the list of notes stay as they are.
+    The notes leave the lists. So a reader sees exactly what was decided when it read the records. Documents without the
+    list of notes stay as they are.
 
     Args:     decided: a key that the caller knows to be decided.
     """
@@ -191,11 +233,11 @@ async def shown(db: Database, noted: Noted, documents: Sequence[Any], *, decided
     records = await _read(db, noted, notes)
     for document in documents:
         for note in _notes(noted, document):
-            if note["key"] == decided or was_decided(records.get(note["record"]), note):
-                document[noted.path].remove(note)
-                for name, added in noted.given(note).items():
-                    if name in document:
-                        document[name] += added
+            is_decided = note["key"] == decided or was_decided(records.get(note["record"]), note)
+            document[noted.path].remove(note)
+            for name, added in (noted.given(note) if is_decided else noted.back(note)).items():
+                if name in document:
+                    document[name] += added
 
 
 def _notes(noted: Noted, document: Mapping[str, Any]) -> list[Document]:
@@ -255,44 +297,46 @@ async def finish_stale(db: Database, noted: Noted, *, now: datetime) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class _Decided(Waiting[None]):
-    attempt: Attempt
+    steps: Sequence[Bulks]
 
 
 class Settler:
-    """Settles what the calls of a process have decided, after their answers, in batches.
+    """Sends what the calls of a process have left for after their answers, in batches: a bulk for each collection.
 
-    At most `_MOST_WAITING` calls wait. What fails here is settled by the job.
+    At most `_MOST_WAITING` entries wait for a database. What fails here is left to a job, or to the next call.
     """
 
     def __init__(self) -> None:
         self._decided: Combiner[Database, _Decided] = Combiner(_settle_all, linger=lambda _db: _LINGER)
 
-    def add(self, db: Database, attempt: Attempt) -> bool:
-        """Takes over a decided attempt. Returns False if too many wait; the caller then settles it."""
+    def add(self, db: Database, *steps: Bulks) -> bool:
+        """Takes over updates of a call that is decided, in steps: one after the other.
+
+        Returns False if too many wait; the caller then sends them.
+        """
         if len(self._decided.waiting(db)) >= _MOST_WAITING:
             return False
-        self._decided.add(db, _Decided(db=db, attempt=attempt, is_urgent=False))
+        self._decided.add(db, _Decided(db=db, steps=steps, is_urgent=False))
         return True
 
     async def settled(self, db: Database) -> None:
-        """Waits until everything that was taken over for this database is settled."""
+        """Waits until everything that was taken over for this database is sent."""
         await self._decided.served(db)
 
     async def close(self) -> None:
-        """Waits until everything is settled."""
+        """Waits until everything is sent."""
         await self._decided.close()
 
 
 async def _settle_all(db: Database, decided: list[_Decided]) -> None:
     try:
-        await settle(db, *(one.attempt for one in decided))
+        for steps in itertools.zip_longest(*(one.steps for one in decided), fillvalue={}):
+            together: dict[str, list[UpdateOne]] = defaultdict(list)
+            for bulks in steps:
+                for name, updates in bulks.items():
+                    together[name] += updates
+            await _send(db, together)
     except Exception as error:  # noqa: BLE001 - the calls have their answers, and the job settles what stays
-        _log.warning("Notes of %d calls stay for the job: %s", len(decided), type(error).__name__)
+        _log.warning("What %d calls have left is not settled yet: %s", len(decided), type(error).__name__)
     for one in decided:
         one.answer(None)
-
-
-async def conclude(db: Database, settler: Settler | None, attempt: Attempt) -> None:
-    """Settles a decided attempt: after the answer if there is a settler, otherwise now."""
-    if settler is None or not settler.add(db, attempt):
-        await settle(db, attempt)

@@ -15,7 +15,6 @@ from portico.resolvers import errors
 from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.accounts.accounts import AccountDocument
 from portico.resolvers.documents import document_id
-from portico.resolvers.writes.settlements import Settler
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
@@ -195,7 +194,7 @@ class AccountMutation:
         )
         return AccountPayload(account=as_type(Account, opened))
 
-    @mutation(role=Role.SERVICE, description="Adds money from outside to an account. For a SERVICE.")
+    @mutation(role=Role.SERVICE, settles=True, description="Adds money from outside to an account. For a SERVICE.")
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
         paid = await transfers.deposit(
             info.context.db,
@@ -203,12 +202,13 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
-            settler=info.context.resources.of(Settler),
+            answering=info.context.answering,
         )
         return AccountPayload(account=as_type(Account, paid))
 
     @mutation(
-        description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing."
+        settles=True,
+        description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing.",
     )
     async def transfer(self, info: Info, input: TransferInput) -> TransferResult | None:
         settled = await transfers.transfer(
@@ -219,6 +219,6 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
-            settler=info.context.resources.of(Settler),
+            answering=info.context.answering,
         )
         return TransferPayload(transfer=as_type(Transfer, settled))

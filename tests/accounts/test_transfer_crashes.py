@@ -58,7 +58,7 @@ async def test_a_process_that_resumes_after_the_money_is_spent_takes_none(scene:
 
         assert (await call).data["transfer"]["__typename"] in {"InsufficientFunds", "TransferPayload"}, command
         await scene.assert_is([0, 100])
-    assert command > 6
+    assert command > 5
 
 
 @pytest.mark.parametrize("first", range(3, 9))

@@ -12,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.accounts import accounts, transfer_jobs, transfers
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, settlements
-from portico.resolvers.writes.settlements import Attempt, Settler
+from portico.resolvers.writes.settlements import Attempt, Bulks, Settler
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -34,7 +34,7 @@ TRANSFER = "query ($id: ID!) { node(id: $id) { ... on Transfer { state source { 
 class Never(Settler):
     """Takes over what is decided, and leaves it to the job, like a process that ends after its answer."""
 
-    def add(self, _db: Database, _attempt: Attempt) -> bool:
+    def add(self, db: Database, *steps: Bulks) -> bool:  # noqa: ARG002 - the name of the parameter
         return True
 
 
@@ -116,7 +116,7 @@ async def test_an_undecided_transfer_is_not_shown_and_its_money_cannot_be_spent(
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     await prepared(gateway.db, mine, theirs, 30, clock)
 
-    rows = [{"balance": {"amount": amount}, "pendingTransfers": []} for amount in (70, 0)]
+    rows = [{"balance": {"amount": amount}, "pendingTransfers": []} for amount in (100, 0)]
     assert (await gateway.data(NODES, {"ids": [mine, theirs]}))["nodes"] == rows
     await assert_invariants(gateway)
     refused = await gateway.result("transfer", transfer_input(mine, theirs, 71))

@@ -9,10 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from pymongo.errors import AutoReconnect
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.accounts import transfer_jobs, transfers
 from portico.resolvers.content import assets, photo_jobs, photos
 from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
@@ -20,13 +18,11 @@ from portico.resolvers.documents import Database
 from portico.resolvers.payments import Charge, PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.settings import ShopSettings
-from portico.schema.roles import Role
-from tests.accounts.support.accounts import deposit_input, open_account
 from tests.content.support.photo_scene import NEW, PHOTO_JOBS, SEEN, Scene
 from tests.content.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of
 from tests.content.support.site import page_input
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, run_jobs
 from tests.support.interruptions import crashing, database_of, interrupted
 
 SLOW = 1.0
@@ -168,33 +164,6 @@ async def test_each_field_of_a_mutation_has_its_own_time(gateway: GatewayClient,
 
     one, two = (datetime.fromisoformat(made[name]["content"]["created"]) for name in ("one", "two"))
     assert two - one >= timedelta(seconds=60)
-
-
-async def test_a_transfer_that_waited_for_an_earlier_one_is_not_cancelled_at_its_start(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (transfers, transfer_jobs):
-        monkeypatch.setattr(module, "STALE_AFTER", timedelta(seconds=SLOW))
-    db = gateway.db
-    given = deposit_input(await open_account(db), 50)
-    token = gateway.token(roles=[Role.SERVICE])
-
-    async def lose_connection() -> None:
-        raise AutoReconnect("the connection is gone")
-
-    async def jobs() -> None:
-        with database_of(gateway, db):
-            await run_jobs(gateway, clock, "finish-transfers")
-
-    with database_of(gateway, interrupted(db, "accounts", "update_one", lose_connection)):
-        lost = await gateway.ask(MUTATIONS["deposit"], {"input": given}, token=token)
-    # The updates before this one cancel the first transfer.
-    with database_of(gateway, interrupted(db, "transfers", "update_one", jobs, skip=2)):
-        done = await gateway.result("deposit", given, token=token)
-
-    assert (lost.codes, done["account"]["balance"]["amount"]) == (["UNAVAILABLE"], 50)
-    states = [transfer["state"] async for transfer in db["transfers"].find({})]
-    assert sorted(states) == ["CANCELLED", "SETTLED"]
 
 
 class SlowProvider(Provider):
