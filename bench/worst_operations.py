@@ -342,6 +342,12 @@ def _of_the_shop(size: int) -> dict[str, Operation]:
         "stock": Operation("a%n: products(first: 100) { nodes { stock { available } } }"),
         "carts": Operation("a%n: cart(id: %i) { items { title product { title } } }", ids=carts),
         "totals of carts": Operation("a%n: nodes(ids: %l) { ... on Cart { total { amount } } }", ids=carts),
+        "new carts": Operation("a%n: createCart { __typename }", kind="mutation"),
+        "full carts": Operation(
+            'a%n: addItemToCart(input: { cartId: %i, sku: "C-%n" }) { ... on CartPayload { cart { id } } }',
+            ids=carts,
+            kind="mutation",
+        ),
         "orders": Operation("a%n: orders(first: %p) { nodes { items { title } } }", **mine),
         "ids of orders": Operation("a%n: orders(first: 100) { nodes { c%n: id } }", **mine),
     }
