@@ -26,6 +26,10 @@ from portico.resolvers.documents import Database, Document
 SITE = "bench"
 SEED = 20_260_101
 TEMPLATES = 90
+# Short lists have so many rows more, so that they fill a page in a small database, too.
+AT_LEAST = 200
+# The name of the root with too many categories below it, which is the last one.
+LAST = "~"
 # The categories below one that its lists cover, and those below one that has too many for them.
 WIDE, TOO_WIDE = 9_000, CatalogSettings.max_counted + 1
 # The most comments of one discussion in these storages: short comments of 1 MiB, or few comments on a page.
@@ -67,12 +71,14 @@ async def _catalog(db: Database, size: int, rng: random.Random) -> dict[str, str
     roots = [line["slug"] for line in lines if "parent" not in line]
     return {
         "category": str(await _widen(db, roots[0], min(size // 33, WIDE))),
-        "wide": str(await _widen(db, roots[1], TOO_WIDE)),
+        "wide": str(await _widen(db, roots[1], TOO_WIDE, name=LAST)),
     }
 
 
-async def _widen(db: Database, slug: str, count: int) -> ObjectId:
-    """Stores so many categories below this root. Returns its id."""
+async def _widen(db: Database, slug: str, count: int, *, name: str | None = None) -> ObjectId:
+    """Stores so many categories below this root, and gives it the name. Returns its id."""
+    if name is not None:
+        await db[CATEGORIES.name].update_one({"slug": slug}, {"$set": {"name": name}})
     root = await db[CATEGORIES.name].find_one({"slug": slug})
     assert root is not None
     child = await db[CATEGORIES.name].find_one({"parent": root["_id"]})
@@ -153,8 +159,8 @@ async def _content(db: Database, size: int, _rng: random.Random) -> dict[str, st
     await insert(db, NODES.name, _pages(page, "page", size))
     entry: Document = {**section, "parent": blog["_id"], "ancestors": [blog["_id"]], "type": "entry", "tags": ["entry"]}
     entry["detail"] = {"text": text, "publish_on": BEGIN}
-    await insert(db, NODES.name, _pages(entry, "post", size // 10))
-    await insert(db, REVISIONS.name, _revisions(numbered("page", 0), text, size // 10))
+    await insert(db, NODES.name, _pages(entry, "post", AT_LEAST + size // 10))
+    await insert(db, REVISIONS.name, _revisions(numbered("page", 0), text, AT_LEAST + size // 10))
     return {}
 
 

@@ -111,7 +111,7 @@ def _of_products(size: int) -> dict[str, Operation]:
             'a%n: products(first: 1, filter: { type: GENERAL, genres: ["%n", "half"], inStock: false, minPrice: %n }, sort: TITLE_ASC) { pageInfo { endCursor } }'
         ),
         "filters below categories": Operation(
-            "a%n: categories(first: 100) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }"
+            "a%n: categories(first: 11) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }"
         ),
         "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
         "different nodes": Operation(
@@ -125,7 +125,7 @@ def _of_categories(category: str, wide: str, star: str) -> dict[str, Operation]:
     below: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": category}}
     return {
         "products of categories": Operation(
-            "a%n: categories(first: 100) { nodes { products(first: 5) { nodes { title } } } }"
+            "a%n: categories(first: 11) { nodes { products(first: 5) { nodes { title } } } }"
         ),
         "products below one category": Operation(
             "a%n: node(id: $id) { ... on Category { products(first: %p) { pageInfo { endCursor } } } }", **below
@@ -192,13 +192,13 @@ def _of_blocked() -> dict[str, Operation]:
         "latest comments": Operation(latest, **talk),
         "latest comments, with blocks": Operation(latest, **talk, caller=(HERMIT,)),
         "hidden comments": Operation(
-            "a%n: node(id: $id) { ... on StatusPost { hiddenComments(first: 100) { nodes { c%n: commentId } } } }",
+            "a%n: node(id: $id) { ... on StatusPost { hiddenComments(first: %p) { nodes { c%n: commentId } } } }",
             **talk,
             caller=(HERMIT,),
         ),
         "walls, with blocks": Operation("a%n: user(id: $id) { wall(first: %p) { nodes { commentCount } } }", **wall),
         "news feeds, with blocks": Operation("a%n: newsFeed(first: 100) { nodes { c%n: id } }", **hermit),
-        "hidden posts": Operation("a%n: hiddenPosts(first: 100) { nodes { c%n: postId } }", **hermit),
+        "hidden posts": Operation("a%n: hiddenPosts(first: %p) { nodes { c%n: postId } }", **hermit),
         "blocked users": Operation("a%n: blockedUsers(first: 100) { nodes { c%n: name } }", **hermit),
         "incoming posts, with blocks": Operation("a%n: incoming(first: 1) { pageInfo { hasNextPage } }", **hermit),
     }
@@ -336,12 +336,18 @@ def _of_inventories() -> dict[str, Operation]:
 
 
 def _of_the_shop(size: int) -> dict[str, Operation]:
-    carts = [encode_id("Cart", cart_key(number)) for number in range(size // worst_world.OBJECTS_A_CART)]
+    carts = [encode_id("Cart", cart_key(number)) for number in range(worst_world.carts(size))]
     mine: dict[str, Any] = {"before": "viewer {", "after": "}", "caller": (PLAYER,)}
     return {
         "stock": Operation("a%n: products(first: 100) { nodes { stock { available } } }"),
         "carts": Operation("a%n: cart(id: %i) { items { title product { title } } }", ids=carts),
         "totals of carts": Operation("a%n: nodes(ids: %l) { ... on Cart { total { amount } } }", ids=carts),
+        "new carts": Operation("a%n: createCart { __typename }", kind="mutation"),
+        "full carts": Operation(
+            'a%n: addItemToCart(input: { cartId: %i, sku: "C-%n" }) { ... on CartPayload { cart { id } } }',
+            ids=carts,
+            kind="mutation",
+        ),
         "orders": Operation("a%n: orders(first: %p) { nodes { items { title } } }", **mine),
         "ids of orders": Operation("a%n: orders(first: 100) { nodes { c%n: id } }", **mine),
     }

@@ -39,7 +39,7 @@ SERIES = Series("bench", "/")
 SLOTS = 4
 TRANSFERS_AN_ACCOUNT = 10
 # A room that is as full as it can be has about so many objects. A cart has a hundred, but there are not only carts.
-_OBJECTS_A_ROOM, OBJECTS_A_CART = 2_000, 20
+_OBJECTS_A_ROOM, _OBJECTS_A_CART = 2_000, 20
 # The longest ranges that a caller can ask for.
 LONGEST = {
     "MINUTE": ("2025-01-01T00:00:00Z", "2025-01-07T22:40:00Z"),
@@ -47,6 +47,11 @@ LONGEST = {
     "DAY": ("1990-01-01T00:00:00Z", "2017-05-19T00:00:00Z"),
     "MONTH": ("1970-01-01T00:00:00Z", "2199-12-31T00:00:00Z"),
 }
+
+
+def carts(size: int) -> int:
+    """Returns how many there are: enough for a list of a hundred ids."""
+    return 100 + size // _OBJECTS_A_CART
 
 
 def full_rooms(size: int) -> int:
@@ -138,13 +143,13 @@ async def fill_shop(db: Database, size: int, _rng: random.Random) -> dict[str, s
     paid = {"cart_id": cart_key(0), "total": 100, "currency": "USD", "payment_reference": "reference"}
     order = Template({**paid, "owner": PLAYER, "items": lines})
     await insert(db, STOCK.name, (stock.copy({"_id": f"C-{number}"}) for number in range(size)))
-    await insert(db, CARTS.name, (cart.copy({"_id": cart_key(number)}) for number in range(size // OBJECTS_A_CART)))
+    await insert(db, CARTS.name, (cart.copy({"_id": cart_key(number)}) for number in range(carts(size))))
     await insert(
         db,
         ORDERS.name,
         (
             order.copy({"_id": cart_key(number), "placed_at": BEGIN + timedelta(seconds=number)})
-            for number in range(size // OBJECTS_A_CART)
+            for number in range(carts(size))
         ),
     )
     return {}
@@ -192,9 +197,9 @@ async def fill_analytics(db: Database, size: int, _rng: random.Random) -> dict[s
     async with asyncio.TaskGroup() as group:
         for documents in (
             (LOG_EVENTS.name, _log_events(size)),
-            (HIT_DAYS.name, _hit_days(min(size, MAX_POINTS) // 24)),
-            (HIT_MONTHS.name, _hit_months(min(size, MAX_POINTS) // 28)),
-            (ROLL_UPS.name, _roll_ups(size)),
+            (HIT_DAYS.name, _hit_days(MAX_POINTS // 24)),
+            (HIT_MONTHS.name, _hit_months(MAX_POINTS // 28)),
+            (ROLL_UPS.name, _roll_ups(max(size, MAX_POINTS))),
         ):
             group.create_task(insert(db, *documents))
     return {}

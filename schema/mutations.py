@@ -33,7 +33,7 @@ from .roles import Role
 Next = Callable[..., Awaitable[Any]]
 Work = Callable[[], Awaitable[Any]]
 # What a mutation costs in addition to its fields: several commands that wait for a majority, one after the other.
-MUTATION_COST = 500
+MUTATION_COST = 1_000
 # The name in the metadata of input fields, see `secret_by`.
 _HASHED = "portico.hashed"
 

@@ -30,6 +30,7 @@ from portico.resolvers.documents import (
     with_version,
 )
 from portico.resolvers.errors import NotFound
+from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Listing, Page, Sort
 from portico.resolvers.text import MAX_SLUG, PERMALINK
 from portico.resolvers.typed import TypedDict
@@ -43,6 +44,8 @@ WITH_TEXT = {PAGE, ENTRY}
 # The largest number of slugs in a path.
 MAX_DEPTH = 16
 
+# The index of the children of a node by slug.
+_BY_SLUG = "parent_1_slug_1"
 # The slugs from the root down.
 Path = tuple[str, ...]
 
@@ -215,7 +218,7 @@ async def find_by_paths(
         for path in level:
             below.setdefault(found[path[:-1]]["_id"], []).append(path[-1])
         wanted: Projection | None = shown if level & set(paths) else {"parent": 1, "slug": 1}
-        nodes = await _find(db, _any_of(below), wanted, len(level))
+        nodes = await _find_at(db, below, wanted, len(level))
         by_place = {(node["parent"], node["slug"]): node for node in nodes}
         found |= {path: by_place[place] for path in level if (place := (found[path[:-1]]["_id"], path[-1])) in by_place}
     return {path: found[path] for path in paths if path in found}
@@ -229,6 +232,24 @@ def _any_of(below: Mapping[ObjectId, Sequence[str]]) -> Document:
     ]
     # The shard key is outside of `$or`, so that the server can route the command.
     return places[0] if len(places) == 1 else {"parent": {"$in": list(below)}, "$or": places}
+
+
+async def _find_at(
+    db: Database, below: Mapping[ObjectId, Sequence[str]], projection: Projection | None, count: int
+) -> list[NodeDocument]:
+    """Returns the nodes with these slugs below their parents.
+
+    Below one parent, it names the index: for many slugs, MongoDB would choose to read all children of the parent.
+    """
+    query = _any_of(below)
+    if len(below) > 1:
+        return await _find(db, query, projection, count)
+
+    async def read(**options: Any) -> list[NodeDocument]:
+        found = NODES.of(db).find(query, with_version(projection), batch_size=count + 1, **options)
+        return await found.to_list()
+
+    return await upgrade_read(db, NODES, await with_hint(_BY_SLUG, read), projection)
 
 
 async def _find(db: Database, query: Document, projection: Projection | None, count: int) -> list[NodeDocument]:

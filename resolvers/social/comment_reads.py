@@ -4,7 +4,8 @@ A post moves its oldest comments to pages while readers page through them. So a 
 how many comments have moved, and then the pages below that number. A cursor has the first page in which its comment can
 be, its time and its id. If the comment was deleted, the list continues after its time.
 
-The author of a post finds the comments by members with a block in a list of their own: see `find_hidden`.
+The author of a post finds the comments by members with a block in a list of their own: see `find_hidden`. A page of it
+considers a bounded number of comments, too.
 
 Comments by members with a block are left out. Where they wrote most of a long discussion, a read considers about 1,000
 comments at most. A page then ends early: it has fewer comments than requested, and the next page continues behind them.
@@ -28,8 +29,8 @@ from .visibility import Relations, find_relations, without_blocked
 
 # The most pages that one command reads of a post, and the most of these commands.
 _MOST_PAGES, _ROUNDS = 50, 3
-# The numbers of pages of one batch.
-_PAGES_A_BATCH = 10_000
+# The most pages, of all posts together, among which one read looks for hidden comments.
+_MOST_CONSIDERED = 1_000
 _BY_PLACE = Sort((("page", 1), ("posted", 1)))
 _READ = {"comments": 1, "spilled": 1, "removing": 1}
 _BEFORE_ALL = (datetime.min, ObjectId(bytes(12)))  # noqa: DTZ901 - as the driver gives it
@@ -112,15 +113,16 @@ async def find_hidden(
     """Returns a page of the comments on each post that its author does not see because of a block.
 
     Each comment has its author in `by`, or None if they have blocked the author of the post. Up to five commands for
-    all posts, and more only for long pages. An index has the commenters of each page of comments, so pages without
-    such comments are not read. Leaves out missing posts.
+    all posts, and more only for long pages. Looks for such comments among the next 20,000, and a page ends early if it
+    has found too few. Leaves out missing posts.
 
     Args:     author: the author of all posts.  after: the key of a cursor, from `hidden_comments_of`.
     """
     readers = {post["_id"]: _Reader(post, after) for post in await _find_posts(db, posts)}
     others = set(await relations_of.find_blocks(db, author))
-    numbers = await _pages_by(db, [one for one in readers.values() if one.spilled], others)
-    while unfinished := [one for one in readers.values() if len(one.shown) <= first and not one.is_finished]:
+    ends = _considered(readers.values())
+    numbers = await _pages_by(db, [one for one in readers.values() if one.spilled], others, ends)
+    while unfinished := [one for one in readers.values() if len(one.shown) <= first and one.is_before(ends)]:
         width = max(1, _MOST_PAGES // len(unfinished))
         some = {one.post["_id"]: numbers.get(one.post["_id"], [])[:width] for one in unfinished}
         ranges = [(one.post, page, page + PAGE) for one in unfinished for page in some[one.post["_id"]]]
@@ -128,7 +130,7 @@ async def find_hidden(
         for one in unfinished:
             key = one.post["_id"]
             left = numbers[key] = numbers.get(key, [])[width:]
-            rows = one.take(left[0] if left else one.spilled, pages.get(key, []))
+            rows = one.take(left[0] if left else ends[key], pages.get(key, []))
             one.shown += [row for row in rows if row["by"]["id"] in others]
     authors = {row["by"]["id"] for one in readers.values() for row in one.shown}
     blocking = await relations_of.find_blocking(db, author, list(authors)) if authors else set()
@@ -141,23 +143,37 @@ def no_hidden(db: Database, post: DocumentId) -> Page:
 
 
 def _hidden_page(db: Database, reader: _Reader, blocking: Collection[str], first: int, after: Key | None) -> Page:
-    key = reader.post["_id"]
-    rows = [{**row, "by": None if row["by"]["id"] in blocking else row["by"]} for row in reader.shown[:first]]
-    return CommentPage(hidden_comments_of(key), db[POSTS.name], rows, len(reader.shown) > first, after)
+    page = reader.page(db, first, after)
+    page.listing = hidden_comments_of(reader.post["_id"])
+    page.documents = [{**row, "by": None if row["by"]["id"] in blocking else row["by"]} for row in page.documents]
+    return page
 
 
-async def _pages_by(db: Database, readers: Sequence[_Reader], authors: Collection[str]) -> dict[DocumentId, list[int]]:
-    """Returns the pages of each post that have a comment by one of the authors. One command, or none."""
+def _considered(readers: Collection[_Reader]) -> dict[DocumentId, int]:
+    """Returns the end of the pages among which one read looks for hidden comments, by post."""
+    width = max(1, _MOST_CONSIDERED // max(1, len(readers)))
+    return {one.post["_id"]: one.end_of(width) for one in readers}
+
+
+async def _pages_by(
+    db: Database, readers: Sequence[_Reader], authors: Collection[str], ends: Mapping[DocumentId, int]
+) -> dict[DocumentId, list[int]]:
+    """Returns the pages of each post before its end that have a comment by one of the authors. One command, or none.
+
+    It reads the pages in their order, because an author can have comments on very many of them.
+    """
     if not authors or not readers:
         return {}
-    starts = {one.post["_id"]: (one.next_page, one.spilled) for one in readers}
-    query = {"post": {"$in": list(starts)}, "comments.by.id": {"$in": sorted(authors)}}
+    posts = [one.post["_id"] for one in readers]
+    ranges = [
+        {"_id": {"$gte": {"post": post, "page": one.next_page}, "$lt": {"post": post, "page": ends[post]}}}
+        for one, post in zip(readers, posts, strict=True)
+    ]
+    query = {"post": {"$in": posts}, "$or": ranges, "comments.by.id": {"$in": sorted(authors)}}
     found: dict[DocumentId, list[int]] = {}
-    for page in await db[COMMENT_PAGES.name].find(query, {"_id": 1}, batch_size=_PAGES_A_BATCH).to_list():
-        key, number = page["_id"]["post"], page["_id"]["page"]
-        start, end = starts[key]
-        if start <= number < end:
-            found.setdefault(key, []).append(number)
+    pages = db[COMMENT_PAGES.name].find(query, {"_id": 1}, batch_size=_MOST_CONSIDERED + 1, hint="_id_")
+    for page in await pages.to_list():
+        found.setdefault(page["_id"]["post"], []).append(page["_id"]["page"])
     return {key: sorted(numbers) for key, numbers in found.items()}
 
 
@@ -173,6 +189,12 @@ class _Reader:
         self.shown: list[Document] = []
         # The time and the id of the last comment that was considered.
         self.last: tuple[datetime, ObjectId] = _BEFORE_ALL if self.after is None else (self.after[1], self.after[2])
+
+    def is_before(self, ends: Mapping[DocumentId, int]) -> bool:
+        """Returns whether there is more to read before the end of this post."""
+        return not self.is_finished and (
+            self.next_page < ends[self.post["_id"]] or ends[self.post["_id"]] == self.spilled
+        )
 
     def end_of(self, width: int) -> int:
         return min(self.next_page + width * PAGE, self.spilled)

@@ -122,8 +122,8 @@ async def test_an_operation_makes_a_bounded_number_of_writes(gateway: GatewayCli
     def carts(count: int) -> str:
         return "mutation {" + " ".join(f"a{number}: createCart {{ __typename }}" for number in range(count)) + "}"
 
-    assert (await gateway.ask(carts(99), token=None)).codes == []
-    assert_too_complex(await gateway.ask(carts(100), token=None))
+    assert (await gateway.ask(carts(49), token=None)).codes == []
+    assert_too_complex(await gateway.ask(carts(50), token=None))
 
 
 async def test_many_aliases_cost_as_much_as_many_fields(gateway: GatewayClient) -> None:
