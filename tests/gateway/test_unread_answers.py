@@ -12,9 +12,7 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from websockets.sync.client import ClientConnection, connect
 
-from portico.gateway.http.websocket import PROTOCOL
 from portico.gateway.settings import Settings
 from tests.support.harness import IS_SOAK
 from tests.support.memory import (
@@ -25,6 +23,7 @@ from tests.support.memory import (
     forget_peak,
     memory,
     request,
+    socket_of,
     store_large_products,
     unbuffered,
 )
@@ -63,15 +62,6 @@ def strict(filled: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     chosen = replace(filled, max_unread_bytes=10 * MB, read_seconds=READ_SECONDS)
     with served(tmp_path_factory.mktemp("served"), environment(chosen)) as found:
         yield found
-
-
-@contextlib.contextmanager
-def socket_of(gateway: Served) -> Iterator[ClientConnection]:
-    url = gateway.graphql.replace("http://", "ws://")
-    with connect(url, subprotocols=[PROTOCOL], max_size=None, proxy=None, max_queue=1) as client:  # type: ignore[list-item]
-        client.send('{"type": "connection_init"}')
-        assert json.loads(client.recv(timeout=20)) == {"type": "connection_ack"}
-        yield client
 
 
 def dropped(gateway: Served) -> float:

@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from websockets.sync.client import ClientConnection
+from websockets.sync.client import connect as connect_socket
+
+from portico.gateway.http.websocket import PROTOCOL
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from tests.catalog.support.catalog import add_products, product
@@ -61,4 +65,16 @@ def unbuffered(gateway: Served) -> Iterator[socket.socket]:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.settimeout(30)
         client.connect(("127.0.0.1", gateway.port))
+        yield client
+
+
+@contextlib.contextmanager
+def socket_of(gateway: Served, token: str | None = None) -> Iterator[ClientConnection]:
+    """Yields a socket whose client receives little ahead of its reader."""
+    url = gateway.graphql.replace("http://", "ws://")
+    options: dict[str, Any] = {"subprotocols": [PROTOCOL], "max_size": None, "max_queue": 1, "close_timeout": 0.1}
+    payload = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with unbuffered(gateway) as connected, connect_socket(url, sock=connected, **options) as client:
+        client.send(json.dumps({"type": "connection_init", "payload": payload}))
+        assert json.loads(client.recv(timeout=20)) == {"type": "connection_ack"}
         yield client

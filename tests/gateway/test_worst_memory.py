@@ -1,0 +1,180 @@
+"""A worker stays below 250 MB, and returns to its size at rest, whatever many clients ask for at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from bench import worst
+from portico.gateway.settings import Settings
+from portico.schema.roles import Role
+from tests.gateway.support.large_data import CALLER, fill
+from tests.gateway.support.large_operations import ATTACKS, BODIES, Attack
+from tests.support.harness import IS_SOAK, GatewayClient, new_key, running
+from tests.support.memory import MB, MOST, forget_peak, memory, request, socket_of, unbuffered
+from tests.support.processes import Served, environment, eventually, own_database, served
+from tests.support.sockets import subscribe
+
+CLIENTS = 20 if IS_SOAK else 6
+# How many operations each socket sends whose client does not read.
+UNREAD = 100 if IS_SOAK else 20
+# The domains whose operations one gateway gets. Rendering the pages of content takes the longest by far.
+TOGETHER = [[name] for name in ATTACKS] if IS_SOAK else [[name for name in ATTACKS if name != "content"], ["content"]]
+# How much more a worker uses at most when all clients are gone than it used at rest.
+LEFT = 45 * MB
+# What an operation may get instead of an answer.
+REFUSED = {"ANSWER_TOO_LARGE", "OVERLOADED", "TIMEOUT"}
+INVALID = {"GRAPHQL_VALIDATION_FAILED", "GRAPHQL_PARSE_FAILED", "OPERATION_TOO_COMPLEX", "BAD_USER_INPUT"}
+SECONDS = 180.0
+_VARIABLE = re.compile(r"\$(\w+)")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A gateway on large data, the token of a caller, and the operations of each domain."""
+
+    settings: Settings
+    token: str
+    operations: dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A gateway that is under attack."""
+
+    served: Served
+    token: str
+
+    def request(self, operation: dict[str, Any], **headers: str) -> bytes:
+        return request(operation["query"], operation["variables"], Authorization=f"Bearer {self.token}", **headers)
+
+    def send(self, operation: dict[str, Any]) -> set[str]:
+        """Sends an operation, and reads the answer. Returns the codes of its errors."""
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
+        try:
+            answer = httpx.post(self.served.graphql, content=orjson.dumps(operation), headers=headers, timeout=SECONDS)
+        except httpx.TransportError:
+            # While many clients have large answers to read, those that read slowly are disconnected.
+            return set()
+        found = orjson.loads(answer.content)
+        return {error["extensions"]["code"] for error in found.get("errors", ())}
+
+
+@pytest.fixture(scope="module")
+def target(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as settings:
+        quiet = replace(settings, log_level="error")
+        yield Target(quiet, *asyncio.run(prepared(quiet)))
+
+
+async def prepared(settings: Settings) -> tuple[str, dict[str, list[dict[str, Any]]]]:
+    """Fills the database. Returns a token with all roles, and the operations of each domain."""
+    async with running(replace(settings, jobs=False)) as gateway:
+        caller = gateway.as_caller(CALLER, *Role)
+        known = await fill(caller)
+        return caller.token(), {
+            name: [operation_of(caller, attack, known) for attack in attacks] for name, attacks in ATTACKS.items()
+        }
+
+
+def operation_of(gateway: GatewayClient, attack: Attack, known: dict[str, Any]) -> dict[str, Any]:
+    variables = {name: known[name] for name in _VARIABLE.findall(attack.operation.declared)}
+    operation = replace(attack.operation, variables=variables)
+    return {"query": operation.text(attack.parts or worst.most(gateway, operation)), "variables": variables}
+
+
+@pytest.fixture
+def attacked(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    """A new gateway. What it uses at most is asserted after the test, and that it gives it back."""
+    with served(tmp_path_factory.mktemp("served"), environment(target.settings), is_new=True) as process:
+        for _ in range(5):
+            process.ask("{ products { nodes { sku } } }")
+        pid = process.process.pid
+        at_rest = memory(pid)
+        forget_peak(pid)
+
+        yield Attacked(process, target.token)
+
+        peak = memory(pid, "VmHWM")
+        assert peak < MOST, f"{peak // MB} MB"
+        eventually(lambda: memory(pid) < at_rest + LEFT, 30)
+        assert process.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
+
+
+def wait_until_quiet(gateway: Served) -> None:
+    """Waits until no operation runs, or waits to run."""
+
+    def is_quiet() -> bool:
+        text = httpx.get(f"{gateway.url}/metrics", timeout=SECONDS).text
+        names = ("portico_operations_running{", "portico_operations_queued{")
+        return not sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(names))
+
+    time.sleep(0.5)
+    eventually(is_quiet, SECONDS)
+
+
+def largest(operations: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns the operations of all domains whose answers are whole, without those that take the longest."""
+    return [operations[name][0] for name in operations if name not in {"content", "introspection", "nodes"}]
+
+
+# Clients that read
+
+
+@pytest.mark.timeout(3_600 if IS_SOAK else 120)
+@pytest.mark.parametrize("names", TOGETHER, ids="-".join)
+def test_the_worst_operations_use_a_bounded_amount_of_memory(
+    target: Target, attacked: Attacked, names: Sequence[str]
+) -> None:
+    """In a soak, each operation alone, and all of them together. Otherwise, all of the domains together."""
+    operations = [operation for name in names for operation in target.operations[name]]
+    rounds = [*([one] * CLIENTS for one in operations if IS_SOAK), operations]
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        codes = [code for one in rounds for found in pool.map(attacked.send, one) for code in found]
+
+    assert set(codes) <= REFUSED
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_worst_bodies_use_a_bounded_amount_of_memory(attacked: Attacked, name: str) -> None:
+    text = json.dumps(BODIES[name])
+    bodies = [json.loads(text.replace("SLUG", new_key())) for _ in range(CLIENTS)]
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        codes = {code for found in pool.map(attacked.send, bodies) for code in found}
+
+    assert codes <= REFUSED | INVALID
+
+
+# Clients that do not read
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_unread_answers_use_a_bounded_amount_of_memory(target: Target, attacked: Attacked, accept: str) -> None:
+    operations = largest(target.operations)
+    with contextlib.ExitStack() as stack:
+        for number in range(5 * CLIENTS):
+            client = stack.enter_context(unbuffered(attacked.served))
+            client.sendall(attacked.request(operations[number % len(operations)], Accept=accept))
+        wait_until_quiet(attacked.served)
+
+
+def test_unread_answers_of_sockets_use_a_bounded_amount_of_memory(target: Target, attacked: Attacked) -> None:
+    operations = largest(target.operations)
+    with contextlib.ExitStack() as stack:
+        for client in [stack.enter_context(socket_of(attacked.served, attacked.token)) for _ in range(4)]:
+            for number in range(UNREAD):
+                client.send(json.dumps(subscribe(str(number), **operations[number % len(operations)])))
+        wait_until_quiet(attacked.served)
