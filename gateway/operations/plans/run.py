@@ -211,7 +211,12 @@ class Run(Nulls):
                 size[0] = before
                 return self._field_by_field(plan, source, {}, place)
         for field in plan.rest:
-            self._field(field, source, answer, place)
+            # Most of these fields are relations of documents, with keys. `_field` does the same for all others.
+            if field.relation is not None and source.__class__ is dict and (keys := field.relation.keys_of(source)):
+                answer[field.response_name] = None
+                self._relations.append((field, keys, answer, place))
+            else:
+                self._field(field, source, answer, place)
         return answer
 
     def _field_by_field(
@@ -368,7 +373,7 @@ class Run(Nulls):
             documents = await documents_of(loader, keys, fit, self._record)
             self._meter.require()
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
-            for entry in fit:
+            for entry, _ in fit:
                 self._relation_failed(entry, error)
             return
         for entry in place_related(fit, documents, keys, self._size):
