@@ -30,6 +30,7 @@ from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSc
 from portico.loaders.batching import BatchRead, Loader
 from portico.resolvers.documents import D, Database, Projection
 from portico.resolvers.errors import NotFound, one_of
+from portico.resolvers.undecodable import is_undecodable
 
 from .context import Context
 from .fields import Source, computed
@@ -167,6 +168,12 @@ def key_in(context: Context, kind: str, global_id: str) -> Any:
     if found.name != kind:
         raise NotFound(kind, message=f"The id is that of {one_of(found.name)}, not of {one_of(kind)}.")
     return key
+
+
+def require_decodable(keys: object) -> None:
+    """Raises GraphQLError for a key, or a list with a key, that is not valid UTF-8. It would fail the read of all."""
+    if is_undecodable(keys):
+        raise GraphQLError("A key is not valid UTF-8.")
 
 
 def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:

@@ -198,6 +198,9 @@ class Run(Nulls):
 
     def _object(self, plan: ObjectPlan, source: Any, place: Place | None) -> dict[str, Any]:
         answer: dict[str, Any]
+        if self._meter.has_undecodable:
+            # Only completing field by field checks the texts.
+            return self._field_by_field(plan, source, {}, place)
         if len(plan.rest) == len(plan.fields):
             answer = {}
         else:
@@ -366,7 +369,7 @@ class Run(Nulls):
 
         A value that cannot be a key is an error of its own field only.
         """
-        keys, fit, unfit = collect_keys(entries)
+        keys, fit, unfit = collect_keys(entries, has_undecodable=self._meter.has_undecodable)
         for entry, wrong in unfit:
             self._relation_failed(entry, wrong)
         try:
@@ -376,7 +379,8 @@ class Run(Nulls):
             for entry, _ in fit:
                 self._relation_failed(entry, error)
             return
-        for entry in place_related(fit, documents, keys, self._size):
+        by_field = self._meter.has_undecodable
+        for entry in [one for one, _ in fit] if by_field else place_related(fit, documents, keys, self._size):
             self._complete_related(entry, documents)
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
-from graphql import GraphQLError, GraphQLObjectType, Undefined
+from graphql import GraphQLError, GraphQLLeafType, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
 
 from portico.resolvers.answer_bounds import Size
 from portico.resolvers.errors import NotFound
+from portico.resolvers.undecodable import is_undecodable
+from portico.schema.nodes import require_decodable
 
 from .places import Place
 from .plan import Abstract, FieldPlan, Leaf, NonNull, Object, ObjectPlan, Plan, Relation, Shape
@@ -33,25 +35,27 @@ def place_of(entry: RelationEntry) -> Place:
 
 
 def collect_keys(
-    entries: Sequence[RelationEntry],
-) -> tuple[dict[Any, int], list[Numbered], list[tuple[RelationEntry, TypeError]]]:
+    entries: Sequence[RelationEntry], *, has_undecodable: bool
+) -> tuple[dict[Any, int], list[Numbered], list[tuple[RelationEntry, Exception]]]:
     """Returns all keys with their numbers, the relations that have them, and the relations with unusable keys and their
-    errors.
+    errors. With `has_undecodable`, a key can be text that is not valid UTF-8.
     """
     keys: dict[Any, int] = {}
     number_of = keys.setdefault
     fit: list[Numbered] = []
-    unfit: list[tuple[RelationEntry, TypeError]] = []
+    unfit: list[tuple[RelationEntry, Exception]] = []
     for entry in entries:
         field, found, _, _ = entry
         before = len(keys)
         try:
+            if has_undecodable:
+                require_decodable(found)
             # Hashes each key once: an ObjectId is slow to hash. The rest of the work uses the numbers.
             if field.relation.many:  # type: ignore[union-attr]
                 numbers = [number_of(key, len(keys)) for key in found]
             else:
                 numbers = [number_of(found, len(keys))]
-        except TypeError as error:
+        except (TypeError, GraphQLError) as error:
             unfit.append((entry, error))
             for key in list(keys)[before:]:
                 del keys[key]
@@ -152,12 +156,18 @@ def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
 
 def complete_leaf(shape: Leaf, value: Any) -> Any:
     coerced = shape.type.coerce_output_value(value)
+    if is_undecodable(coerced):
+        raise undecodable_error(shape.type)
     if coerced is Undefined or coerced is None:
         raise TypeError(
             f"Expected `{inspect(shape.type)}.coerce_output_value({inspect(value)})` to return non-nullable value, "
             f"returned: {inspect(coerced)}"
         )
     return coerced
+
+
+def undecodable_error(leaf: GraphQLLeafType) -> GraphQLError:
+    return GraphQLError(f"{leaf.name} cannot represent text that is not valid UTF-8.")
 
 
 class NullValue(TypeError):
