@@ -13,8 +13,9 @@ from pymongo.errors import BulkWriteError
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.live import Counts, Hub
-from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import Response
 from portico.resolvers.analytics.log_recording import WRITE_CONCERNS, Durability
 from portico.resolvers.analytics.periods import start_of
 from portico.resolvers.documents import Collection, CollectionSpec, Database, Document
@@ -98,7 +99,7 @@ class Portico:
             db=self._db,
             reading=self._db,
             caller=Caller("bench", frozenset({Role.ADMIN}), ""),
-            now=clock.now(),
+            started=clock.now(),
             clock=clock.now,
             request_id="bench",
             selections={},

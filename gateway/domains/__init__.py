@@ -31,6 +31,7 @@ OWN_COMMANDS = (
     "commands",
     "demo",
     "doctor",
+    "documents",
     "explain",
     "import",
     "indexes",

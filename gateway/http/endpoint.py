@@ -17,8 +17,9 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
-from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
+from portico.gateway.operations.execution import MutationNotAllowed, Progress
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
@@ -38,6 +39,7 @@ from .requests import (
     parse_query,
     read_body,
 )
+from .resolving import resolved
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
 
@@ -51,10 +53,10 @@ _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 class _Watch:
     """Cancels a query if its client disconnects. A mutation continues: its client may retry it to get the answer."""
 
-    def __init__(self, receive: Receive, context: Context, deadlines: Deadlines) -> None:
+    def __init__(self, receive: Receive, progress: Progress, deadlines: Deadlines) -> None:
         self.is_gone = False
         self._receive = receive
-        self._context = context
+        self._progress = progress
         self._watched = asyncio.current_task()
         self._task: asyncio.Task[None] | None = None
         self._deadlines = deadlines
@@ -68,7 +70,7 @@ class _Watch:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        if self._watched is not None and not self._context.is_write:
+        if self._watched is not None and not self._progress.is_write:
             self.is_gone = True
             self._watched.cancel()
 
@@ -127,6 +129,8 @@ class GraphQLEndpoint:
         session = await self._session(scope, headers)
         context = self._state.context(session.caller, request_id, session.connection)
         try:
+            if request.reference is not None or not self._state.executor.references.accepts_all:
+                request = await self._resolved(request, context, headers)
             if accepted.events and self._is_streamed(request, accepted, scope["method"]):
                 await EventStream(session, context, receive, send).run(request)
                 return None
@@ -142,6 +146,11 @@ class GraphQLEndpoint:
             limits = self._state.settings
             return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
         return parse_query(scope["query_string"])
+
+    async def _resolved(self, request: Request, context: Context, headers: Headers) -> Request:
+        """Returns the request with the text that it refers to. Raises Overloaded."""
+        executor, connection = self._state.executor, context.connection
+        return await resolved(request, executor, headers, db=context.db, now=context.now, connection=connection)
 
     async def _session(self, scope: Scope, headers: Headers) -> Session:
         authorization = headers.get("authorization")
@@ -176,9 +185,10 @@ class GraphQLEndpoint:
         *,
         may_write: bool,
     ) -> Response:
-        watch = _Watch(receive, context, self._state.executor.deadlines)
+        progress = Progress()
+        watch = _Watch(receive, progress, self._state.executor.deadlines)
         try:
-            return await self._execute(request, session, context, headers, may_write=may_write)
+            return await self._execute(request, session, context, headers, may_write=may_write, progress=progress)
         except MutationNotAllowed:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Send mutations with POST.", {"Allow": "POST"}) from None
         except asyncio.CancelledError:
@@ -207,6 +217,7 @@ class GraphQLEndpoint:
             session = await self._session(scope, headers)
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
+            request = await self._resolved(request, context, headers)
             outcome = await self._execute(request, session, context, headers, seconds=seconds)
         except Refused as refused:
             if not await files.drain():
@@ -223,20 +234,23 @@ class GraphQLEndpoint:
         *,
         may_write: bool = True,
         seconds: int | None = None,
+        progress: Progress | None = None,
     ) -> Response:
         """Runs an operation. Raises Refused for a subscription, or if the caller has used up its allowance."""
         meter = session.meter()
         try:
-            with self._state.telemetry.operation(context, headers, request.trace) as record:
+            with self._state.telemetry.operation(headers, request.trace) as record:
                 outcome = await self._state.executor.execute(
                     request.query,
                     variables=request.variables,
                     name=request.operation_name,
-                    context=context,
+                    context=record.recording(context),
                     may_write=may_write,
                     wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                     seconds=seconds,
                     charge=None if meter is None else meter.charge,
+                    progress=progress,
+                    refusal=request.refusal,
                 )
                 if not isinstance(outcome, Response):
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

@@ -28,7 +28,7 @@ from .command_spans import CommandRecorder
 from .exporters import Exporters
 from .names import Names
 from .operation_spans import Instruments, OperationRecord
-from .recording import CLIENT_NAME_HEADERS, Record, Telemetry
+from .recording import Record, Telemetry, client_name
 
 # How long a gateway that stops tries to send what is left.
 FLUSH_SECONDS = 2.0
@@ -63,17 +63,15 @@ class OpenTelemetry(Telemetry):
     def listeners(self) -> Sequence[Any]:
         return (self._listener,)
 
-    def operation(self, context: Context, headers: Mapping[str, str], trace: Mapping[str, str] | None = None) -> Record:
-        client = next((headers[name] for name in CLIENT_NAME_HEADERS if headers.get(name)), None)
+    def operation(self, headers: Mapping[str, str], trace: Mapping[str, str] | None = None) -> Record:
+        client = client_name(headers)
         parent = propagate.extract({**headers, **trace} if trace else headers)
-        record = context.record = OperationRecord(self._instruments, client, parent)
-        return record
+        return OperationRecord(self._instruments, client, parent)
 
-    def event(self, context: Context, subscription: Context) -> Record:
+    def event(self, subscription: Context) -> Record:
         started: OperationRecord = subscription.record
         links = [Link(started.span.get_span_context())]
-        record = context.record = OperationRecord(self._instruments, started.client, None, links)
-        return record
+        return OperationRecord(self._instruments, started.client, None, links)
 
     def watch(self, counts: Counts) -> None:
         def observe(_options: CallbackOptions) -> Iterator[Observation]:

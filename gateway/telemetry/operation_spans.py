@@ -20,8 +20,10 @@ from opentelemetry.metrics import Counter, Histogram
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 
 from portico.gateway.operations.admission import Overloaded
-from portico.gateway.operations.execution import MutationNotAllowed, Response
+from portico.gateway.operations.execution import MutationNotAllowed
+from portico.gateway.operations.responses import Response
 from portico.gateway.rates import RateLimited
+from portico.schema.context import Context, derived
 
 from .names import LONGEST, Names
 from .recording import Record
@@ -89,6 +91,9 @@ class OperationRecord(Record):
             links=links,
         )
         self._tokens: tuple[Token[Any], Token[Any]] | None = None
+
+    def recording(self, context: Context) -> Context:
+        return derived(context, record=self)
 
     def __enter__(self) -> Self:
         self.is_open = True

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from graphql import DocumentNode, OperationDefinitionNode
 
 from portico.gateway.live import Counts
-from portico.gateway.operations.execution import Response
+from portico.gateway.operations.responses import Response
 from portico.schema.context import Context
 
 T = TypeVar("T")
@@ -19,6 +19,11 @@ _EMPTY: Mapping[str, str] = {}
 # The headers in which a client says its name, in the order in which they count. A WebSocket client can also say it in
 # the payload of its first message.
 CLIENT_NAME_HEADERS = ("apollographql-client-name", "graphql-client-name")
+
+
+def client_name(headers: Mapping[str, str]) -> str | None:
+    """Returns the name that a client says in its headers, in their order; None if it says none."""
+    return next((headers[name] for name in CLIENT_NAME_HEADERS if headers.get(name)), None)
 
 
 class Record:
@@ -31,6 +36,10 @@ class Record:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Ends the operation. An error that leaves the block is the reason that it has no response."""
+
+    def recording(self, context: Context) -> Context:
+        """Returns the context with which the fields of the operation report to this record."""
+        return context
 
     def identify(self, definition: OperationDefinitionNode, document: DocumentNode) -> None:
         """Says which operation it is, as soon as it is parsed and checked."""
@@ -55,14 +64,14 @@ class Telemetry:
         """The command listeners of the driver that it needs."""
         return ()
 
-    def operation(self, context: Context, headers: Mapping[str, str], trace: Mapping[str, str] = _EMPTY) -> Record:
+    def operation(self, headers: Mapping[str, str], trace: Mapping[str, str] = _EMPTY) -> Record:
         """Returns the record of an operation.
 
         `headers` name the client and the trace of the caller. `trace` is what the request itself says of its trace.
         """
         return _NOTHING
 
-    def event(self, context: Context, subscription: Context) -> Record:
+    def event(self, subscription: Context) -> Record:
         """Returns the record of one event. `subscription` is the context in which its subscription started."""
         return _NOTHING
 

@@ -15,6 +15,7 @@ from graphql import (
     GraphQLSchema,
     MiddlewareManager,
     OperationDefinitionNode,
+    OperationType,
     VariableDefinitionNode,
     execute,
     located_error,
@@ -27,13 +28,14 @@ from portico.resolvers.answer_bounds import METER, AnswerTooLarge
 from portico.resolvers.undecodable import is_undecodable
 
 from .compiler import compile_operation, conditions_of
+from .info import context_of_root_field
 from .plan import InvalidVariables, NotCompiled, Plan
 from .run import Run
 from .values import undecodable_error
 
 # The most plans that are cached for an operation. Each is for one combination of its conditions.
 _MAX_PLANS = 32
-_NO_VARIABLES = VariableValues({}, {})
+NO_VARIABLES = VariableValues({}, {})
 
 Result = ExecutionResult | Awaitable[ExecutionResult]
 
@@ -50,6 +52,10 @@ class ReferenceExecutor(CoreExecutor[Any]):
     """graphql-core's executor, with the coerced variables as a plain mapping, as strawberry's info expects them."""
 
     def build_resolve_info(self, *args: Any) -> GraphQLResolveInfo[Any]:
+        path: Path = args[-1]
+        if path.prev is None and self.operation.operation is OperationType.MUTATION:
+            # The fields before it have ended.
+            self.context_value = context_of_root_field(self.context_value)
         info = super().build_resolve_info(*args)
         return info._replace(variable_values=cast("Any", self.variable_values.coerced))
 
@@ -159,7 +165,7 @@ class PlanExecutor:
         coerced = self._coerced(definition.variable_definitions, variables)
         if isinstance(coerced, list):
             return ExecutionResult(None, coerced)
-        plan = self._plan(operation, definition, coerced.coerced)
+        plan = self.plan(operation, definition, coerced.coerced)
         if isinstance(plan, NotCompiled):
             self.fallbacks[str(plan)] += 1
             name = None if definition.name is None else definition.name.value
@@ -193,24 +199,32 @@ class PlanExecutor:
         coerced = self._coerced(needed, variables)
         if isinstance(coerced, list):
             raise InvalidVariables(coerced)
-        return self._plan(operation, definition, coerced.coerced)
+        return self.plan(operation, definition, coerced.coerced)
 
     def _coerced(
         self, definitions: Sequence[VariableDefinitionNode] | None, variables: Mapping[str, Any]
     ) -> VariableValues | list[GraphQLError]:
         if not definitions:
-            return _NO_VARIABLES
+            return NO_VARIABLES
         given = cast("dict[str, Any]", variables)
         return get_variable_values(
             self._schema, tuple(definitions), given, max_errors=50, hide_suggestions=self._hide_suggestions
         )
 
-    def _plan(
-        self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
-    ) -> Plan | NotCompiled:
+    def conditions(self, operation: Planned, definition: OperationDefinitionNode) -> tuple[str, ...]:
+        """Returns the names of the variables that the plan depends on."""
         names = operation.conditions.get(id(definition))
         if names is None:
             names = operation.conditions[id(definition)] = conditions_of(operation.document, definition)
+        return names
+
+    def plan(
+        self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> Plan | NotCompiled:
+        """Returns the plan for these coerced variables, or NotCompiled with the reason."""
+        names = operation.conditions.get(id(definition))
+        if names is None:
+            names = self.conditions(operation, definition)
         conditions = {name: variables[name] for name in names if name in variables}
         if any(value.__class__ is not bool for value in conditions.values()):
             # A variable with a default can be null in a condition. Each object with the condition is then an error.
