@@ -381,8 +381,7 @@ class Run(Nulls):
             for entry, _ in fit:
                 self._relation_failed(entry, error)
             return
-        by_field = self._meter.has_undecodable
-        for entry in [one for one, _ in fit] if by_field else place_related(fit, documents, keys, self._size):
+        for entry in place_related(fit, documents, keys, self._meter):
             self._complete_related(entry, documents)
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:

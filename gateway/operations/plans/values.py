@@ -12,7 +12,7 @@ from typing import Any
 from graphql import GraphQLError, GraphQLLeafType, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
 
-from portico.resolvers.answer_bounds import Size
+from portico.resolvers.answer_bounds import Meter, Size
 from portico.resolvers.errors import NotFound
 from portico.resolvers.undecodable import is_undecodable
 from portico.schema.nodes import require_decodable
@@ -97,11 +97,16 @@ def complete_flat(relation: Relation, documents: Sequence[Any], most: float) -> 
 
 
 def place_related(
-    entries: Iterable[Numbered], documents: Mapping[Any, Any], keys: Mapping[Any, int], size: Size
+    entries: Iterable[Numbered], documents: Mapping[Any, Any], keys: Mapping[Any, int], meter: Meter
 ) -> Iterator[RelationEntry]:
     """Puts the answers of related documents into their places, and counts them. Yields the relations that must be
     completed field by field.
     """
+    if meter.has_undecodable:
+        # Only completing field by field checks the texts.
+        yield from (entry for entry, _ in entries)
+        return
+    size = meter.size
     found = _in_order(documents, keys)
     completed: dict[Any, list[Sized | None] | None] = {}
     for entry, numbers in entries:
