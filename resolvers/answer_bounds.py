@@ -143,13 +143,15 @@ def _size_of(value: Any) -> int:
 class Meter:
     """Counts the bytes of one operation. `most` bounds what it reads, and its answer, whose `size` the run counts."""
 
-    __slots__ = ("_has_place", "_is_open", "_lock", "_read", "_room", "has_failed", "most", "size")
+    __slots__ = ("_has_place", "_is_open", "_lock", "_read", "_room", "has_failed", "has_undecodable", "most", "size")
 
     def __init__(self, most: float = math.inf, room: Room | None = None) -> None:
         self.most = most
         self.size = Size(most)
         # Whether errors or cancelled tasks can keep what the operation has read.
         self.has_failed = False
+        # Whether it has read text that is not valid UTF-8.
+        self.has_undecodable = False
         self._room = room or Room()
         self._read = 0
         self._has_place = False
@@ -242,9 +244,20 @@ async def hold(size: int) -> None:
 
 @contextlib.contextmanager
 def unmetered() -> Iterator[None]:
-    """Does not count what is read meanwhile: the reads of a write, which must be able to finish, and shared reads."""
+    """Does not count what is read meanwhile: the reads of a write, which must be able to finish."""
     token = METER.set(None)
     try:
         yield
+    finally:
+        METER.reset(token)
+
+
+@contextlib.contextmanager
+def counted_apart() -> Iterator[Meter]:
+    """Counts what is read meanwhile by itself and without a bound: what several operations share belongs to none."""
+    meter = Meter()
+    token = METER.set(meter)
+    try:
+        yield meter
     finally:
         METER.reset(token)

@@ -31,9 +31,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from .documents import LENIENT, Document
 from .errors import InvalidInput
+from .undecodable import bytes_of, is_undecodable, text_of
 
 # Positions are filled up to a multiple of this many bytes, so that the length of a cursor does not show that of a key.
 _BLOCK = 64
+# The name of the bytes of a text that is not valid UTF-8, in an object of its own. No sort value is an object.
+_UNDECODABLE = "bytes"
 
 
 def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: bool) -> list[Document]:
@@ -111,6 +114,15 @@ def _types_beyond(value: object, direction: int) -> list[str]:
     return [name for group in groups for name in group]
 
 
+def _storable(value: Any) -> Any:
+    """Returns a sort value in the form that a cursor contains: text that is not valid UTF-8 as its bytes."""
+    return {_UNDECODABLE: bytes_of(value)} if isinstance(value, str) and is_undecodable(value) else value
+
+
+def _restored(value: Any) -> Any:
+    return text_of(value[_UNDECODABLE]) if isinstance(value, dict) and value.keys() == {_UNDECODABLE} else value
+
+
 class Cursors:
     """Converts positions to cursors and back, with a key of the deployment. A resource of the gateway.
 
@@ -122,7 +134,7 @@ class Cursors:
         self._cipher = AESSIV(hmac.digest(secret, b"cursors", hashlib.sha512))
 
     def encode(self, binding: bytes, key: tuple[Any, ...]) -> str:
-        body = bson.encode({str(number): value for number, value in enumerate(key)})
+        body = bson.encode({str(number): _storable(value) for number, value in enumerate(key)})
         sealed = self._cipher.encrypt(body + bytes(-len(body) % _BLOCK), [binding])
         return urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
@@ -135,7 +147,8 @@ class Cursors:
         try:
             sealed = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
             body = self._cipher.decrypt(sealed, [binding])
-            key = tuple(bson.decode(body[: int.from_bytes(body[:4], "little")], LENIENT).values())
+            values = bson.decode(body[: int.from_bytes(body[:4], "little")], LENIENT).values()
+            key = tuple(map(_restored, values))
         except (ValueError, InvalidTag, bson.InvalidBSON):
             raise wrong from None
         if len(key) != length or any(type(value) not in _KEY_TYPES for value in key):

@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 from portico.resolvers.typed import TypedDict
 
 from .elections import met_election
+from .undecodable import KEEP_BYTES
 
 Document = dict[str, Any]
 # The type of the documents of a collection, as its TypedDict describes them.
@@ -28,8 +29,11 @@ Collection = AsyncCollection[Any]
 Projection = Mapping[str, int]
 DocumentId = ObjectId
 
-# For all reads and writes: a date that Python cannot represent is a `DatetimeMS`, which is stored again unchanged.
-CODEC: CodecOptions[Document] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+# For all reads and writes: a date that Python cannot represent is a `DatetimeMS`, which is stored again unchanged. Text
+# that is not valid UTF-8 keeps its bytes: see `undecodable`.
+CODEC: CodecOptions[Document] = CodecOptions(
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler=KEEP_BYTES
+)
 # For readers that must not fail: a value that Python cannot represent affects its own document only, not the batch.
 LENIENT: CodecOptions[Document] = CODEC.with_options(unicode_decode_error_handler="replace")
 # The same, for readers that write back what they have read: the driver refuses to store text that it could not decode,

@@ -14,6 +14,7 @@ from .cursors import Cursors, behind
 from .documents import Collection, D, Document, Projection
 from .errors import InvalidInput
 from .projections import sorted_projection, value_at
+from .undecodable import sendable
 
 Key = tuple[Any, ...]
 MAX_PAGE = 100
@@ -116,11 +117,11 @@ class Listing:
         """Returns the rows after the key, or at or before it if `backwards`, as consecutive ranges of the order."""
         sort = self.sort.reversed() if backwards else self.sort
         conditions = behind(sort.keys, after, inclusive=backwards)
-        return [(_both(self.filter, condition), _order_within(sort, condition)) for condition in conditions]
+        return [(sendable(_both(self.filter, condition)), _order_within(sort, condition)) for condition in conditions]
 
 
 # A filter document, and the sort order that its matches still need.
-Range = tuple[Document, Document]
+Range = tuple[Mapping[str, Any], Document]
 
 
 def _order_within(sort: Sort, condition: Document) -> Document:
@@ -298,6 +299,7 @@ def _stages(
         )
     if listing.by_score:
         return _score_stages(listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards)
+    ranges: list[Range]
     ranges = [(dict(listing.filter), dict(sort.keys))] if after is None else listing.ranges(after, backwards=backwards)
     first, *others = [_walk(query, order, limit, projection) for query, order in ranges]
     # Scan one range after the other until the page is full. Each is one index scan, which `$or` does not guarantee.
@@ -305,7 +307,7 @@ def _stages(
     return [*first, *unions, {"$limit": limit}] if unions else first
 
 
-def _walk(query: Document, order: Document, limit: int, projection: Projection | None) -> list[Document]:
+def _walk(query: Mapping[str, Any], order: Document, limit: int, projection: Projection | None) -> list[Document]:
     stages: list[Document] = [{"$match": query}, {"$sort": order}, {"$limit": limit}]
     return stages if projection is None else [*stages, {"$project": projection}]
 
@@ -314,7 +316,7 @@ def _score_stages(
     listing: Listing, sort: Sort, *, limit: int, after: Key | None, projection: Projection | None, inclusive: bool
 ) -> list[Document]:
     scored: list[Document] = [{"$match": listing.filter}, {"$set": {sort.paths[0][0]: listing.score}}]
-    later = {} if after is None else {"$or": behind(sort.keys, after, inclusive=inclusive)}
+    later = {} if after is None else {"$or": [sendable(one) for one in behind(sort.keys, after, inclusive=inclusive)]}
     return [*scored, *_walk(later, dict(sort.keys), limit, projection)]
 
 
@@ -329,7 +331,7 @@ def _sourced_stages(
     inclusive: bool,
 ) -> list[Document]:
     scored = [{"$set": {sort.paths[0][0]: listing.score}}] if listing.by_score else []
-    later = {} if after is None else {"$or": behind(sort.keys, after, inclusive=inclusive)}
+    later = {} if after is None else {"$or": [sendable(one) for one in behind(sort.keys, after, inclusive=inclusive)]}
     order = dict(sort.keys)
     # A row comes at most once from each source, so these are enough for the page.
     copies = _walk(later, order, limit * len(listing.sources), None)

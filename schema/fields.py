@@ -3,6 +3,7 @@
     title: str = stored()                                       at the path of its own name
     artist: str | None = stored("details.artist")               at another path
     savings: Money = computed(savings_of, "savings", "currency")  computed from the values at these paths
+    price: Money = composed({"amount": "price", "currency": "currency"})  an object of values of the same document
     categories: list[Category] = related("Category", "category_ids", many=True)
 
     @reads("_id")                                               a resolver method, and the paths that it reads
@@ -58,10 +59,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Computed:
-    """A function of the document that reads the paths `needs`."""
+    """A function of the document that reads the paths `needs`.
+
+    With `names`, the value is an object whose fields are the values of the same document at these names.
+    """
 
     function: Getter
     needs: tuple[str, ...]
+    names: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -153,11 +158,28 @@ def stored(
 
 def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:
     """Returns a field that a function computes from the paths `needs` of the document."""
-    metadata = {_SOURCE: Computed(function, needs), **costs(length=length)}
-    field: Any = strawberry.field(metadata=metadata, description=description)
+    return _without_argument(Computed(function, needs), description, length)
+
+
+def _without_argument(declared: Computed, description: str | None, length: Length | None = None) -> Any:
+    field: Any = strawberry.field(metadata={_SOURCE: declared, **costs(length=length)}, description=description)
     # Instances of the type, if there are any, are made without this field.
     field.init = False
     return field
+
+
+def composed(names: Mapping[str, str], *, description: str | None = None) -> Any:
+    """Returns a field of an object type. Each field of the object is the value of the document at another name.
+
+    composed({"amount": "list", "currency": "currency"})
+    """
+
+    def compose(source: Source) -> dict[str, Any]:
+        return {field: source.get(name) for field, name in names.items()}
+
+    return strawberry.field(
+        metadata={_SOURCE: Computed(compose, tuple(names.values()), names)}, description=description
+    )
 
 
 def related(

@@ -24,7 +24,7 @@ from portico.resolvers.errors import NotFound
 
 from .connections import Paged
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
-from .nodes import KIND, Kind, KindDocument, loader_of, projection_of
+from .nodes import KIND, Kind, KindDocument, loader_of, projection_of, require_decodable
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The extension of an interface with the function that reads the type name from a document.
@@ -109,6 +109,7 @@ def _related(declared: Related, kind: Kind, *, is_required: bool) -> Callable[[S
     read_keys = getter(declared.path, [] if declared.many else None)
 
     def load(info: Any, key: Any) -> Awaitable[Any]:
+        require_decodable(key)
         return loader_of(kind, projection_of(info, kind), discloses=declared.discloses)(info.context).load(key)
 
     async def resolve_many(source: Source, info: Any) -> Any:

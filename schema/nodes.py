@@ -30,6 +30,7 @@ from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSc
 from portico.loaders.batching import BatchRead, Loader
 from portico.resolvers.documents import D, Database, Projection
 from portico.resolvers.errors import NotFound, one_of
+from portico.resolvers.undecodable import is_undecodable
 
 from .context import Context
 from .fields import Source, computed
@@ -129,8 +130,12 @@ class KindDocument(dict[str, Any]):
 
 
 def encode_id(kind: str, key: object) -> str:
-    text = binascii.b2a_base64(f"{kind}:{key}".encode(), newline=False)
-    return text.translate(_URL_SAFE, b"=").decode()
+    return _id_text(f"{kind}:{key}")
+
+
+def _id_text(text: str) -> str:
+    # Encodes without an option, and drops the end of the line with the padding: that takes the least time.
+    return binascii.b2a_base64(text.encode()).translate(_URL_SAFE, b"=\n").decode()
 
 
 def decode_id(context: Context, global_id: str) -> tuple[Kind, Any]:
@@ -165,13 +170,19 @@ def key_in(context: Context, kind: str, global_id: str) -> Any:
     return key
 
 
+def require_decodable(keys: object) -> None:
+    """Raises GraphQLError for a key, or a list with a key, that is not valid UTF-8. It would fail the read of all."""
+    if is_undecodable(keys):
+        raise GraphQLError("A key is not valid UTF-8.")
+
+
 def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:
     """Returns the `id` field of a document-backed type. In a snapshot, it is the id of the object in the snapshot."""
+    prefix = f"{kind}:"
 
     def read(source: Source) -> str:
-        # Like `encode_id`, in one call: a page has dozens of ids.
-        text = binascii.b2a_base64(f"{kind}:{source[path]}".encode(), newline=False)
-        return text.translate(_URL_SAFE, b"=").decode()
+        # Like `encode_id`, but faster: a page has dozens of ids.
+        return _id_text(prefix + str(source[path]))
 
     return computed(read, path, description=description)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from portico.resolvers.answer_bounds import unmetered
+from portico.resolvers.answer_bounds import METER, counted_apart
 from portico.resolvers.flights import Flight, Flights
 from portico.resolvers.kept import Kept
 
@@ -24,13 +24,20 @@ V = TypeVar("V")
 MAX_KEPT = 250
 
 
+class _Read(NamedTuple):
+    """What a read has returned, and whether that has text that is not valid UTF-8."""
+
+    value: Any
+    has_undecodable: bool
+
+
 class SharedReads:
     """The shared reads of one process. Values are kept for `seconds` after their read began."""
 
     def __init__(self, seconds: float) -> None:
         self._lifetime = timedelta(seconds=seconds)
-        self._kept: Kept[Hashable, tuple[datetime, Any]] = Kept(MAX_KEPT)
-        self._flights: Flights[Hashable, Flight[Hashable, Any]] = Flights()
+        self._kept: Kept[Hashable, tuple[datetime, _Read]] = Kept(MAX_KEPT)
+        self._flights: Flights[Hashable, Flight[Hashable, _Read]] = Flights()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[V]], *, now: datetime) -> V:
         """Returns the value of a key: the kept one, or that of the read in flight, or of a new read.
@@ -40,18 +47,22 @@ class SharedReads:
         """
         kept = self._kept.get(key)
         if kept is not None and now - kept[0] < self._lifetime:
-            value: V = kept[1]
-            return value
-        flight = self._flights.of(key) or Flight(self._flights, key, self._keep(key, read, now))
-        found: V = await flight.lands()
-        return found
-
-    async def _keep(self, key: Hashable, read: Callable[[], Awaitable[V]], now: datetime) -> V:
-        # The operation that begins the read must not refuse it to the others.
-        with unmetered():
-            value = await read()
-        self._kept.put(key, (now, value))
+            found = kept[1]
+        else:
+            flight = self._flights.of(key) or Flight(self._flights, key, self._keep(key, read, now))
+            found = await flight.lands()
+        meter = METER.get()
+        if found.has_undecodable and meter is not None:
+            meter.has_undecodable = True
+        value: V = found.value
         return value
+
+    async def _keep(self, key: Hashable, read: Callable[[], Awaitable[V]], now: datetime) -> _Read:
+        # The operation that begins the read must not refuse it to the others.
+        with counted_apart() as meter:
+            found = _Read(await read(), meter.has_undecodable)
+        self._kept.put(key, (now, found))
+        return found
 
 
 async def shared(

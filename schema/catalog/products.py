@@ -15,7 +15,7 @@ from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info, core
-from portico.schema.fields import MAX_COSTLY, as_type, computed, costs, related, stored
+from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
@@ -61,12 +61,7 @@ PAGES = Paged("Product", loaders.pages)
 
 def _money(name: str, description: str) -> Any:
     """Declares a field for one amount of a pricing document, with the currency of the document."""
-    return computed(
-        lambda pricing: {"amount": pricing[name], "currency": pricing["currency"]},
-        name,
-        "currency",
-        description=description,
-    )
+    return composed({"amount": name, "currency": "currency"}, description=description)
 
 
 @strawberry.type(description="The price and the list price, and the savings between them.")

@@ -150,10 +150,10 @@ async def _damaged(
 async def test_a_fault_in_one_read_is_not_lost_when_another_read_ends_in_the_same_turn(
     shop: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaking(entries: list[RelationEntry]) -> Any:
+    def breaking(entries: list[RelationEntry], **options: Any) -> Any:
         if entries[0][0].response_name == "above":
             raise RuntimeError("a fault outside of any field")
-        return collect_keys(entries)
+        return collect_keys(entries, **options)
 
     monkeypatch.setattr("portico.gateway.operations.plans.run.collect_keys", breaking)
     ids = await shop.db["categories"].distinct("_id")

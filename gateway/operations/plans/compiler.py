@@ -139,8 +139,8 @@ class _Compiler:
         match None if strawberry_field is None else declaration_of(strawberry_field):
             case Stored(path=path, default=default):
                 plan.path, plan.default, plan.read = path, default, getter(path, default)
-            case Computed(function=function):
-                plan.read = function
+            case Computed(function=function, names=names):
+                plan.read, plan.names = function, names
             case Related() as declared:
                 # A relation has no arguments, so all aliases of the field share one read.
                 wanted = selection.below(selection.fields(parent)[name])

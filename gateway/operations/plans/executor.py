@@ -25,11 +25,13 @@ from graphql.execution.values import VariableValues, get_variable_values
 from graphql.pyutils import Path, is_awaitable
 
 from portico.resolvers.answer_bounds import METER, AnswerTooLarge
+from portico.resolvers.undecodable import is_undecodable
 
 from .compiler import compile_operation, conditions_of
 from .info import context_of_root_field
 from .plan import InvalidVariables, NotCompiled, Plan
 from .run import Run
+from .values import undecodable_error
 
 # The most plans that are cached for an operation. Each is for one combination of its conditions.
 _MAX_PLANS = 32
@@ -60,6 +62,8 @@ class ReferenceExecutor(CoreExecutor[Any]):
     def complete_leaf_value(self, return_type: GraphQLLeafType, result: Any) -> Any:  # type: ignore[override]
         """Completes a leaf value, and counts it. graphql-core's method is static, and is called by the instance."""
         completed = super().complete_leaf_value(return_type, result)
+        if is_undecodable(completed):
+            raise undecodable_error(return_type)
         if (meter := METER.get()) is None:
             return completed
         meter.require()

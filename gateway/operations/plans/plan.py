@@ -108,7 +108,10 @@ class Relation:
 
 @dataclass(slots=True, eq=False)
 class FieldPlan:
-    """One field of an answer. `read` computes its value from the document; if it is None, `resolve` is called."""
+    """One field of an answer. `read` computes its value from the document; if it is None, `resolve` is called.
+
+    With `names`, the value is an object of values at these names of the document.
+    """
 
     response_name: str
     name: str
@@ -122,6 +125,7 @@ class FieldPlan:
     read: Getter | None = None
     default: Any = None
     path: str | None = None
+    names: Mapping[str, str] | None = None
     relation: Relation | None = None
     resolve: Callable[..., Any] | None = None
 

@@ -198,6 +198,9 @@ class Run(Nulls):
 
     def _object(self, plan: ObjectPlan, source: Any, place: Place | None) -> dict[str, Any]:
         answer: dict[str, Any]
+        if self._meter.has_undecodable:
+            # Only completing field by field checks the texts.
+            return self._field_by_field(plan, source, {}, place)
         if len(plan.rest) == len(plan.fields):
             answer = {}
         else:
@@ -211,7 +214,12 @@ class Run(Nulls):
                 size[0] = before
                 return self._field_by_field(plan, source, {}, place)
         for field in plan.rest:
-            self._field(field, source, answer, place)
+            # Most of these fields are relations of documents, with keys. `_field` does the same for all others.
+            if field.relation is not None and source.__class__ is dict and (keys := field.relation.keys_of(source)):
+                answer[field.response_name] = None
+                self._relations.append((field, keys, answer, place))
+            else:
+                self._field(field, source, answer, place)
         return answer
 
     def _field_by_field(
@@ -363,17 +371,17 @@ class Run(Nulls):
 
         A value that cannot be a key is an error of its own field only.
         """
-        keys, fit, unfit = collect_keys(entries)
+        keys, fit, unfit = collect_keys(entries, has_undecodable=self._meter.has_undecodable)
         for entry, wrong in unfit:
             self._relation_failed(entry, wrong)
         try:
             documents = await documents_of(loader, keys, fit, self._record)
             self._meter.require()
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
-            for entry in fit:
+            for entry, _ in fit:
                 self._relation_failed(entry, error)
             return
-        for entry in place_related(fit, documents, keys, self._size):
+        for entry in place_related(fit, documents, keys, self._meter):
             self._complete_related(entry, documents)
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:

@@ -10,7 +10,7 @@ from portico.loaders.batching import Loader, Siblings
 
 from .places import Errors, Place
 from .plan import FieldPlan
-from .values import RelationEntry, close, place_of
+from .values import Numbered, RelationEntry, close, place_of
 
 Missing = Iterator[tuple[FieldPlan, Place]]
 Finish = Callable[[Any], Any]
@@ -84,12 +84,12 @@ class Running(dict[asyncio.Task[None], Job]):
         self.cancelled += [job for task, job in running.items() if task.cancelled()]
 
 
-def documents_of(loader: Any, keys: Collection[Any], relations: Iterable[RelationEntry], record: Any) -> Awaitable[Any]:
+def documents_of(loader: Any, keys: Collection[Any], relations: Iterable[Numbered], record: Any) -> Awaitable[Any]:
     """Reads the documents with these keys for the relations. Telemetry records it, if there is a record."""
     reading: Awaitable[Any] = loader.load_all(keys)
     if record is None:
         return reading
-    fields = sorted({f"{field.parent.name}.{field.name}" for field, *_ in relations})
+    fields = sorted({f"{field.parent.name}.{field.name}" for (field, *_), _ in relations})
     recorded: Awaitable[Any] = record.batch(reading, fields, len(keys))
     return recorded
 

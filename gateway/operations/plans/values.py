@@ -5,16 +5,17 @@ graphql-core's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any
 
-from graphql import GraphQLError, GraphQLObjectType, Undefined
+from graphql import GraphQLError, GraphQLLeafType, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
 
-from portico.resolvers.answer_bounds import Size
+from portico.resolvers.answer_bounds import Meter, Size
 from portico.resolvers.errors import NotFound
+from portico.resolvers.undecodable import is_undecodable
+from portico.schema.nodes import require_decodable
 
 from .places import Place
 from .plan import Abstract, FieldPlan, Leaf, NonNull, Object, ObjectPlan, Plan, Relation, Shape
@@ -24,6 +25,8 @@ Sized = tuple[Any, float]
 # A relation to read: (its field, the keys in the parent document, the answer that gets the value, the place of that
 # answer). A plain tuple, because each relation of each row has one: a NamedTuple takes seven times as long to build.
 RelationEntry = tuple[FieldPlan, Any, dict[str, Any], Place | None]
+# A relation with the numbers of its keys among all keys that are read together.
+Numbered = tuple[RelationEntry, list[int]]
 
 
 def place_of(entry: RelationEntry) -> Place:
@@ -32,34 +35,44 @@ def place_of(entry: RelationEntry) -> Place:
 
 
 def collect_keys(
-    entries: Sequence[RelationEntry],
-) -> tuple[dict[Any, None], list[RelationEntry], list[tuple[RelationEntry, TypeError]]]:
-    """Returns all keys, the relations that have them, and the relations with unusable keys and their errors."""
-    if all(field.relation.many for field, *_ in entries):  # type: ignore[union-attr]
-        # In one call, because almost all keys are usable.
-        with contextlib.suppress(TypeError):
-            return dict.fromkeys(chain.from_iterable(found for _, found, *_ in entries)), list(entries), []
-    keys: dict[Any, None] = {}
-    fit: list[RelationEntry] = []
-    unfit: list[tuple[RelationEntry, TypeError]] = []
+    entries: Sequence[RelationEntry], *, has_undecodable: bool
+) -> tuple[dict[Any, int], list[Numbered], list[tuple[RelationEntry, Exception]]]:
+    """Returns all keys with their numbers, the relations that have them, and the relations with unusable keys and their
+    errors. With `has_undecodable`, a key can be text that is not valid UTF-8.
+    """
+    keys: dict[Any, int] = {}
+    number_of = keys.setdefault
+    fit: list[Numbered] = []
+    unfit: list[tuple[RelationEntry, Exception]] = []
     for entry in entries:
         field, found, _, _ = entry
+        before = len(keys)
         try:
+            if has_undecodable:
+                require_decodable(found)
+            # Hashes each key once: an ObjectId is slow to hash. The rest of the work uses the numbers.
             if field.relation.many:  # type: ignore[union-attr]
-                keys.update(dict.fromkeys(found))
+                numbers = [number_of(key, len(keys)) for key in found]
             else:
-                keys[found] = None
-        except TypeError as error:
+                numbers = [number_of(found, len(keys))]
+        except (TypeError, GraphQLError) as error:
             unfit.append((entry, error))
+            for key in list(keys)[before:]:
+                del keys[key]
         else:
-            fit.append(entry)
+            fit.append((entry, numbers))
     return keys, fit, unfit
 
 
-def complete_flat(
-    relation: Relation, documents: Mapping[Any, Any], keys: Collection[Any], most: float
-) -> dict[Any, Sized] | None:
-    """Returns the answers of related documents by their keys, with their sizes. Relations to the same document share
+def _in_order(documents: Mapping[Any, Any], keys: Mapping[Any, int]) -> list[Any]:
+    """Returns the document of each key, or None, by the numbers of the keys."""
+    if len(documents) == len(keys) and all(map(is_, documents, keys)):
+        return list(documents.values())
+    return [documents.get(key) for key in keys]
+
+
+def complete_flat(relation: Relation, documents: Sequence[Any], most: float) -> list[Sized | None] | None:
+    """Returns the answers of related documents in their order, with their sizes. Relations to the same document share
     its answer.
 
     None if there is no compiled function for them, or a document does not fit its type.
@@ -67,54 +80,55 @@ def complete_flat(
     complete = relation.complete_one
     if complete is None:
         return None
-    if relation.is_checked and any(isinstance(documents.get(key), Exception) for key in keys):
+    if relation.is_checked and any(isinstance(document, Exception) for document in documents):
         return None
-    # The documents are at least those of the keys. Without others, no key need be looked up.
-    found = documents.items() if len(documents) == len(keys) else [(key, documents.get(key)) for key in keys]
-    done: dict[Any, Sized] = {}
+    done: list[Sized | None] = []
     size = Size(most)
     try:
-        for key, document in found:
-            if document is not None:
+        for document in documents:
+            if document is None:
+                done.append(None)
+            else:
                 size[0] = 0
-                answer = complete(document, size)
-                done[key] = answer, size[0]
+                done.append((complete(document, size), size[0]))
     except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
         return None
     return done
 
 
 def place_related(
-    entries: Iterable[RelationEntry], documents: Mapping[Any, Any], keys: Collection[Any], size: Size
+    entries: Iterable[Numbered], documents: Mapping[Any, Any], keys: Mapping[Any, int], meter: Meter
 ) -> Iterator[RelationEntry]:
     """Puts the answers of related documents into their places, and counts them. Yields the relations that must be
     completed field by field.
     """
-    completed: dict[Any, dict[Any, Sized] | None] = {}
-    for entry in entries:
-        field, found, answer, _ = entry
+    if meter.has_undecodable:
+        # Only completing field by field checks the texts.
+        yield from (entry for entry, _ in entries)
+        return
+    size = meter.size
+    found = _in_order(documents, keys)
+    completed: dict[Any, list[Sized | None] | None] = {}
+    for entry, numbers in entries:
+        field, _, answer, _ = entry
         relation = field.relation
         assert relation is not None
         if relation.complete_one not in completed:
-            completed[relation.complete_one] = complete_flat(relation, documents, keys, size[1])
+            completed[relation.complete_one] = complete_flat(relation, found, size[1])
         done = completed[relation.complete_one]
-        if done is None or not (relation.many or found in done):
+        if done is None or not (relation.many or done[numbers[0]] is not None):
             yield entry
             continue
+        shown = [one for number in numbers if (one := done[number]) is not None]
         before = size[0]
-        if relation.many:
-            shown = answer[field.response_name] = []
-            for key in found:
-                if (one := done.get(key)) is not None:
-                    shown.append(one[0])
-                    size[0] += one[1]
-        else:
-            answer[field.response_name], length = done[found]
-            size[0] += length
-        if size[0] > size[1]:
+        total = before + sum([length for _, length in shown])
+        if total > size[1]:
             # Finds the field where the answer becomes too large.
-            size[0] = before
             yield entry
+            continue
+        size[0] = total
+        answers = [one for one, _ in shown]
+        answer[field.response_name] = answers if relation.many else answers[0]
 
 
 def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: Any) -> Any:
@@ -147,12 +161,18 @@ def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
 
 def complete_leaf(shape: Leaf, value: Any) -> Any:
     coerced = shape.type.coerce_output_value(value)
+    if is_undecodable(coerced):
+        raise undecodable_error(shape.type)
     if coerced is Undefined or coerced is None:
         raise TypeError(
             f"Expected `{inspect(shape.type)}.coerce_output_value({inspect(value)})` to return non-nullable value, "
             f"returned: {inspect(coerced)}"
         )
     return coerced
+
+
+def undecodable_error(leaf: GraphQLLeafType) -> GraphQLError:
+    return GraphQLError(f"{leaf.name} cannot represent text that is not valid UTF-8.")
 
 
 class NullValue(TypeError):

@@ -1,0 +1,160 @@
+"""Text that is not valid UTF-8: each is an error at its own place, and everything else is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+from bson import ObjectId
+from bson.raw_bson import RawBSONDocument
+from structlog.testing import capture_logs
+
+from portico.resolvers.documents import Document
+from portico.resolvers.undecodable import bytes_of, is_undecodable, sendable, text_of
+from tests.catalog.support.catalog import document
+from tests.shop.support.shop import new_cart, stock_up
+from tests.support.harness import GatewayClient
+
+pytestmark = pytest.mark.both_drivers
+
+# Both end within a character, and sort between `m` and `z`.
+DAMAGED = [b"nn\xc3", b"nn\xe2"]
+CHILDREN = """
+query ($after: String) {
+  category(slug: "top") {
+    children(first: 1, after: $after) {
+      nodes { slug }
+      pageInfo { endCursor hasNextPage hasPreviousPage }
+    }
+  }
+}
+"""
+
+
+def with_bytes(stored: dict[str, Any], text: str, damaged: bytes) -> RawBSONDocument:
+    """Returns the document with these bytes in the place of a text of equal length."""
+    encoded = bson.encode(stored)
+    assert encoded.count(text.encode()) >= 1
+    assert len(text.encode()) == len(damaged)
+    return RawBSONDocument(encoded.replace(text.encode(), damaged))
+
+
+def category(slug: str, name: str, parent: Document | None = None) -> Document:
+    ancestors = [] if parent is None else [{name: parent[name] for name in ("_id", "slug", "name")}]
+    return {"_id": ObjectId(), "slug": slug, "name": name, "parent": parent and parent["_id"], "ancestors": ancestors}
+
+
+async def fill(gateway: GatewayClient) -> None:
+    """Stores a sound product, and one with a damaged number of Amazon's."""
+    await gateway.db["products"].insert_one(document(sku="sound"))
+    await gateway.db["products"].insert_one(with_bytes(document(sku="damaged") | {"asin": "###"}, "###", DAMAGED[0]))
+
+
+async def test_text_that_is_not_valid_utf_8_is_an_error_at_its_place(gateway: GatewayClient) -> None:
+    await fill(gateway)
+
+    found = (await gateway.ask("{ products { nodes { sku title asin } } }")).body
+
+    nodes = found["data"]["products"]["nodes"]
+    assert {node["sku"] for node in nodes} == {"damaged", "sound"}
+    assert {(node["title"] is None, node["asin"]) for node in nodes} == {(False, None)}
+    place = [node["sku"] for node in nodes].index("damaged")
+    (error,) = found["errors"]
+    assert (error["path"], error["extensions"]["code"]) == (["products", "nodes", place, "asin"], "INTERNAL")
+
+
+async def test_such_text_in_free_details_is_an_error_of_these(gateway: GatewayClient) -> None:
+    stored = document(sku="d") | {"details": {"own": [{"k": "###"}]}}
+    await gateway.db["products"].insert_one(with_bytes(stored, "###", DAMAGED[0]))
+
+    found = (await gateway.ask('{ product(sku: "d") { sku ... on GeneralProduct { details } } }')).body
+
+    assert found["data"] == {"product": None}
+    assert [error["path"] for error in found["errors"]] == [["product", "details"]]
+
+
+async def test_pages_continue_behind_such_a_text(gateway: GatewayClient) -> None:
+    top = category("top", "Top")
+    whole = [top, category("a", "mm", top), category("z", "zz", top)]
+    await gateway.db["categories"].insert_many(whole)
+    for slug, name in zip(("d0", "d1", "d2"), (*DAMAGED, DAMAGED[1]), strict=True):
+        await gateway.db["categories"].insert_one(with_bytes(category(slug, "###", top), "###", name))
+
+    shown: list[str] = []
+    after = None
+    while True:
+        page = (await gateway.data(CHILDREN, {"after": after}))["category"]["children"]
+        assert page["pageInfo"]["hasPreviousPage"] is (after is not None)
+        shown += [node["slug"] for node in page["nodes"]]
+        after = page["pageInfo"]["endCursor"]
+        if not page["pageInfo"]["hasNextPage"]:
+            break
+
+    assert shown == ["a", "d0", "d1", "d2", "z"]
+
+
+async def test_a_related_object_with_such_a_text_is_an_error_of_its_own(gateway: GatewayClient) -> None:
+    sound, damaged = category("sound", "Sound"), category("damaged", "###")
+    await gateway.db["categories"].insert_one(sound)
+    await gateway.db["categories"].insert_one(with_bytes(damaged, "###", DAMAGED[0]))
+    ids = [sound["_id"], damaged["_id"]]
+    await gateway.db["products"].insert_one(document(sku="d") | {"category_ids": ids})
+    await gateway.db["products"].insert_one(document(sku="e") | {"category_ids": ids[:1]})
+
+    found = (await gateway.ask('{ product(sku: "d") { categories { slug } } }')).body
+    assert found == {"data": {"product": {"categories": [{"slug": "sound"}, {"slug": "damaged"}]}}}
+
+    pair = 'd: product(sku: "d") { categories { name } } e: product(sku: "e") { categories { name } }'
+    found = (await gateway.ask("{ " + pair + " }")).body
+    assert found["data"] == {"d": None, "e": {"categories": [{"name": "Sound"}]}}
+    assert [error["path"] for error in found["errors"]] == [["d", "categories", 1, "name"]]
+
+
+async def test_a_key_that_is_such_a_text_is_an_error_of_its_own(gateway: GatewayClient) -> None:
+    skus = [await stock_up(gateway, sku) for sku in ("one", "two")]
+    cart = await new_cart(gateway, **dict.fromkeys(skus, 1))
+    await gateway.db["carts"].update_one({}, {"$set": sendable({"items.0.sku": text_of(DAMAGED[0])})})
+
+    found = (await gateway.ask("query ($id: ID!) { cart(id: $id) { items { product { sku } } } }", {"id": cart})).body
+
+    assert found["data"] == {"cart": {"items": [{"product": None}, {"product": {"sku": "two"}}]}}
+    assert [error["path"] for error in found["errors"]] == [["cart", "items", 0, "product"]]
+
+
+async def test_figures_that_requests_share_show_the_error_each_time(gateway: GatewayClient) -> None:
+    stored = document(sku="d") | {"type": "###"}
+    await gateway.db["products"].insert_one(with_bytes(stored, "###", DAMAGED[0]))
+
+    for _ in range(2):
+        found = (await gateway.ask("{ products { facets { types { value } } } }")).body
+        assert [error["extensions"]["code"] for error in found["errors"]] == ["INTERNAL"]
+        assert found["errors"][0]["path"][-2:] == [0, "value"]
+
+
+async def test_the_log_names_each_document_in_one_line(gateway: GatewayClient) -> None:
+    await fill(gateway)
+    with capture_logs() as log:
+        await gateway.ask("{ products { nodes { sku asin } } }")
+
+    (entry,) = (entry for entry in log if entry["event"] == "stored value does not fit")
+    assert entry["error"] == "String cannot represent text that is not valid UTF-8."
+    assert not any("exc_info" in one for one in log)
+    if gateway.settings.executor == "compiled":
+        one = await gateway.db["products"].find_one({"sku": "damaged"}, {"sku": 1})
+        assert one is not None
+        assert entry["document"] == f"products {one['_id']!r}"
+
+
+def test_the_bytes_of_such_a_text_are_sent_unchanged() -> None:
+    text = text_of(b"a\xff\xc3")
+    assert bytes_of(text) == b"a\xff\xc3"
+    condition = {"n": 1, "$and": [{"title": {"$gt": text}}, {"é": "é"}], "title": text}
+
+    sent = sendable(condition)
+
+    assert is_undecodable(condition)
+    assert isinstance(sent, RawBSONDocument)
+    options: bson.CodecOptions[Document] = bson.CodecOptions(unicode_decode_error_handler="surrogateescape")
+    assert bson.decode(sent.raw, options) == condition
+    assert sendable({"title": "é"}) == {"title": "é"}
