@@ -88,7 +88,7 @@ class Portico:
             db=self._db,
             reading=self._db,
             caller=None,
-            now=clock.now(),
+            started=clock.now(),
             clock=clock.now,
             request_id="bench",
             selections={},

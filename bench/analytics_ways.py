@@ -98,7 +98,7 @@ class Portico:
             db=self._db,
             reading=self._db,
             caller=Caller("bench", frozenset({Role.ADMIN}), ""),
-            now=clock.now(),
+            started=clock.now(),
             clock=clock.now,
             request_id="bench",
             selections={},

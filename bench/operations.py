@@ -92,7 +92,7 @@ class Bench:
             db=db,
             reading=db,
             caller=caller,
-            now=clock.now(),
+            started=clock.now(),
             clock=clock.now,
             request_id="bench",
             selections={},

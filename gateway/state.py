@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 
 from portico.gateway.operations.execution import Executor
 from portico.gateway.rates import Rates
+from portico.loaders.batching import Loaders
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process
-from portico.schema.context import Caller, Context
+from portico.schema.context import Caller, Context, derived
 
 from .answers import Answers
 from .auth import Authenticator
@@ -39,31 +41,46 @@ class State:
     process: Process = field(default_factory=this_process)
     telemetry: Telemetry = field(default_factory=Telemetry)
     answers: Answers = field(init=False)
-    _keys_kept: timedelta = field(init=False)
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.live.counts)
-        self._keys_kept = timedelta(hours=self.settings.key_hours)
 
     @property
     def resources(self) -> Resources:
         """The settings of the gateway and its domains, and what their services have opened, by type."""
         return self.served.resources
 
-    def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
-        """Returns the context that the fields of one operation share, of this caller and on this connection."""
+    @cached_property
+    def _idle(self) -> Context:
+        """A context with everything that all operations share."""
         return Context(
             db=self.database,
-            reading=self.reading if caller is None else self.database,
-            caller=caller,
-            now=self.clock.now(),
+            reading=self.reading,
+            caller=None,
+            started=self.clock.now(),
             clock=self.clock.now,
-            request_id=request_id,
+            request_id="",
             selections={},
             served=self.served,
             live=self.live,
-            keys_kept=self._keys_kept,
+            keys_kept=timedelta(hours=self.settings.key_hours),
             process=self.process,
-            connection=connection,
             is_read_only=self.settings.read_only,
+        )
+
+    def context(self, caller: Caller | None, request_id: str, connection: Hashable = None) -> Context:
+        """Returns the context in which an operation starts, of this caller and on this connection."""
+        return derived(
+            self._idle,
+            db=self.database,
+            reading=self.reading if caller is None else self.database,
+            caller=caller,
+            started=self.clock.now(),
+            clock=self.clock.now,
+            request_id=request_id,
+            connection=connection,
+            loaders=Loaders(),
+            seen=set(),
+            listed=[],
+            folds={},
         )

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from portico.resolvers import keyed
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, D, Database, Projection
 from portico.resolvers.paging import Listing, Page
 
 from .batching import BatchRead
@@ -20,7 +20,7 @@ V = TypeVar("V")
 P = ParamSpec("P")
 
 # The loader of pages of listings, which can be of a class of their own.
-PageLoader = Callable[..., BatchRead[Any, Page]]
+PageLoader = Callable[..., BatchRead[Any, Page[D]]]
 
 
 def batched(
@@ -30,6 +30,24 @@ def batched(
 
     def loader(db: Database, /, *args: P.args, **given: P.kwargs) -> BatchRead[K, V]:
         return lambda keys: find(db, keys, *args, **given)
+
+    return loader
+
+
+def each(
+    find: Callable[Concatenate[Database, K, P], Awaitable[V]],
+) -> Callable[Concatenate[Database, P], BatchRead[K, V]]:
+    """Makes the loader of a function that returns what it finds for one key. An operation has few keys, often only one.
+
+    Without a loader, each alias of a field would read the same again.
+    """
+
+    def loader(db: Database, /, *args: P.args, **given: P.kwargs) -> BatchRead[K, V]:
+        async def read(keys: Sequence[K]) -> Mapping[K, V]:
+            found = await asyncio.gather(*(find(db, key, *args, **given) for key in keys))
+            return dict(zip(keys, found, strict=True))
+
+        return read
 
     return loader
 
@@ -48,21 +66,19 @@ def in_order(
     return loader
 
 
-def by_key(
-    spec: CollectionSpec, path: str = "_id"
-) -> Callable[[Database, Projection | None], BatchRead[Any, Document]]:
+def by_key(spec: CollectionSpec[D], path: str = "_id") -> Callable[[Database, Projection | None], BatchRead[Any, D]]:
     """Makes the loader of documents by the value at `path`."""
 
-    def loader(db: Database, projection: Projection | None) -> BatchRead[Any, Document]:
+    def loader(db: Database, projection: Projection | None) -> BatchRead[Any, D]:
         return lambda keys: keyed.find_by_keys(db, spec, keys, path=path, projection=projection)
 
     return loader
 
 
-def pages(spec: CollectionSpec) -> PageLoader:
+def pages(spec: CollectionSpec[D]) -> PageLoader[D]:
     """Makes the loader of pages."""
 
-    async def find(db: Database, listings: Sequence[Listing], **given: Any) -> Sequence[Page]:
+    async def find(db: Database, listings: Sequence[Listing], **given: Any) -> Sequence[Page[D]]:
         return await keyed.find_pages(db, spec, listings, **given)
 
     return in_order(find)

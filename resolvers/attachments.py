@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from .documents import Database, Document, DocumentId
+from .documents import Database, DocumentId
 
 
 class Target(NamedTuple):
@@ -45,7 +45,7 @@ class Host:
     """
 
     kind: str
-    find: Callable[[Database, Sequence[str]], Awaitable[dict[str, Document]]]
+    find: Callable[[Database, Sequence[str]], Awaitable[Mapping[str, Mapping[str, Any]]]]
     find_named: Callable[[Database, str], Awaitable[tuple[str, DocumentId] | None]] | None = None
     being_deleted: Callable[[Database], Awaitable[set[str]]] | None = None
 
@@ -59,16 +59,16 @@ class Hosts:
     def __contains__(self, kind: object) -> bool:
         return kind in self._hosts
 
-    async def find(self, db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Document]:
+    async def find(self, db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Mapping[str, Any]]:
         """Returns the objects, given by kind and key, that exist. Objects of another kind count as missing."""
-        found: dict[tuple[str, str], Document] = {}
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for host in self._hosts.values():
             keys = [key for kind, key in targets if kind == host.kind]
             if keys:
                 found |= {(host.kind, key): document for key, document in (await host.find(db, keys)).items()}
         return found
 
-    async def find_one(self, db: Database, kind: str, key: str) -> Document | None:
+    async def find_one(self, db: Database, kind: str, key: str) -> Mapping[str, Any] | None:
         """Returns the object of this kind with this key; None if there is none or the kind is no host."""
         return (await self.find(db, [(kind, key)])).get((kind, key))
 

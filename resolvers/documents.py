@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Generic, NotRequired, TypedDict
 
 from bson import ObjectId, encode
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -14,12 +14,15 @@ from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError
+from typing_extensions import TypeVar
 
 from .elections import met_election
 
 Document = dict[str, Any]
+# The type of the documents of a collection, as its TypedDict describes them.
+D = TypeVar("D", bound=Mapping[str, Any], default=Any)
 Database = AsyncDatabase[Document]
-Collection = AsyncCollection[Document]
+Collection = AsyncCollection[Any]
 Projection = Mapping[str, int]
 DocumentId = ObjectId
 
@@ -30,9 +33,9 @@ LENIENT: CodecOptions[Document] = CODEC.with_options(unicode_decode_error_handle
 # The same, for readers that write back what they have read: the driver refuses to store text that it could not decode,
 # so no damaged text is written.
 LENIENT_FOR_REPAIRS: CodecOptions[Document] = LENIENT.with_options(unicode_decode_error_handler="surrogateescape")
-SCHEMA_VERSION = "schema_version"
+SCHEMA_VERSION: Final = "schema_version"
 # Marks a document that could not be upgraded to this version.
-UPGRADE_FAILED = "upgrade_failed"
+UPGRADE_FAILED: Final = "upgrade_failed"
 UPGRADE_BATCH = 100
 # The size limit of one update: its guard and its changes together.
 _MAX_COMMAND_BYTES = 16 * 1024 * 1024
@@ -53,10 +56,20 @@ def document_id(text: str) -> DocumentId:
         raise ValueError(text) from error
 
 
-@dataclass(frozen=True)
-class CollectionSpec:
-    """A collection: its indexes, its shard key, its version and how its documents are upgraded.
+class Versioned(TypedDict):
+    """What every document can have."""
 
+    # The version of its form; 1 if it is missing.
+    schema_version: NotRequired[int]
+    # The version to which it could not be upgraded.
+    upgrade_failed: NotRequired[int]
+
+
+@dataclass(frozen=True)
+class CollectionSpec(Generic[D]):
+    """A collection: its documents, its indexes, its shard key, its version and how its documents are upgraded.
+
+    `document` describes a document of the newest version as a TypedDict; a read with a projection gets a part of it.
     `shard_key` is None for a small collection that stays on one shard. `version` is the version of new documents.
     `upgrade` turns a whole document of any older version into the newest, without access to the database.
     """
@@ -66,6 +79,12 @@ class CollectionSpec:
     shard_key: Mapping[str, int | str] | None = None
     version: int = 1
     upgrade: Callable[[Document], Document] | None = None
+    document: type[D] | None = None
+
+    def of(self, db: Database) -> AsyncCollection[D]:
+        """Returns the collection in this database, for reads and inserts of its documents."""
+        collection: AsyncCollection[Any] = db[self.name]
+        return collection
 
 
 def with_version(projection: Projection | None) -> Projection | None:
@@ -82,9 +101,9 @@ def key_of(spec: CollectionSpec) -> Document:
     return {"_id": 1, **{path: shown(path) for path in spec.shard_key or () if path != "_id"}}
 
 
-async def in_batches(documents: AsyncIterable[Document], size: int = 500) -> AsyncIterator[list[Document]]:
+async def in_batches(documents: AsyncIterable[D], size: int = 500) -> AsyncIterator[list[D]]:
     """Yields the documents of a cursor in batches of this size."""
-    batch: list[Document] = []
+    batch: list[D] = []
     async for document in documents:
         batch.append(document)
         if len(batch) == size:
@@ -95,8 +114,8 @@ async def in_batches(documents: AsyncIterable[Document], size: int = 500) -> Asy
 
 
 async def upgrade_read(
-    db: Database, spec: CollectionSpec, documents: list[Document], projection: Projection | None
-) -> list[Document]:
+    db: Database, spec: CollectionSpec[D], documents: list[D], projection: Projection | None
+) -> list[D]:
     """Upgrades the outdated documents among these, and stores the upgraded ones.
 
     Returns:  the same documents in the same order; upgraded ones whole.
@@ -106,13 +125,13 @@ async def upgrade_read(
     old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
     if not old or spec.upgrade is None:
         return documents
-    whole = documents if projection is None else await db[spec.name].find(_filter_of(spec, old)).to_list()
+    whole: list[Any] = documents if projection is None else await db[spec.name].find(_filter_of(spec, old)).to_list()
     upgraded, _ = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
     by_id = {document["_id"]: document for document in (*whole, *upgraded)}
     return [by_id.get(document["_id"], document) for document in documents]
 
 
-def _filter_of(spec: CollectionSpec, documents: Sequence[Document]) -> Document:
+def _filter_of(spec: CollectionSpec, documents: Sequence[Mapping[str, Any]]) -> Document:
     """Returns a filter that matches these documents only, with the shard key fields that all of them have."""
     paths = ("_id", *(path for path in spec.shard_key or () if path != "_id"))
     known = [path for path in paths if all(path in document for document in documents)]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
-
-from .documents import Document
 
 _OWN = "portico."
 
@@ -133,7 +131,7 @@ class ProductEditConflict(DomainError):
 
     facts = ("current",)
 
-    def __init__(self, current: Document) -> None:
+    def __init__(self, current: Mapping[str, Any]) -> None:
         super().__init__("The product has changed since it was read.")
         self.current = current
 
@@ -180,7 +178,7 @@ class PaymentPending(DomainError):
     facts = ("cart",)
     is_retryable = True
 
-    def __init__(self, cart: Document) -> None:
+    def __init__(self, cart: Mapping[str, Any]) -> None:
         super().__init__("The outcome of the payment is not known yet. Repeat the call with the same key.")
         self.cart = cart
 
@@ -210,7 +208,12 @@ class EditConflict(DomainError):
     is_retryable = True
 
     def __init__(
-        self, current: Document, *, base_text: str | None = None, diff: str = "", merged_text: str | None = None
+        self,
+        current: Mapping[str, Any],
+        *,
+        base_text: str | None = None,
+        diff: str = "",
+        merged_text: str | None = None,
     ) -> None:
         super().__init__("Somebody else has saved the node since you read it.")
         self.current = current

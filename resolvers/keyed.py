@@ -8,38 +8,43 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from . import paging
-from .documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
+from .documents import CollectionSpec, D, Database, Document, Projection, upgrade_read, with_version
 from .paging import Key, Listing, Page
 from .projections import value_at
 
 
 async def find_by_keys(
-    db: Database, spec: CollectionSpec, keys: Sequence[Any], *, path: str = "_id", projection: Projection | None = None
-) -> dict[Any, Document]:
+    db: Database,
+    spec: CollectionSpec[D],
+    keys: Sequence[Any],
+    *,
+    path: str = "_id",
+    projection: Projection | None = None,
+) -> dict[Any, D]:
     """Returns the documents with these keys at the path, by key. Leaves out missing keys. One command."""
     query: Document = {path: keys[0] if len(keys) == 1 else {"$in": list(keys)}}
     wanted = None if projection is None else {**projection, path: 1}
-    found = await db[spec.name].find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
+    found = await spec.of(db).find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
     return {value_at(document, path): document for document in await upgrade_read(db, spec, found, wanted)}
 
 
 async def find_pages(
     db: Database,
-    spec: CollectionSpec,
+    spec: CollectionSpec[D],
     listings: Sequence[Listing],
     *,
     first: int,
     after: Key | None,
     projection: Projection | None,
-) -> list[Page]:
+) -> list[Page[D]]:
     """Returns a page of each listing, up to a hundred by one command."""
-    pages = await paging.find_pages(db[spec.name], listings, first=first, after=after, projection=projection)
+    pages = await paging.find_pages(spec.of(db), listings, first=first, after=after, projection=projection)
     for page in pages:
         page.documents = await upgrade_read(db, spec, page.documents, projection)
     return pages
 
 
-async def create_once(db: Database, spec: CollectionSpec, document: Document) -> Document:
+async def create_once(db: Database, spec: CollectionSpec[D], document: D) -> D:
     """Inserts the document, unless an earlier call of the same operation has inserted one with its `_id`.
 
     Returns:  the document as it is stored now.
@@ -47,10 +52,10 @@ async def create_once(db: Database, spec: CollectionSpec, document: Document) ->
     Writes:   one insert.
     """
     try:
-        await db[spec.name].insert_one(document)
+        await spec.of(db).insert_one(document)
     except DuplicateKeyError:
         key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
-        earlier = await db[spec.name].find_one(key)
+        earlier = await spec.of(db).find_one(key)
         if earlier is None:
             raise
         return earlier

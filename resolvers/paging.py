@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic
 
 import bson
+from pymongo.asynchronous.collection import AsyncCollection
 
 from .cursors import Cursors, behind
-from .documents import Collection, Document, Projection
+from .documents import Collection, D, Document, Projection
 from .errors import InvalidInput
 from .projections import sorted_projection, value_at
 
@@ -36,7 +37,7 @@ class Sort:
         direction = self.paths[-1][1] if self.paths else 1
         return (*self.paths, ("_id", direction))
 
-    def key_of(self, document: Document) -> Key:
+    def key_of(self, document: Mapping[str, Any]) -> Key:
         return tuple(value_at(document, path) for path, _ in self.keys)
 
     def reversed(self) -> Sort:
@@ -133,7 +134,7 @@ def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> Document:
 
 
 @dataclass(slots=True, eq=False)
-class Page:
+class Page(Generic[D]):
     """One page of a listing. `documents` has fewer rows than requested only at the end.
 
     A page with a next page has at least one row, or an `end`: the key of the last row that a bounded list considered.
@@ -144,12 +145,12 @@ class Page:
     """
 
     listing: Listing
-    collection: Collection
-    documents: list[Document]
+    collection: AsyncCollection[D]
+    documents: list[D]
     has_next: bool
     after: Key | None = None
     end: Key | None = None
-    sees_before: Callable[[Page], Awaitable[bool]] | None = field(default=None, repr=False)
+    sees_before: Callable[[Page[D]], Awaitable[bool]] | None = field(default=None, repr=False)
     cursors: Cursors | None = field(default=None, repr=False)
     _binding: bytes = field(default=b"", repr=False)
 
@@ -157,7 +158,7 @@ class Page:
         if self.has_next and not self.documents and self.end is None:
             raise ValueError("A page with a next page must have a row or an end.")
 
-    def cursor(self, document: Document) -> str:
+    def cursor(self, document: Mapping[str, Any]) -> str:
         return self._cursor(self.listing.sort.key_of(document))
 
     @property
@@ -185,7 +186,7 @@ class Page:
             return await self.sees_before(self)
         return bool(await self.rows_before(self.after, 1, {"_id": 1}))
 
-    async def rows_before(self, key: Key, limit: int, projection: Projection) -> list[Document]:
+    async def rows_before(self, key: Key, limit: int, projection: Projection) -> list[D]:
         """Returns the rows at the key and before it, the nearest first."""
         return await find_documents(
             self.collection, self.listing, limit=limit, after=key, projection=projection, backwards=True
@@ -224,22 +225,22 @@ def page_size(first: int | None, default: int) -> int:
 
 
 async def find_page(
-    collection: Collection, listing: Listing, *, first: int, after: Key | None, projection: Projection | None
-) -> Page:
+    collection: AsyncCollection[D], listing: Listing, *, first: int, after: Key | None, projection: Projection | None
+) -> Page[D]:
     """Returns one page, by one command."""
     found = await find_documents(collection, listing, limit=first + 1, after=after, projection=projection)
     return await _page(collection, listing, found, first=first, after=after, projection=projection)
 
 
 async def _page(
-    collection: Collection,
+    collection: AsyncCollection[D],
     listing: Listing,
-    found: list[Document],
+    found: list[D],
     *,
     first: int,
     after: Key | None,
     projection: Projection | None,
-) -> Page:
+) -> Page[D]:
     if len(found) > first or not listing.is_walked:
         return Page(listing, collection, found[:first], len(found) > first, after)
     # Considers the rows again, so that the page and its end are of the same moment.
@@ -252,7 +253,7 @@ async def _page(
         "last": [{"$skip": listing.window - 1}, keys],
     }
     cursor = await collection.aggregate([*walk, {"$limit": listing.window}, {"$facet": parts}])
-    again: Document = (await cursor.to_list())[0]
+    again: Any = (await cursor.to_list())[0]
     end = listing.sort.key_of(again["last"][0]) if again["last"] else None
     if len(again["shown"]) > first:
         return Page(listing, collection, again["shown"][:first], has_next=True, after=after)
@@ -260,14 +261,14 @@ async def _page(
 
 
 async def find_documents(
-    collection: Collection,
+    collection: AsyncCollection[D],
     listing: Listing,
     *,
     limit: int,
     after: Key | None,
     projection: Projection | None,
     backwards: bool = False,
-) -> list[Document]:
+) -> list[D]:
     sort = listing.sort.reversed() if backwards else listing.sort
     wanted = sorted_projection(sort.paths, projection)
     if listing.by_score or listing.is_partial or after is not None:
@@ -337,17 +338,17 @@ def _sourced_stages(
 
 
 async def find_pages(
-    collection: Collection,
+    collection: AsyncCollection[D],
     listings: Sequence[Listing],
     *,
     first: int,
     after: Key | None,
     projection: Projection | None,
-) -> list[Page]:
+) -> list[Page[D]]:
     """Returns a page of each listing, up to a hundred by one command. Each listing is scanned by its own index."""
     if len(listings) == 1:
         return [await find_page(collection, listings[0], first=first, after=after, projection=projection)]
-    found: list[Page] = []
+    found: list[Page[D]] = []
     for start in range(0, len(listings), _PAGES_A_COMMAND):
         some = listings[start : start + _PAGES_A_COMMAND]
         found += await _find_together(collection, some, first=first, after=after, projection=projection)
@@ -355,13 +356,19 @@ async def find_pages(
 
 
 async def _find_together(
-    collection: Collection, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
-) -> list[Page]:
+    collection: AsyncCollection[D],
+    listings: Sequence[Listing],
+    *,
+    first: int,
+    after: Key | None,
+    projection: Projection | None,
+) -> list[Page[D]]:
     parts = [_part(collection, listing, number, first, after, projection) for number, listing in enumerate(listings)]
     pipeline = parts[0] + [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in parts[1:]]
     cursor = await collection.aggregate(pipeline, batchSize=len(listings) * (first + 1) + 1)
-    found: list[list[Document]] = [[] for _ in listings]
-    for row in await cursor.to_list():
+    found: list[list[Any]] = [[] for _ in listings]
+    rows: list[Any] = await cursor.to_list()
+    for row in rows:
         found[row["part"]].append(row["document"])
     return [
         await _page(collection, listing, rows, first=first, after=after, projection=projection)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from .documents import SCHEMA_VERSION, Document, Projection
+from .documents import SCHEMA_VERSION, Projection
 
 
 def sorted_projection(paths: Iterable[tuple[str, int]], projection: Projection | None) -> Projection | None:
@@ -31,7 +31,7 @@ def drop_below(projection: Mapping[str, int], paths: Mapping[str, int]) -> dict[
     return {name: 1 for name in projection if not any(name.startswith(f"{path}.") for path in paths)}
 
 
-def value_at(document: Document, path: str) -> Any:
+def value_at(document: Mapping[str, Any], path: str) -> Any:
     """Returns the value at a dotted path of nested documents; None if there is none."""
     value: Any = document
     for name in path.split("."):

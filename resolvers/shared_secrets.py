@@ -1,24 +1,30 @@
-"""Secrets that all gateways of a deployment share, because they share the database.
-
-A document: {_id: the name of the secret, secret: random bytes}.
-"""
+"""Secrets that all gateways of a deployment share, because they share the database."""
 
 from __future__ import annotations
 
 import secrets
+from typing import TypedDict
 
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from .documents import CollectionSpec, Database, Document
+from .documents import CollectionSpec, Database
 
-SECRETS = CollectionSpec("secrets")
+
+class SharedSecret(TypedDict):
+    """A secret. Its `_id` is its name; `secret` is random."""
+
+    _id: str
+    secret: bytes
+
+
+SECRETS = CollectionSpec("secrets", document=SharedSecret)
 _BYTES = 32
 
 
 async def stored_secret(db: Database, name: str) -> bytes | None:
     """Returns the secret of this name; None if no process has created it."""
-    found = await db[SECRETS.name].find_one({"_id": name})
+    found = await SECRETS.of(db).find_one({"_id": name})
     return None if found is None else found["secret"]
 
 
@@ -33,15 +39,14 @@ async def shared_secret(db: Database, name: str) -> bytes:
     stored = await stored_secret(db, name)
     if stored is not None:
         return stored
-    found: Document | None = None
+    found: SharedSecret | None = None
     while found is None:
         made = {"$setOnInsert": {"secret": secrets.token_bytes(_BYTES)}}
         try:
-            found = await db[SECRETS.name].find_one_and_update(
+            found = await SECRETS.of(db).find_one_and_update(
                 key, made, upsert=True, return_document=ReturnDocument.AFTER
             )
         except DuplicateKeyError:
             # Another process has stored it at the same moment.
-            found = await db[SECRETS.name].find_one(key)
-    secret: bytes = found["secret"]
-    return secret
+            found = await SECRETS.of(db).find_one(key)
+    return found["secret"]

@@ -20,15 +20,16 @@ method works too. Because it can read anything, the whole document is fetched fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import strawberry
 from graphql import GraphQLField, GraphQLInputField
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.field import StrawberryField
 
+T = TypeVar("T")
 Source = Mapping[str, Any]
 # Most getters read documents. The source of a connection's fields is the connection.
 Getter = Callable[[Any], Any]
@@ -95,8 +96,8 @@ class Cost:
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
     If a field has one result for each value of a list argument, `each` names the argument: the costly fields below it
     count once for each given value, up to `length`.
-    `weight` names a list argument, and how much each of its values adds to the cost. `row` is the least that a row of a
-    connection costs, for what the server reads for each row.
+    `weight` names a list argument, or `argument.field` for a list in an input, and how much each of its values adds to
+    the cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
     `shares` the read of another field is free beside it.
     """
@@ -194,6 +195,26 @@ def declaration_of(field: StrawberryField) -> Declaration | None:
     if isinstance(declared, Stored) and not declared.path:
         return Stored(str(field.python_name), declared.default)
     return declared
+
+
+@overload
+def as_type(graphql_type: type[T], document: Source) -> T: ...
+
+
+@overload
+def as_type(graphql_type: type[T], document: Source | None) -> T | None: ...
+
+
+def as_type(graphql_type: type[Any], document: Any) -> Any:  # noqa: ARG001 - for the type checker
+    """Returns the document itself, which is the object of its GraphQL type."""
+    return document
+
+
+def as_types(graphql_type: type[T], documents: Sequence[Source]) -> list[T]:  # noqa: ARG001 - for the type checker
+    """Returns the documents themselves, which are the objects of their GraphQL type."""
+    objects: Any = documents
+    found: list[T] = objects
+    return found
 
 
 def getter(path: str, default: Any = None) -> Getter:

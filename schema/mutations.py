@@ -14,27 +14,29 @@ from graphql import GraphQLError
 from strawberry.extensions.field_extension import FieldExtension
 from strawberry.types.field import StrawberryField
 
-from portico.loaders.batching import Loaders
 from portico.resolvers import errors
 from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
 
 from .access import require_role
-from .context import Context, Info, core
+from .context import Context, Info, Operation, core
 from .errors import member_name
+from .fields import costs
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
+# What a mutation costs in addition to its fields: several commands that wait for a majority, one after the other.
+MUTATION_COST = 500
 # The name in the metadata of input fields, see `secret_by`.
 _HASHED = "portico.hashed"
 
 
 class Write(FieldExtension):
-    """Wraps a mutation: checks the role, sets `context.operation_id`, and stores the answer if a key is given.
+    """Wraps a mutation: checks the role, begins the operation, and stores the answer if a key is given.
 
     The stored answer (`kept`) is the type of the payload with the keys of its objects, or the error with its facts.
     A repeated call reads the objects again, with its own selection. An object that the caller may not see any more is
@@ -55,22 +57,22 @@ class Write(FieldExtension):
             raise GraphQLError(
                 "This gateway is read-only. Send mutations to one that is not.", extensions={"code": "READ_ONLY"}
             )
-        # This mutation may change what the fields before it have read.
-        context.loaders = Loaders()
-        context.take_turn()
+        if context.write is None:
+            raise RuntimeError("A mutation needs the context of its root field: see `of_root_field`.")
         with unmetered():
-            return await self._resolve(next_, source, info, kwargs)
+            return await self._resolve(next_, context.write, source, info, kwargs)
 
-    async def _resolve(self, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
+    async def _resolve(self, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
         if self._role is not None:
             require_role(context, self._role)
         key = _key_of(kwargs.get("input"))
         try:
             if key is None:
-                context.operation_id = idempotency.random_operation_id()
+                operation.begin(idempotency.random_operation_id(), context.now)
                 return await next_(source, info, **kwargs)
-            return await self._once(idempotency.record_id_of(context.subject, key), next_, source, info, kwargs)
+            record_id = idempotency.record_id_of(context.subject, key)
+            return await self._once(record_id, next_, operation, source, info, kwargs)
         except errors.OperationKeyReused:
             raise GraphQLError(
                 "The idempotency key was used before with another input. Use a new key.",
@@ -86,14 +88,15 @@ class Write(FieldExtension):
                 str(limited), extensions={"code": "RATE_LIMITED", "retryAfter": limited.seconds}
             ) from None
 
-    async def _once(self, record_id: str, next_: Next, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
+    async def _once(
+        self, record_id: str, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]
+    ) -> Any:
         context = info.context
         owner = uuid4().hex
         call = idempotency.Call(record_id, self._field_name, _fingerprint(context, kwargs), owner, context.process)
         record = await idempotency.begin(context.db, call, now=context.now, kept=context.keys_kept)
         # The call may have waited for another call, for as long as a lease.
-        context.take_turn()
-        operation_id = context.operation_id = record["operation"]
+        operation.begin(record["operation"], context.clock())
         if record["state"] == "done":
             await _require_same_files(kwargs, record)
             return await self._answer_again(context, info, record["outcome"])
@@ -102,13 +105,13 @@ class Write(FieldExtension):
             try:
                 result = await next_(source, info, **kwargs)
                 outcome = record_of(core(info).schema, result)
-                kept = await idempotency.finish(context.db, operation_id, outcome=outcome)
+                kept = await idempotency.finish(context.db, operation.id, outcome=outcome)
             except errors.DomainError as error:
                 refusal, outcome = error, _refusal_record(info, error)
-                kept = await idempotency.finish(context.db, operation_id, outcome=outcome, owner=owner)
+                kept = await idempotency.finish(context.db, operation.id, outcome=outcome, owner=owner)
         except BaseException:
             # If the outcome is stored nevertheless, this releases nothing.
-            await idempotency.release(context.db, operation_id, owner=owner, now=context.now)
+            await idempotency.release(context.db, operation.id, owner=owner, now=context.now)
             raise
         if kept is not outcome:
             # In the meantime, another call with the key took over and finished.
@@ -148,14 +151,16 @@ class Write(FieldExtension):
         return found
 
 
-def mutation(*, role: Role | None = None, description: str) -> Any:
+def mutation(*, role: Role | None = None, description: str, weight: tuple[str, float] | None = None) -> Any:
     """Returns a mutation field for callers with this role; with None, for all callers.
 
+    Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
     Raises TypeError for a role of another enum, which no caller could have.
     """
     if role is not None and not isinstance(role, Role):
         raise TypeError(f"`role` of a mutation must be a member of `portico.Role`; got {role!r}.")
-    return strawberry.mutation(description=description, extensions=[Write(role)])
+    declared = costs(extra=MUTATION_COST, weight=weight)
+    return strawberry.mutation(description=description, extensions=[Write(role)], metadata=declared)
 
 
 def _key_of(given: Any) -> str | None:
@@ -198,7 +203,7 @@ def _fingerprint(context: Context, kwargs: Mapping[str, Any]) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-async def _require_same_files(kwargs: Mapping[str, Any], record: Document) -> None:
+async def _require_same_files(kwargs: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Raises OperationKeyReused if the operation has stored a complete file and the call has another file."""
     checksum = record.get("notes", {}).get("checksum")
     if checksum is not None:

@@ -22,13 +22,13 @@ import binascii
 from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import strawberry
 from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSchema
 
 from portico.loaders.batching import BatchRead, Loader
-from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.documents import D, Database, Projection
 from portico.resolvers.errors import NotFound, one_of
 
 from .context import Context
@@ -46,10 +46,10 @@ class Node:
     id: strawberry.ID = strawberry.field(description="Globally unique and opaque.")
 
 
-Rule = Callable[[Source, Context], bool]
+Rule = Callable[[D, Context], bool]
 # A rule for many documents, which may read. For each document, it returns what the caller sees of it: the document, a
 # copy that lacks something, or None if the caller does not see it. An exception in place of a document is its error.
-BatchRule = Callable[[Context, Sequence[Source]], Awaitable[Sequence[Source | Exception | None]]]
+BatchRule = Callable[[Context, Sequence[D]], Awaitable[Sequence[D | Exception | None]]]
 # An object that others belong to: its kind, and its key as text.
 Holder = tuple[str, str]
 
@@ -60,8 +60,8 @@ def everybody(_document: Source, _context: Context) -> bool:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of objects with global ids.
+class Kind(Generic[D]):
+    """A kind of objects with global ids, whose documents are of type D.
 
     `path` is the path of the key in its documents. `parse` converts text to a key, or raises ValueError. `read` makes
     the batched read by key. `type_name` returns the GraphQL type of a document, one of `types`.
@@ -81,14 +81,14 @@ class Kind:
     name: str
     path: str
     parse: Callable[[str], Any]
-    read: Callable[[Database, Projection | None], BatchRead[Any, Document]]
+    read: Callable[[Database, Projection | None], BatchRead[Any, D]]
     types: tuple[str, ...]
-    type_name: Callable[[Source], str]
+    type_name: Callable[[D], str]
     discriminator: tuple[str, ...] = ()
-    visible_to: Rule | None = None
-    within: Callable[[Source], Holder] | None = None
-    shown_to: BatchRule | None = None
-    find_gone: Callable[[Database, Any, str], Awaitable[Document | None]] | None = None
+    visible_to: Rule[D] | None = None
+    within: Callable[[D], Holder] | None = None
+    shown_to: BatchRule[D] | None = None
+    find_gone: Callable[[Database, Any, str], Awaitable[D | None]] | None = None
     collection: str = ""
 
     @property
@@ -190,7 +190,7 @@ def projection_of(info: Any, kind: Kind) -> Projection | None:
     )
 
 
-def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
+def load(info: Any, kind: Kind[D], key: Any) -> Awaitable[D | None]:
     """Returns the document with this key and the paths that the selection needs; batched with sibling fields.
 
     The value is None if there is no such document that the caller may see. If the visibility rule fails, the value is
@@ -199,13 +199,13 @@ def load(info: Any, kind: Kind, key: Any) -> Awaitable[Document | None]:
     return loader_of(kind, projection_of(info, kind))(info.context).load(key)
 
 
-async def load_one(info: Any, kind: Kind, key: Any) -> Document | None:
+async def load_one(info: Any, kind: Kind[D], key: Any) -> D | None:
     """Loads a document as `load` does, for a field that needs only one. If no other field reads, sends it at once."""
     found = await loader_of(kind, projection_of(info, kind))(info.context).load_all((key,))
     return _without_error(found.get(key))
 
 
-async def require(info: Any, kind: Kind, key: Any) -> Document:
+async def require(info: Any, kind: Kind[D], key: Any) -> D:
     """Loads a document as `load` does, for a non-null field. Raises NotFound if `load` returns None."""
     document = _without_error(await load(info, kind, key))
     if document is None:
@@ -214,8 +214,8 @@ async def require(info: Any, kind: Kind, key: Any) -> Document:
 
 
 def loader_of(
-    kind: Kind, projection: Projection | None, *, discloses: bool = False
-) -> Callable[[Context], Loader[Any, Document]]:
+    kind: Kind[D], projection: Projection | None, *, discloses: bool = False
+) -> Callable[[Context], Loader[Any, D]]:
     """Returns a function that returns a request's loader of documents of this kind that the caller may see.
 
     With `discloses`, the loader also reads documents that the caller may not see.
@@ -253,7 +253,7 @@ async def find_node(info: Any, global_id: str) -> KindDocument | None:
     return None if document is None else KindDocument(kind, document)
 
 
-async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
+async def is_visible(context: Context, kind: Kind[D], document: D) -> bool:
     """Returns whether the caller may see the document and all objects that contain it.
 
     The context remembers an object that the caller may see. Checking objects inside it then needs no read.
@@ -261,9 +261,9 @@ async def is_visible(context: Context, kind: Kind, document: Source) -> bool:
     return await shown(context, kind, document) is not None
 
 
-async def shown(context: Context, kind: Kind, document: Source) -> Document | None:
+async def shown(context: Context, kind: Kind[D], document: D) -> D | None:
     """Returns the document as the caller sees it; None if the caller may not see it. Remembers as `is_visible` does."""
-    found = _without_error((await visible_of(context, kind, {None: document})).get(None))
+    found: D | None = _without_error((await visible_of(context, kind, {None: document})).get(None))
     if found is not None and kind.path in document:
         context.seen.add((kind.name, str(document[kind.path])))
     return found
@@ -365,9 +365,8 @@ async def _visible_holders(context: Context, holders: Iterable[Holder]) -> dict[
     return found
 
 
-def _without_error(found: Any) -> Document | None:
+def _without_error(found: D | None) -> D | None:
     """Returns the document or None, or raises the error of its rule."""
     if isinstance(found, Exception):
         raise found
-    document: Document | None = found
-    return document
+    return found

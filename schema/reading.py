@@ -6,27 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from portico.loaders import declaring
-from portico.resolvers.documents import CollectionSpec, Document, document_id
+from portico.resolvers.documents import CollectionSpec, D, Document, document_id
 from portico.resolvers.errors import NotFound
 
 from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
-from .fields import Source
 from .nodes import BatchRule, Kind, Rule
 
 
 def document_kind(
     name: str,
-    spec: CollectionSpec,
+    spec: CollectionSpec[D],
     *,
     path: str = "_id",
     parse: Callable[[str], Any] = document_id,
     reads: Sequence[str] = (),
-    visible_to: Rule | None = None,
-    within: Callable[[Source], tuple[str, str]] | None = None,
-    shown_to: BatchRule | None = None,
-) -> Kind:
+    visible_to: Rule[D] | None = None,
+    within: Callable[[D], tuple[str, str]] | None = None,
+    shown_to: BatchRule[D] | None = None,
+) -> Kind[D]:
     """Returns a kind whose objects are the documents of one collection, all with the GraphQL type `name`.
 
     Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
@@ -63,7 +62,7 @@ def global_id(kind: str, key: object) -> str:
     return nodes.encode_id(kind, key)
 
 
-async def load_one(info: Info, kind: Kind, key: Any) -> Document | None:
+async def load_one(info: Info, kind: Kind[D], key: Any) -> D | None:
     """Returns the document with this key; None if there is none that the caller may see.
 
     It has the paths that the selection of the current field needs. The read is batched with those of sibling fields.
@@ -71,14 +70,15 @@ async def load_one(info: Info, kind: Kind, key: Any) -> Document | None:
     return await nodes.load_one(core(info), kind, key)
 
 
-async def load_related(info: Info, spec: CollectionSpec, key: Any, *, path: str = "_id") -> Document | None:
+async def load_related(info: Info, spec: CollectionSpec[D], key: Any, *, path: str = "_id") -> D | None:
     """Returns the whole document of a collection with this key at the path; batched with the reads of sibling fields.
 
     Does not check whether the caller may see it.
     """
     context = info.context
     loader = context.loader((spec.name, path), lambda: declaring.by_key(spec, path)(context.reading, None))
-    return (await loader.load_all((key,))).get(key)
+    found: D | None = (await loader.load_all((key,))).get(key)
+    return found
 
 
 async def find_visible(context: Context, kind: str, global_id: str) -> Document:
@@ -86,7 +86,7 @@ async def find_visible(context: Context, kind: str, global_id: str) -> Document:
     key = nodes.key_in(context, kind, global_id)
     found: Kind = context.served.kinds[kind]
     document = (await found.read(context.db, None)([key])).get(key)
-    view = None if document is None else await nodes.shown(context, found, document)
+    view: Document | None = None if document is None else await nodes.shown(context, found, document)
     if view is None:
         raise NotFound(kind, str(key))
     return view

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
 
 from portico.loaders.batching import Loaders
 from portico.resolvers.changes import Event
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import D
 
 from .context import Context, Events
 from .nodes import Kind, shown
@@ -42,7 +42,7 @@ async def occurrences(context: Context, topic: Hashable, show: Show, *, also: Se
     return Occurrences(await context.live.listen(topic, *also), show)
 
 
-async def read_shared(context: Context, event: Event, kind: Kind, key: Any) -> tuple[Document | None, bool]:
+async def read_shared(context: Context, event: Event, kind: Kind[D], key: Any) -> tuple[D | None, bool]:
     """Returns the whole object of an event as the caller sees it, and whether the caller may see it.
 
     All subscribers of the event share these reads.
@@ -73,11 +73,11 @@ async def states(context: Context, topic: Hashable, show: Show, *, order: Order)
 
 
 @dataclass(frozen=True)
-class show_object:  # noqa: N801 - reads as a function, and compares by its kind
+class show_object(Generic[D]):  # noqa: N801 - reads as a function, and compares by its kind
     """Shows the object of this kind with the event's key, or nothing if the caller may not see it."""
 
-    kind: Kind
+    kind: Kind[D]
 
-    async def __call__(self, context: Context, event: Event) -> Document | None:
+    async def __call__(self, context: Context, event: Event) -> D | None:
         document, is_seen = await read_shared(context, event, self.kind, event.key)
         return document if is_seen else None

@@ -17,7 +17,7 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
-from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Response
+from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Progress, Response
 from portico.gateway.operations.json_text import encode
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
@@ -25,7 +25,6 @@ from portico.schema.context import Context
 
 from . import uploads
 from .headers import RequestHeaders
-from .resolving import resolved
 from .request_ids import request_id_of
 from .requests import (
     EVENT_TYPE,
@@ -39,6 +38,7 @@ from .requests import (
     parse_query,
     read_body,
 )
+from .resolving import resolved
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
 
@@ -52,10 +52,10 @@ _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 class _Watch:
     """Cancels a query if its client disconnects. A mutation continues: its client may retry it to get the answer."""
 
-    def __init__(self, receive: Receive, context: Context, deadlines: Deadlines) -> None:
+    def __init__(self, receive: Receive, progress: Progress, deadlines: Deadlines) -> None:
         self.is_gone = False
         self._receive = receive
-        self._context = context
+        self._progress = progress
         self._watched = asyncio.current_task()
         self._task: asyncio.Task[None] | None = None
         self._deadlines = deadlines
@@ -69,7 +69,7 @@ class _Watch:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        if self._watched is not None and not self._context.is_write:
+        if self._watched is not None and not self._progress.is_write:
             self.is_gone = True
             self._watched.cancel()
 
@@ -184,9 +184,10 @@ class GraphQLEndpoint:
         *,
         may_write: bool,
     ) -> Response:
-        watch = _Watch(receive, context, self._state.executor.deadlines)
+        progress = Progress()
+        watch = _Watch(receive, progress, self._state.executor.deadlines)
         try:
-            return await self._execute(request, session, context, headers, may_write=may_write)
+            return await self._execute(request, session, context, headers, may_write=may_write, progress=progress)
         except MutationNotAllowed:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Send mutations with POST.", {"Allow": "POST"}) from None
         except asyncio.CancelledError:
@@ -232,21 +233,23 @@ class GraphQLEndpoint:
         *,
         may_write: bool = True,
         seconds: int | None = None,
+        progress: Progress | None = None,
     ) -> Response:
         """Runs an operation. Raises Refused for a subscription, or if the caller has used up its allowance."""
         meter = session.meter()
         try:
-            with self._state.telemetry.operation(context, headers, request.trace) as record:
+            with self._state.telemetry.operation(headers, request.trace) as record:
                 outcome = await self._state.executor.execute(
                     request.query,
                     variables=request.variables,
                     name=request.operation_name,
-                    context=context,
+                    context=record.recording(context),
                     may_write=may_write,
                     wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                     seconds=seconds,
                     charge=None if meter is None else meter.charge,
                     refusal=request.refusal,
+                    progress=progress,
                 )
                 if not isinstance(outcome, Response):
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

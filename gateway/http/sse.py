@@ -21,7 +21,7 @@ from portico.gateway.live import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.encoding import EncodedResponse
-from portico.gateway.operations.execution import FAULTS, Response
+from portico.gateway.operations.execution import FAULTS, Progress, Response
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
@@ -49,7 +49,7 @@ class EventStream:
         self._receive = receive
         self._send = send
         self._settings = session.state.settings
-        self._live = asyncio.Event()
+        self._progress = Progress()
         self._starting = asyncio.Lock()
         self._has_begun = False
         self._is_sending = False
@@ -64,7 +64,7 @@ class EventStream:
         last = _COMPLETE
         executor = self._session.state.executor
         try:
-            async with aclosing(responses(executor, request, self._session, self._context, self._live)) as answers:
+            async with aclosing(responses(executor, request, self._session, self._context, self._progress)) as answers:
                 # The headers of a subscription's response say that it is live. All other responses start at once,
                 # unless the operation may be refused.
                 kind = executor.kind_of(request.query, request.operation_name)
@@ -117,7 +117,7 @@ class EventStream:
         try:
             await self._watch(sending, gone)
         finally:
-            if not self._context.is_write:
+            if not self._progress.is_write:
                 await end(sending)
             await asyncio.wait({sending})
             if not sending.cancelled():
@@ -136,12 +136,12 @@ class EventStream:
 
         Raises:   ClientGone, and InvalidToken if the token expires.
         """
-        live = asyncio.create_task(self._live.wait())
+        live = asyncio.create_task(self._progress.live.wait())
         ends: set[asyncio.Task[Any]] = {sending, gone, live}
         try:
             while not sending.done():
                 # A mutation that has started finishes and is answered, even if its token expires.
-                left = math.inf if self._context.is_write else self._session.seconds_left
+                left = math.inf if self._progress.is_write else self._session.seconds_left
                 idle_left = self._idle_since + self._settings.keep_alive_seconds - time.monotonic()
                 seconds = max(0.0, min(idle_left, left))
                 done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

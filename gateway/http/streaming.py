@@ -23,6 +23,7 @@ from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import (
     Call,
     Executor,
+    Progress,
     Response,
     Subscription,
     format_error,
@@ -34,7 +35,7 @@ from portico.gateway.state import State
 from portico.resolvers.changes import Event
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
-from portico.schema.context import Caller, Context
+from portico.schema.context import Caller, Context, derived
 from portico.schema.subscriptions import Occurrences
 
 from .requests import Request
@@ -115,21 +116,21 @@ class Session:
 
 
 async def responses(
-    executor: Executor, request: Request, session: Session, context: Context, live: asyncio.Event
+    executor: Executor, request: Request, session: Session, context: Context, progress: Progress
 ) -> AsyncGenerator[EncodedResponse, None]:
     """Yields the responses to an operation. It starts in this context; each event of a subscription has its own.
 
-    A response without data is the last. `live` is set as soon as a subscription misses no more events.
+    A response without data is the last. `progress` says how far the operation is.
 
     Raises:   Overloaded, before the first response; TooSlow, Stopping and InvalidToken, which concern the whole
               connection.
     """
-    opened = await _opened(executor, request, session, context)
+    opened = await _opened(executor, request, session, context, progress)
     if isinstance(opened, EncodedResponse):
         yield opened
         return
     running, source = opened
-    live.set()
+    progress.live.set()
     answers = session.state.answers
     selection = answers.selection(request.query, request.operation_name, _hashable(request.variables), source.show)
     delivered: int | None = None
@@ -157,11 +158,11 @@ async def responses(
 
 
 async def _opened(
-    executor: Executor, request: Request, session: Session, context: Context
+    executor: Executor, request: Request, session: Session, context: Context, progress: Progress
 ) -> EncodedResponse | tuple[_RunningSubscription, Occurrences]:
     """Runs the operation, or starts the subscription. Returns the response, or the events of the subscription."""
-    with session.state.telemetry.operation(context, session.headers, request.trace) as record:
-        outcome = await _outcome(executor, request, session, context)
+    with session.state.telemetry.operation(session.headers, request.trace) as record:
+        outcome = await _outcome(executor, request, session, record.recording(context), progress)
         if isinstance(outcome, Subscription):
             running = _RunningSubscription(executor, session, outcome.call)
             source = await running.source()
@@ -173,7 +174,9 @@ async def _opened(
     return EncodedResponse.of(outcome)
 
 
-async def _outcome(executor: Executor, request: Request, session: Session, context: Context) -> Response | Subscription:
+async def _outcome(
+    executor: Executor, request: Request, session: Session, context: Context, progress: Progress
+) -> Response | Subscription:
     """Runs the operation, unless it is a subscription. If the caller has used up its allowance, returns the error."""
     meter = session.meter()
     try:
@@ -185,6 +188,7 @@ async def _outcome(executor: Executor, request: Request, session: Session, conte
             wants_plan=request.wants_plan,
             charge=None if meter is None else meter.charge,
             refusal=request.refusal,
+            progress=progress,
         )
     except RateLimited as limited:
         return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})
@@ -199,12 +203,11 @@ class _RunningSubscription:
 
     async def source(self) -> Occurrences | Response:
         """Starts the subscription. Returns its events, or the response that says why it cannot start."""
-        call = self._call(self._started.context)
         async with self._slot():
-            source = await self._executor.source_of(call)
+            source = await self._executor.source_of(self._started)
         if isinstance(source, ExecutionResult):
             # A field may have failed. Either way there is no stream, so the subscription has not started.
-            return _last(call.context, *(source.errors or ()))
+            return _last(self._started.context, *(source.errors or ()))
         found: Occurrences = source
         return found
 
@@ -212,11 +215,10 @@ class _RunningSubscription:
         """A subscription has a slot while it starts, and for each event. It has been admitted, so it must run."""
         return self._executor.queries.slot(self._connection, must_run=True)
 
-    def _call(self, context: Context, root: Any = None) -> Call:
-        context.selections = self._started.operation.selections
+    def _call(self, context: Context) -> Call:
         # A secondary may not have the newest writes yet.
-        context.reading = context.db
-        return replace(self._started, context=context, root=root)
+        here = derived(context, selections=self._started.operation.selections, reading=context.db)
+        return replace(self._started, context=here)
 
     async def answer(self, source: Occurrences, event: Event, caller: Caller | None) -> EncodedResponse | None:
         """Returns the response for one event; None if there is nothing to show. Reads the event again while the
@@ -235,11 +237,11 @@ class _RunningSubscription:
 
     async def _attempt(self, source: Occurrences, event: Event, context: Context) -> Response | None:
         """Returns the response for one event, or for the failure to compute it; None if there is nothing to show."""
-        with self._state.telemetry.event(context, self._started.context) as record:
+        with self._state.telemetry.event(self._started.context) as record:
             record.identify(self._started.definition, self._started.operation.document)
             try:
                 async with self._slot():
-                    response = await self._response(source, event, self._call(context))
+                    response = await self._response(source, event, self._call(record.recording(context)))
             except Exception as error:  # noqa: BLE001 - any fault goes to the log, not to the clients
                 # Or this caller may not see the events any more.
                 response = _last(context, error)

@@ -21,7 +21,7 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
-from portico.gateway.operations.execution import FAULTS
+from portico.gateway.operations.execution import FAULTS, Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.state import State
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
@@ -29,8 +29,8 @@ from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
 from .origins import may_connect
-from .resolving import resolved_for
 from .requests import Refused, Request, parse_request
+from .resolving import resolved_for
 from .sending import within
 from .sockets import flow_of
 from .sse import LAST_SECONDS
@@ -252,7 +252,7 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
         if self.state.executor.kind_of(request.query, request.operation_name) is OperationType.SUBSCRIPTION:
             # The next message may read the current state. It must wait until the subscription misses no more events.
-            live = asyncio.create_task(operation.live.wait())
+            live = asyncio.create_task(operation.progress.live.wait())
             ends: set[asyncio.Future[Any]] = {task, live}
             try:
                 await asyncio.wait(ends, timeout=_LIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -269,8 +269,7 @@ class Operation:
 
     def __init__(self, connection: Connection, session: Session, key: str, request: Request) -> None:
         self.task: asyncio.Task[None] | None = None
-        # Set when a subscription misses no more events.
-        self.live = asyncio.Event()
+        self.progress = Progress()
         self._connection = connection
         self._session = session
         self._key = key
@@ -282,7 +281,7 @@ class Operation:
     def end(self) -> None:
         """Ends the operation for its client. A mutation still runs to its end, and its response is dropped."""
         self._is_wanted = False
-        if self.task is not None and not (self._context is not None and self._context.is_write):
+        if self.task is not None and not self.progress.is_write:
             self._ending = asyncio.create_task(end(self.task))
 
     async def run(self) -> None:
@@ -306,7 +305,7 @@ class Operation:
             executor = self._session.state.executor
             kind = executor.kind_of(self._request.query, self._request.operation_name)
             turn = contextlib.nullcontext() if kind in _OTHERS else self._connection.queries
-            answers = responses(executor, self._request, self._session, self._context, self.live)
+            answers = responses(executor, self._request, self._session, self._context, self.progress)
             async with turn, aclosing(answers):
                 async for response in answers:
                     if response.is_last:

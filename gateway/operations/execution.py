@@ -30,7 +30,7 @@ from portico.gateway.outages import fault_code, log_fault
 from portico.gateway.settings import Settings
 from portico.resolvers import errors
 from portico.resolvers.answer_bounds import METER, AnswerTooLarge, Room
-from portico.schema.context import Context
+from portico.schema.context import Context, derived
 from portico.schema.errors import camel_case
 
 from .admission import Admission
@@ -47,6 +47,18 @@ _COST_OF_REFUSAL = 1.0
 
 class MutationNotAllowed(Exception):
     """The operation is a mutation, but the HTTP method of the request must not change anything."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an operation is, for the connection that it came by.
+
+    `live` is set as soon as a subscription misses no more events. `is_write` is set when a mutation begins: it runs to
+    its end, even if its client disconnects.
+    """
+
+    live: asyncio.Event = field(default_factory=asyncio.Event)
+    is_write: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +120,7 @@ class Executor:
         seconds: int | None = None,
         charge: Charge | None = None,
         refusal: InvalidOperation | None = None,
+        progress: Progress | None = None,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
@@ -131,13 +144,11 @@ class Executor:
             raise MutationNotAllowed
         # A mutation that is refused, or whose client leaves the queue, has not begun.
         async with self.mutations.slot(context.connection):
-            # The caller reads its own writes from the primary.
-            context.reading = context.db
-            context.is_write = True
+            if progress is not None:
+                progress.is_write = True
             return await self._begun(call, wants_plan=wants_plan)
 
     def _begun(self, call: Call, *, wants_plan: bool) -> Awaitable[Response]:
-        call.context.selections = call.operation.selections
         return self._traced(call) if wants_plan and self._shows_plans else self._response(call)
 
     async def _response(self, call: Call) -> Response:
@@ -167,8 +178,13 @@ class Executor:
             context.record.identify(definition, operation.document)
         if charge is not None:
             charge(cost)
+        selections = operation.selections
+        if definition.operation is OperationType.QUERY:
+            return Call(operation, definition, variables, name, derived(context, selections=selections))
+        # A secondary may not have the caller's own writes, or the newest events.
+        here = derived(context, selections=selections, reading=context.db)
         is_mutation = definition.operation is OperationType.MUTATION
-        return Call(operation, definition, variables, name, context, seconds if is_mutation else None)
+        return Call(operation, definition, variables, name, here, seconds if is_mutation else None)
 
     def kind_of(self, text: str, name: str | None) -> OperationType | None:
         """Returns whether the text is a query, a mutation or a subscription; None if it is not valid."""
@@ -197,6 +213,8 @@ class Executor:
             if isinstance(result, Run):
                 return result.timed_out(error)
             return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
+        finally:
+            call.context.forget_reads()
 
     async def source_of(self, call: Call) -> Any:
         """Returns the stream of a subscription's occurrences, or an ExecutionResult without data if it fails."""

@@ -63,17 +63,15 @@ class OpenTelemetry(Telemetry):
     def listeners(self) -> Sequence[Any]:
         return (self._listener,)
 
-    def operation(self, context: Context, headers: Mapping[str, str], trace: Mapping[str, str] | None = None) -> Record:
+    def operation(self, headers: Mapping[str, str], trace: Mapping[str, str] | None = None) -> Record:
         client = client_name(headers)
         parent = propagate.extract({**headers, **trace} if trace else headers)
-        record = context.record = OperationRecord(self._instruments, client, parent)
-        return record
+        return OperationRecord(self._instruments, client, parent)
 
-    def event(self, context: Context, subscription: Context) -> Record:
+    def event(self, subscription: Context) -> Record:
         started: OperationRecord = subscription.record
         links = [Link(started.span.get_span_context())]
-        record = context.record = OperationRecord(self._instruments, started.client, None, links)
-        return record
+        return OperationRecord(self._instruments, started.client, None, links)
 
     def watch(self, counts: Counts) -> None:
         def observe(_options: CallbackOptions) -> Iterator[Observation]:

@@ -22,6 +22,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import MutationNotAllowed, Response
 from portico.gateway.rates import RateLimited
+from portico.schema.context import Context, derived
 
 from .names import LONGEST, Names
 from .recording import Record
@@ -89,6 +90,9 @@ class OperationRecord(Record):
             links=links,
         )
         self._tokens: tuple[Token[Any], Token[Any]] | None = None
+
+    def recording(self, context: Context) -> Context:
+        return derived(context, record=self)
 
     def __enter__(self) -> Self:
         self.is_open = True

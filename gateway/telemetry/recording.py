@@ -37,6 +37,10 @@ class Record:
     ) -> None:
         """Ends the operation. An error that leaves the block is the reason that it has no response."""
 
+    def recording(self, context: Context) -> Context:
+        """Returns the context with which the fields of the operation report to this record."""
+        return context
+
     def identify(self, definition: OperationDefinitionNode, document: DocumentNode) -> None:
         """Says which operation it is, as soon as it is parsed and checked."""
 
@@ -60,14 +64,14 @@ class Telemetry:
         """The command listeners of the driver that it needs."""
         return ()
 
-    def operation(self, context: Context, headers: Mapping[str, str], trace: Mapping[str, str] = _EMPTY) -> Record:
+    def operation(self, headers: Mapping[str, str], trace: Mapping[str, str] = _EMPTY) -> Record:
         """Returns the record of an operation.
 
         `headers` name the client and the trace of the caller. `trace` is what the request itself says of its trace.
         """
         return _NOTHING
 
-    def event(self, context: Context, subscription: Context) -> Record:
+    def event(self, subscription: Context) -> Record:
         """Returns the record of one event. `subscription` is the context in which its subscription started."""
         return _NOTHING
 

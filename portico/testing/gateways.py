@@ -22,6 +22,7 @@ from portico.gateway.clock import Clock, SystemClock
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.imports.runs import Import
+from portico.gateway.operations.execution import Progress
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.gateway.work.jobs import rest
@@ -158,12 +159,12 @@ class Gateway:
     ) -> AsyncIterator[AsyncGenerator[Any, None]]:
         """Yields the data of each event from now on. Inside of the block, no event is missed."""
         session = Session(self.state, f"Bearer {self.token()}", {})
-        live = asyncio.Event()
+        progress = Progress()
         request = Request(query, variables or {}, None)
-        answers = responses(self.state.executor, request, session, await session.context(), live)
+        answers = responses(self.state.executor, request, session, await session.context(), progress)
         async with contextlib.aclosing(answers):
             first = asyncio.ensure_future(anext(answers))
-            listening = asyncio.ensure_future(live.wait())
+            listening = asyncio.ensure_future(progress.live.wait())
             await asyncio.wait({first, listening}, return_when=asyncio.FIRST_COMPLETED, timeout=_EVENT_SECONDS)
             try:
                 async with contextlib.aclosing(_events(first, answers)) as events:

@@ -1,40 +1,69 @@
 """The product hierarchy: each category stores its ancestors. The collection and its reads.
 
-A document:
-
-    _id        ObjectId
-    slug       unique over the whole hierarchy
-    name
-    parent     the parent's _id; None for a root
-    ancestors  [{_id, slug, name}], root first, without the category itself
-    pending    {op, at}      created, but its parent is not confirmed yet
-    refresh    [{op, at}]    renamed or moved, but its subtree is not updated yet. `at` is the time of the change, or of
-                             the next retry by a job if a category below is damaged
-    moving     {op, at, to}  about to move below another parent
-    deleting   {op, at}      about to be deleted, if nothing is below it
-    applied    ids of the latest repeatable operations on it
-
-The four marks record intents: if a crash leaves one, `category_jobs.finish_changes` finishes the change or rolls it
-back.
+The marks `pending`, `refresh`, `moving` and `deleting` record intents: if a crash leaves one,
+`category_jobs.finish_changes` finishes the change or rolls it back.
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Category Hierarchy".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Listing, Sort
+from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import settling
+
+
+class Ancestor(TypedDict):
+    """An ancestor, as the categories below it store it."""
+
+    _id: ObjectId
+    slug: str
+    name: str
+
+
+class Change(TypedDict):
+    """The mark of a change in flight."""
+
+    op: str
+    at: datetime
+
+
+class Move(Change):
+    """The mark of a move below this parent; None for a move to the roots."""
+
+    to: ObjectId | None
+
+
+class CategoryDocument(Ancestor, Repeatable):
+    """A category. Its slug is unique in the whole hierarchy."""
+
+    # None for a root.
+    parent: ObjectId | None
+    # Root first, without the category itself.
+    ancestors: list[Ancestor]
+    # Created, but its parent is not confirmed yet.
+    pending: NotRequired[Change]
+    # Renamed or moved, but its subtree is not updated yet. `at` is the time of the change, or of the next retry by a
+    # job if a category below is damaged.
+    refresh: NotRequired[list[Change]]
+    # About to move, or to be deleted if nothing is below it.
+    moving: NotRequired[Move]
+    deleting: NotRequired[Change]
+
 
 # The collection is small and stays on one shard; a unique index on the slug could not span several shards.
 CATEGORIES = CollectionSpec(
     "categories",
+    document=CategoryDocument,
     indexes=[
         IndexModel([("slug", ASCENDING)], unique=True),
         IndexModel([("parent", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),
@@ -52,18 +81,18 @@ BY_NAME = Sort((("name", 1),))
 
 async def find_by_slugs(
     db: Database, slugs: Sequence[str], projection: Projection | None = None
-) -> dict[str, Document]:
+) -> dict[str, CategoryDocument]:
     wanted = None if projection is None else {**projection, "slug": 1}
     query = {"slug": {"$in": list(slugs)}}
-    found = await db[CATEGORIES.name].find(query, wanted, batch_size=len(slugs) + 1).to_list()
+    found = await CATEGORIES.of(db).find(query, wanted, batch_size=len(slugs) + 1).to_list()
     return {category["slug"]: category for category in found}
 
 
 async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, Document]:
+) -> dict[ObjectId, CategoryDocument]:
     query = {"_id": {"$in": list(ids)}}
-    found = await db[CATEGORIES.name].find(query, projection, batch_size=len(ids) + 1).to_list()
+    found = await CATEGORIES.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {category["_id"]: category for category in found}
 
 
@@ -81,7 +110,7 @@ async def find_descendant_ids(db: Database, ids: Sequence[ObjectId], *, most: in
     """Returns the ids of the descendants of each category, by one command, from one index. Reads up to `most`."""
     below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
     query = {"ancestors._id": {"$in": list(ids)}}
-    found = db[CATEGORIES.name].find(query, {"ancestors._id": 1}, limit=most, batch_size=most + 1)
+    found = CATEGORIES.of(db).find(query, {"ancestors._id": 1}, limit=most, batch_size=most + 1)
     async for category in found:
         for ancestor in category["ancestors"]:
             if ancestor["_id"] in below:
@@ -89,23 +118,21 @@ async def find_descendant_ids(db: Database, ids: Sequence[ObjectId], *, most: in
     return below
 
 
-def lineage_below(category: Mapping[str, object] | None) -> list[Document]:
+def lineage_below(category: CategoryDocument | None) -> list[Ancestor]:
     """Returns the ancestors of this category's children; with None the ancestors of roots."""
     if category is None:
         return []
-    ancestors = category["ancestors"]
-    assert isinstance(ancestors, list)
-    return [*ancestors, {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}]
+    return [*category["ancestors"], {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}]
 
 
-async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
+async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, CategoryDocument]:
     """Returns those of the categories that can get children or products, as whole documents.
 
     Waits for categories that are being created or deleted. If a crash has left such a category, it is not usable until
     a job has settled it.
     """
     wanted = list(dict.fromkeys(ids))
-    usable: dict[ObjectId, Document] = {}
+    usable: dict[ObjectId, CategoryDocument] = {}
     async for _ in settling():
         found = await find_by_ids(db, wanted)
         usable = {key: one for key, one in found.items() if "deleting" not in one and "pending" not in one}
@@ -114,7 +141,7 @@ async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, D
     return usable
 
 
-async def require_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, Document]:
+async def require_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, CategoryDocument]:
     """Returns the categories like `find_usable`. Raises NotFound if one of them is missing."""
     wanted = list(dict.fromkeys(ids))
     found = await find_usable(db, wanted) if wanted else {}

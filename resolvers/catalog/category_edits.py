@@ -33,7 +33,7 @@ from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import SweepFailed
 
 from . import products
-from .categories import CATEGORIES, find_usable, lineage_below, require_usable
+from .categories import CATEGORIES, Ancestor, CategoryDocument, find_usable, lineage_below, require_usable
 from .category_lineage import LineageUnsettled, refresh_lineage, refresh_subtree
 
 MAX_NAME = 200
@@ -44,7 +44,7 @@ _UNMARKED: Document = {"pending": None, "deleting": None}
 
 async def create_category(
     db: Database, *, name: str, slug: str, parent_id: ObjectId | None, now: datetime, operation_id: str
-) -> Document:
+) -> CategoryDocument:
     """Creates a category below its parent, with its ancestors.
 
     Returns:  the category.
@@ -52,7 +52,7 @@ async def create_category(
     Writes:   categories; one insert, then the removal of its mark, or of the category if the parent was deleted.
     """
     category_id = idempotency.derived_id(operation_id, "category")
-    document: Document = {
+    document: CategoryDocument = {
         "_id": category_id,
         "slug": require_slug(slug, "slug"),
         "name": require_text(name, "name", longest=MAX_NAME),
@@ -72,9 +72,9 @@ async def create_category(
     return await confirm_created(db, mine) if "pending" in mine else mine
 
 
-async def _insert(db: Database, document: Document) -> Document:
+async def _insert(db: Database, document: CategoryDocument) -> CategoryDocument:
     try:
-        await db[CATEGORIES.name].insert_one(document)
+        await CATEGORIES.of(db).insert_one(document)
     except DuplicateKeyError:
         mine = await _created_before(db, document["_id"])
         if mine is None:
@@ -83,27 +83,27 @@ async def _insert(db: Database, document: Document) -> Document:
     return document
 
 
-async def _created_before(db: Database, category_id: ObjectId) -> Document | None:
-    return await db[CATEGORIES.name].find_one({"_id": category_id})
+async def _created_before(db: Database, category_id: ObjectId) -> CategoryDocument | None:
+    return await CATEGORIES.of(db).find_one({"_id": category_id})
 
 
-async def confirm_created(db: Database, category: Document) -> Document:
+async def confirm_created(db: Database, category: CategoryDocument) -> CategoryDocument:
     """Confirms a created category, or removes it if its parent was deleted. Idempotent."""
-    category_id = category["_id"]
-    usable = await find_usable(db, [category["parent"]])
+    category_id, parent_id = category["_id"], category["parent"]
+    usable = await find_usable(db, [] if parent_id is None else [parent_id])
     orphans = await refresh_lineage(db, [category_id])
     mine = {"_id": category_id, "pending.op": category["pending"]["op"]}
     if not usable or orphans:
         deleted = (await db[CATEGORIES.name].delete_one(mine)).deleted_count
         if deleted or not await _exists(db, category_id):
-            raise NotFound("Category", str(category["parent"]))
+            raise NotFound("Category", str(parent_id))
     await db[CATEGORIES.name].update_one(mine, {"$unset": {"pending": ""}})
     return await _require(db, category_id)
 
 
 async def rename_category(
     db: Database, *, category_id: ObjectId, name: str | None, slug: str | None, now: datetime, operation_id: str
-) -> Document:
+) -> CategoryDocument:
     """Changes the name, the slug, or both, here and in the ancestors that its descendants store.
 
     Returns:  the category.
@@ -154,7 +154,7 @@ async def finish_refresh(db: Database, category_id: ObjectId, operation_id: str)
     await db[CATEGORIES.name].update_one({"_id": category_id}, {"$pull": {"refresh": {"op": operation_id}}})
 
 
-async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> Document:
+async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> CategoryDocument:
     """Updates the subtree after a rename or a move, and returns the category."""
     await finish_refresh(db, category_id, operation_id)
     category = await _require(db, category_id)
@@ -164,7 +164,7 @@ async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> 
 
 async def move_category(
     db: Database, *, category_id: ObjectId, new_parent_id: ObjectId | None, now: datetime, operation_id: str
-) -> Document:
+) -> CategoryDocument:
     """Moves a category and everything below it to another parent; with None it becomes a root.
 
     A move marks its category before it reads the chain from the new parent to the root. If several moves would form a
@@ -187,7 +187,7 @@ async def move_category(
 
 
 async def _try_move(
-    db: Database, category: Document, new_parent_id: ObjectId | None, now: datetime, operation_id: str
+    db: Database, category: CategoryDocument, new_parent_id: ObjectId | None, now: datetime, operation_id: str
 ) -> bool:
     categories = db[CATEGORIES.name]
     category_id = category["_id"]
@@ -210,7 +210,7 @@ async def _try_move(
     return bool((await categories.update_one(mine, update)).matched_count)
 
 
-async def _new_ancestors(db: Database, category_id: ObjectId, new_parent_id: ObjectId | None) -> list[Document] | None:
+async def _new_ancestors(db: Database, category_id: ObjectId, new_parent_id: ObjectId | None) -> list[Ancestor] | None:
     """Returns the ancestors below the new parent, read from the chain of parents; None if one of them is moving."""
     if new_parent_id is None:
         return []
@@ -225,7 +225,7 @@ async def _new_ancestors(db: Database, category_id: ObjectId, new_parent_id: Obj
     return [{"_id": step["_id"], "slug": step["slug"], "name": step["name"]} for step in way]
 
 
-async def _chain(db: Database, category_id: ObjectId) -> list[Document]:
+async def _chain(db: Database, category_id: ObjectId) -> list[CategoryDocument]:
     """Returns the category and its ancestors, root first, by one command."""
     lookup = {
         "from": CATEGORIES.name,
@@ -239,8 +239,8 @@ async def _chain(db: Database, category_id: ObjectId) -> list[Document]:
     found = await (await db[CATEGORIES.name].aggregate(stages)).to_list()
     if not found:
         return []
-    above: list[Document] = sorted(found[0].pop("above"), key=lambda step: step["distance"], reverse=True)
-    return [*above, found[0]]
+    chain: list[Any] = sorted(found[0].pop("above"), key=lambda step: step["distance"], reverse=True)
+    return [*chain, found[0]]
 
 
 async def delete_category(db: Database, *, category_id: ObjectId, now: datetime, operation_id: str) -> None:
@@ -267,7 +267,7 @@ async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) 
     """Deletes a marked category, or removes its mark if it is not empty. Idempotent. Raises CategoryNotEmpty."""
     mine = {"_id": category_id, "deleting.op": operation_id}
     below = {"$or": [{"parent": category_id}, {"moving.to": category_id}]}
-    has_children = await db[CATEGORIES.name].find_one(below, {"_id": 1}) is not None
+    has_children = await CATEGORIES.of(db).find_one(below, {"_id": 1}) is not None
     if has_children or await products.is_in_use(db, category_id):
         await db[CATEGORIES.name].update_one(mine, {"$unset": {"deleting": ""}})
         raise CategoryNotEmpty
@@ -279,15 +279,15 @@ async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) 
 
 
 async def _exists(db: Database, category_id: ObjectId) -> bool:
-    return await db[CATEGORIES.name].find_one({"_id": category_id}, {"_id": 1}) is not None
+    return await CATEGORIES.of(db).find_one({"_id": category_id}, {"_id": 1}) is not None
 
 
-async def _require(db: Database, category_id: ObjectId) -> Document:
-    category = await db[CATEGORIES.name].find_one({"_id": category_id})
+async def _require(db: Database, category_id: ObjectId) -> CategoryDocument:
+    category = await CATEGORIES.of(db).find_one({"_id": category_id})
     if category is None:
         raise NotFound("Category", str(category_id))
     return category
 
 
-async def _require_settled(db: Database, category_id: ObjectId) -> Document:
+async def _require_settled(db: Database, category_id: ObjectId) -> CategoryDocument:
     return (await require_usable(db, [category_id]))[category_id]

@@ -9,13 +9,13 @@ from datetime import datetime
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import SCHEMA_VERSION, Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 from portico.resolvers.text import require_slug, require_text
 from portico.resolvers.writes import idempotency
 
-from .categories import CATEGORIES, find_usable, lineage_below
+from .categories import CATEGORIES, CategoryDocument, find_usable, lineage_below
 from .category_edits import MAX_NAME, confirm_created, move_category, rename_category
 from .category_lineage import refresh_lineage
 
@@ -37,7 +37,7 @@ async def import_categories(db: Database, records: Sequence[CategoryRecord], *, 
     """
     outcomes: dict[int, Outcome] = {}
     slugs = {slug for record in records for slug in (record.slug, record.parent) if slug}
-    known = {c["slug"]: c async for c in db[CATEGORIES.name].find({"slug": {"$in": list(slugs)}})}
+    known = {c["slug"]: c async for c in CATEGORIES.of(db).find({"slug": {"$in": list(slugs)}})}
     new: dict[int, CategoryRecord] = {}
     for number, record in enumerate(records):
         if record.slug in known:
@@ -51,7 +51,9 @@ async def import_categories(db: Database, records: Sequence[CategoryRecord], *, 
     return [outcomes[number] for number in range(len(records))]
 
 
-async def _bring_up_to_date(db: Database, known: dict[str, Document], record: CategoryRecord, now: datetime) -> Outcome:
+async def _bring_up_to_date(
+    db: Database, known: dict[str, CategoryDocument], record: CategoryRecord, now: datetime
+) -> Outcome:
     """Renames or moves an existing category. Raises what `rename_category` and `move_category` raise."""
     category = known[record.slug]
     if record.parent is not None and record.parent not in known:
@@ -70,11 +72,11 @@ async def _bring_up_to_date(db: Database, known: dict[str, Document], record: Ca
 
 
 async def _insert_level(
-    db: Database, known: dict[str, Document], records: dict[int, CategoryRecord], now: datetime
+    db: Database, known: dict[str, CategoryDocument], records: dict[int, CategoryRecord], now: datetime
 ) -> dict[int, Outcome]:
     """Inserts categories whose parents exist, confirms them, and adds them to `known`."""
     outcomes: dict[int, Outcome] = {}
-    documents: dict[int, Document] = {}
+    documents: dict[int, CategoryDocument] = {}
     operation_id = idempotency.random_operation_id()
     for number, record in records.items():
         try:
@@ -85,7 +87,7 @@ async def _insert_level(
         return outcomes
     ids = [document["_id"] for document in documents.values()]
     try:
-        await db[CATEGORIES.name].insert_many(documents.values(), ordered=False)
+        await CATEGORIES.of(db).insert_many(documents.values(), ordered=False)
     except BulkWriteError as error:
         # If another writer has just taken the slug, a retry of the record finds that category.
         numbers = list(documents)
@@ -103,21 +105,25 @@ async def _insert_level(
     return outcomes | {number: "created" for number in documents if number not in outcomes}
 
 
-def _document(known: dict[str, Document], record: CategoryRecord, operation_id: str, now: datetime) -> Document:
+def _document(
+    known: dict[str, CategoryDocument], record: CategoryRecord, operation_id: str, now: datetime
+) -> CategoryDocument:
     slug = require_slug(record.slug, "slug")
     parent = known[record.parent] if record.parent else None
-    return {
+    document: CategoryDocument = {
         "_id": idempotency.derived_id(operation_id, slug),
         "slug": slug,
         "name": require_text(record.name, "name", longest=MAX_NAME),
         "parent": parent["_id"] if parent else None,
         "ancestors": lineage_below(parent),
         SCHEMA_VERSION: CATEGORIES.version,
-        **({"pending": {"op": operation_id, "at": now}} if parent else {}),
     }
+    if parent:
+        document["pending"] = {"op": operation_id, "at": now}
+    return document
 
 
-async def _confirm_each(db: Database, documents: dict[int, Document]) -> dict[int, Outcome]:
+async def _confirm_each(db: Database, documents: dict[int, CategoryDocument]) -> dict[int, Outcome]:
     """Confirms each category of a level by itself, after a parent was deleted during the insert."""
     outcomes: dict[int, Outcome] = {}
     for number, document in documents.items():

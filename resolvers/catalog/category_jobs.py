@@ -12,7 +12,7 @@ from portico.resolvers.errors import CategoryNotEmpty, NotFound
 from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_turn, sweep, wrong_in_batches
 
 from . import category_edits
-from .categories import CATEGORIES, find_by_ids, lineage_below
+from .categories import CATEGORIES, CategoryDocument, find_by_ids, lineage_below
 from .category_lineage import LineageUnsettled, refresh_subtree
 
 # Each attempt reads the whole subtree, and a damaged category stays damaged until an operator repairs it.
@@ -35,14 +35,14 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     return await in_turn(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
 
 
-async def _try_settle(db: Database, mark: str, now: datetime, category: Document) -> int:
+async def _try_settle(db: Database, mark: str, now: datetime, category: CategoryDocument) -> int:
     with contextlib.suppress(NotFound, CategoryNotEmpty, LineageUnsettled):
         await _settle(db, category, mark, now)
         return 1
     return 0
 
 
-async def _settle(db: Database, category: Document, mark: str, now: datetime) -> None:
+async def _settle(db: Database, category: CategoryDocument, mark: str, now: datetime) -> None:
     categories = db[CATEGORIES.name]
     if mark == "pending":
         await category_edits.confirm_created(db, category)
@@ -55,7 +55,7 @@ async def _settle(db: Database, category: Document, mark: str, now: datetime) ->
         await _refresh(db, category, now)
 
 
-async def _refresh(db: Database, category: Document, now: datetime) -> None:
+async def _refresh(db: Database, category: CategoryDocument, now: datetime) -> None:
     """Updates a subtree. Raises LineageUnsettled; SweepFailed (a category is damaged), and postpones the marks."""
     # Only the marks that were set before it began: this pass can miss later changes.
     seen = {"op": {"$in": [change["op"] for change in category["refresh"]]}}
@@ -74,16 +74,16 @@ async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
 
     If this holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
     """
-    found = db[CATEGORIES.name].find({}, {"slug": 1, "parent": 1, "ancestors": 1})
+    found = CATEGORIES.of(db).find({}, {"slug": 1, "parent": 1, "ancestors": 1})
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
         yield wrong
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[CategoryDocument]) -> AsyncIterator[Document]:
     ids = list({category["parent"] for category in batch if category["parent"] is not None})
     parents = await find_by_ids(db, ids, {"slug": 1, "name": 1, "ancestors": 1})
     for category in batch:
-        parent = parents.get(category["parent"])
+        parent = None if category["parent"] is None else parents.get(category["parent"])
         if category["parent"] is not None and parent is None:
             yield {"_id": category["_id"], "slug": category["slug"], "problem": "its parent does not exist"}
         elif category["ancestors"] != lineage_below(parent):

@@ -21,11 +21,11 @@ from collections.abc import AsyncIterator, Sequence
 from bson import ObjectId
 from pymongo import UpdateOne
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 
-from .categories import CATEGORIES, find_by_ids, lineage_below
+from .categories import CATEGORIES, CategoryDocument, find_by_ids, lineage_below
 
 _BATCH = 500
 _LINEAGE = {"slug": 1, "name": 1, "ancestors": 1}
@@ -73,7 +73,7 @@ async def refresh_lineage(db: Database, ids: Sequence[ObjectId]) -> set[ObjectId
     Raises:   LineageUnsettled; SweepFailed (a parent or a category is damaged), after the others are correct.
     """
     async for _ in attempts(steps=2):
-        nodes = await db[CATEGORIES.name].find({"_id": {"$in": list(ids)}}, {"parent": 1, "ancestors": 1}).to_list()
+        nodes = await CATEGORIES.of(db).find({"_id": {"$in": list(ids)}}, {"parent": 1, "ancestors": 1}).to_list()
         parents = await _parents(db, nodes)
         stale, damaged = _corrections(nodes, parents)
         if not stale and damaged:
@@ -85,7 +85,7 @@ async def refresh_lineage(db: Database, ids: Sequence[ObjectId]) -> set[ObjectId
 
 
 def _corrections(
-    nodes: Sequence[Document], parents: dict[ObjectId, Document]
+    nodes: Sequence[CategoryDocument], parents: dict[ObjectId, CategoryDocument]
 ) -> tuple[list[UpdateOne], list[Exception]]:
     """Returns the guarded updates that these nodes need, and the errors of damaged nodes."""
     stale: list[UpdateOne] = []
@@ -101,14 +101,14 @@ def _corrections(
     return stale, damaged
 
 
-async def _parents(db: Database, nodes: Sequence[Document]) -> dict[ObjectId, Document]:
+async def _parents(db: Database, nodes: Sequence[CategoryDocument]) -> dict[ObjectId, CategoryDocument]:
     ids = list({parent for node in nodes if isinstance(parent := node.get("parent"), ObjectId)})
     return await find_by_ids(db, ids, _LINEAGE) if ids else {}
 
 
-def _correction(node: Document, parents: dict[ObjectId, Document]) -> UpdateOne | None:
+def _correction(node: CategoryDocument, parents: dict[ObjectId, CategoryDocument]) -> UpdateOne | None:
     """Returns the update that a node needs, if any. Its guard is the parent, so it ignores nodes that have moved."""
-    parent = parents.get(node["parent"])
+    parent = None if node["parent"] is None else parents.get(node["parent"])
     if parent is None and node["parent"] is not None:
         return None
     right = lineage_below(parent)
@@ -118,5 +118,5 @@ def _correction(node: Document, parents: dict[ObjectId, Document]) -> UpdateOne 
 
 
 async def _children(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[ObjectId]:
-    async for child in db[CATEGORIES.name].find({"parent": {"$in": list(ids)}}, {"_id": 1}):
+    async for child in CATEGORIES.of(db).find({"parent": {"$in": list(ids)}}, {"_id": 1}):
         yield child["_id"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 from bson import ObjectId
@@ -25,19 +26,19 @@ from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import each
 
-from .categories import find_usable, require_usable
-from .product_rules import ProductFields, document_of
-from .products import KIND, PRODUCTS, find_by_sku
+from .categories import CategoryDocument, find_usable, require_usable
+from .product_rules import DescribedProduct, ProductFields, document_of
+from .products import KIND, PRODUCTS, ProductDocument, find_by_sku
 
 # An upgrade or a job can change the product between the two steps of an edit without changing the nonce.
 _EDIT_ATTEMPTS = 5
 # The kind of a creation's intent; its keys are SKUs.
 CREATION = "product-creation"
 
-Change = Callable[[Document], Document]
+Change = Callable[[ProductDocument], ProductDocument]
 
 
-async def create_product(db: Database, *, fields: ProductFields, now: datetime, operation_id: str) -> Document:
+async def create_product(db: Database, *, fields: ProductFields, now: datetime, operation_id: str) -> ProductDocument:
     """Creates a product.
 
     Returns:  the product.
@@ -54,7 +55,7 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
         if categories:
             await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
         try:
-            await db[PRODUCTS.name].insert_one(document)
+            await PRODUCTS.of(db).insert_one(document)
         except DuplicateKeyError:
             mine = await _created_before(db, document)
             if mine is None:
@@ -69,24 +70,26 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     return document
 
 
-async def _created_before(db: Database, document: Document) -> Document | None:
+async def _created_before(db: Database, document: ProductDocument) -> ProductDocument | None:
     found = await find_by_sku(db, document["sku"])
     return found if found is not None and found["_id"] == document["_id"] else None
 
 
-def new_document(fields: ProductFields, operation_id: str) -> Document:
+def new_document(fields: ProductFields, operation_id: str) -> ProductDocument:
     """Returns the whole document of a new product. Raises InvalidInput."""
     return created_by(operation_id, document_of(fields))
 
 
-def created_by(operation_id: str, described: Document) -> Document:
+def created_by(operation_id: str, described: DescribedProduct) -> ProductDocument:
     """Returns the described product with the id and the nonce that this operation derives."""
-    return {
+    created: Any = {
         "_id": idempotency.derived_id(operation_id, described["sku"]),
         **described,
         "nonce": idempotency.derived_nonce(operation_id, described["sku"]),
         SCHEMA_VERSION: PRODUCTS.version,
     }
+    document: ProductDocument = created
+    return document
 
 
 async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
@@ -103,19 +106,19 @@ async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) 
 async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> bool:
     """Returns whether a product that the operation was about to create exists."""
     mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
-    return await db[PRODUCTS.name].find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
+    return await PRODUCTS.of(db).find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
 
 
 async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
     """Removes created products with a deleted category. Raises SweepFailed after the others; Conflict."""
     mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
-    created = await db[PRODUCTS.name].find(query, {"sku": 1, "category_ids": 1}).to_list()
+    created = await PRODUCTS.of(db).find(query, {"sku": 1, "category_ids": 1}).to_list()
     named = [product["category_ids"] for product in created if isinstance(product.get("category_ids"), list)]
     usable = await find_usable(db, {key for ids in named for key in ids if isinstance(key, ObjectId)})
     undone: dict[str, ObjectId] = {}
 
-    async def undo(product: Document) -> int:
+    async def undo(product: ProductDocument) -> int:
         gone = await _undo_if_misplaced(db, product, usable)
         if gone is not None:
             undone[product["sku"]] = gone
@@ -125,7 +128,9 @@ async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) 
     return undone
 
 
-async def _undo_if_misplaced(db: Database, created: Document, usable: Mapping[ObjectId, Document]) -> ObjectId | None:
+async def _undo_if_misplaced(
+    db: Database, created: ProductDocument, usable: Mapping[ObjectId, CategoryDocument]
+) -> ObjectId | None:
     """Deletes the product if one of its categories was deleted. Returns that category."""
     product = created
     async for _ in attempts():
@@ -134,7 +139,7 @@ async def _undo_if_misplaced(db: Database, created: Document, usable: Mapping[Ob
             return gone
         # An edit has changed its categories in the meantime, or it was deleted.
         mine = {"sku": created["sku"], "_id": created["_id"]}
-        found = await db[PRODUCTS.name].find_one(mine, {"sku": 1, "category_ids": 1})
+        found = await PRODUCTS.of(db).find_one(mine, {"sku": 1, "category_ids": 1})
         if found is None:
             return None
         product, usable = found, await find_usable(db, found["category_ids"])
@@ -143,7 +148,7 @@ async def _undo_if_misplaced(db: Database, created: Document, usable: Mapping[Ob
 
 async def update_product(
     db: Database, *, sku: str, nonce: str, change: Change, now: datetime, operation_id: str
-) -> Document:
+) -> ProductDocument:
     """Edits the product that the caller read under this nonce.
 
     Args:     change: returns the new document for the current one; raises InvalidInput.
@@ -164,16 +169,18 @@ async def update_product(
     raise ProductEditConflict(await _require(db, sku))
 
 
-async def _require(db: Database, sku: str) -> Document:
+async def _require(db: Database, sku: str) -> ProductDocument:
     product = await find_by_sku(db, sku)
     if product is None:
         raise NotFound("Product", sku)
     return product
 
 
-async def _try_update(db: Database, product: Document, changed: Document, now: datetime, operation_id: str) -> bool:
+async def _try_update(
+    db: Database, product: ProductDocument, changed: ProductDocument, now: datetime, operation_id: str
+) -> bool:
     products = db[PRODUCTS.name]
-    guard = {"sku": product["sku"], "nonce": product["nonce"]}
+    guard: Document = {"sku": product["sku"], "nonce": product["nonce"]}
     added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
     if added:
         # Editors don't remove each other's marks: the first one to finish wins.
@@ -222,7 +229,7 @@ async def delete_product(
 
 
 async def _try_delete(
-    db: Database, attachments: Attachments, product: Document, now: datetime, operation_id: str
+    db: Database, attachments: Attachments, product: ProductDocument, now: datetime, operation_id: str
 ) -> bool:
     sku = product["sku"]
     other = product.get("deleting")

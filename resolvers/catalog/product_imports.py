@@ -10,16 +10,16 @@ from bson import ObjectId
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
 from portico.resolvers.import_outcomes import Outcome, refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
 
 from .categories import CATEGORIES
 from .product_edits import CREATION, confirm_created, created_by, update_product
-from .product_rules import ProductFields, document_of
+from .product_rules import DescribedProduct, ProductFields, document_of
 from .product_terms import search_keys
-from .products import PRODUCTS, find_by_skus
+from .products import PRODUCTS, ProductDocument, find_by_skus
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,22 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
     """
     outcomes: dict[int, Outcome] = {}
     categories = await _find_categories(db, records)
-    described: dict[int, Document] = {}
+    described: dict[int, DescribedProduct] = {}
     for number, record in enumerate(records):
         try:
             described[number] = document_of(replace(record.fields, category_ids=_ids(record, categories)))
         except InvalidInput as error:
             outcomes[number] = error
     known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}
-    new: dict[int, Document] = {}
-    changed: dict[int, Document] = {}
-    for number, document in described.items():
-        present = known.get(document["sku"])
+    new: dict[int, DescribedProduct] = {}
+    changed: dict[int, DescribedProduct] = {}
+    for number, one in described.items():
+        present = known.get(one["sku"])
         if present is None:
-            new[number] = document
+            new[number] = one
             continue
         # The search keys also depend on fields that a record does not have, e.g. whether the product is in stock.
-        document.update(search_keys(present | document))
+        document: DescribedProduct = {**one, **search_keys({**present, **one})}
         if all(present.get(key) == value for key, value in document.items()):
             outcomes[number] = "unchanged"
         else:
@@ -65,7 +65,7 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
 
 async def _find_categories(db: Database, records: Sequence[ProductRecord]) -> dict[str, ObjectId]:
     slugs = list({slug for record in records for slug in record.categories})
-    found = db[CATEGORIES.name].find({"slug": {"$in": slugs}}, {"slug": 1})
+    found = CATEGORIES.of(db).find({"slug": {"$in": slugs}}, {"slug": 1})
     return {category["slug"]: category["_id"] async for category in found}
 
 
@@ -76,7 +76,7 @@ def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectI
     return [categories[slug] for slug in record.categories]
 
 
-async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict[int, Outcome]:
+async def _insert(db: Database, new: dict[int, DescribedProduct], now: datetime) -> dict[int, Outcome]:
     if not new:
         return {}
     operation_id = idempotency.random_operation_id()
@@ -86,7 +86,7 @@ async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict
     outcomes: dict[int, Outcome] = dict.fromkeys(numbers, "created")
     await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
     try:
-        await db[PRODUCTS.name].insert_many(documents, ordered=False)
+        await PRODUCTS.of(db).insert_many(documents, ordered=False)
     except BulkWriteError as error:
         for row in rejected_rows(error):
             outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
@@ -96,7 +96,7 @@ async def _insert(db: Database, new: dict[int, Document], now: datetime) -> dict
 
 
 async def _change(
-    db: Database, known: dict[str, Document], changed: dict[int, Document], now: datetime
+    db: Database, known: dict[str, ProductDocument], changed: dict[int, DescribedProduct], now: datetime
 ) -> dict[int, Outcome]:
     outcomes: dict[int, Outcome] = {}
     updates: list[UpdateOne] = []
@@ -116,9 +116,9 @@ async def _change(
     return outcomes
 
 
-async def _overtaken(db: Database, changed: dict[int, Document], nonces: dict[str, str]) -> dict[int, Outcome]:
+async def _overtaken(db: Database, changed: dict[int, DescribedProduct], nonces: dict[str, str]) -> dict[int, Outcome]:
     """Returns a conflict for each record whose product was edited or deleted between the read and the write."""
-    found = db[PRODUCTS.name].find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1})
+    found = PRODUCTS.of(db).find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1})
     present = {product["sku"]: product["nonce"] async for product in found}
     overtaken = Conflict("Somebody else changed the product in the meantime. Try again.")
     return {
@@ -128,13 +128,15 @@ async def _overtaken(db: Database, changed: dict[int, Document], nonces: dict[st
     }
 
 
-async def _change_one(db: Database, present: Document, document: Document, now: datetime, operation_id: str) -> Outcome:
+async def _change_one(
+    db: Database, present: ProductDocument, document: DescribedProduct, now: datetime, operation_id: str
+) -> Outcome:
     try:
         await update_product(
             db,
             sku=document["sku"],
             nonce=present["nonce"],
-            change=lambda product: product | document,
+            change=lambda product: {**product, **document},
             now=now,
             operation_id=operation_id,
         )

@@ -9,12 +9,13 @@ from functools import partial
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.intents import Intent
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep, wrong_in_batches
 
 from . import product_edits
 from .categories import find_by_ids
 from .product_terms import search_keys
-from .products import PRODUCTS, priced
+from .products import PRODUCTS, ProductDocument, priced
 
 _CHECKED = {
     "sku": 1,
@@ -41,7 +42,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     before = now - STALE_AFTER
     stale = {"at": {"$lte": before}}
 
-    async def confirm(intent: Document) -> int:
+    async def confirm(intent: Intent) -> int:
         # If nothing has been written yet, the writer may be about to write.
         is_old = intent["at"] <= now - 2 * idempotency.LEASE
         if not is_old and not await product_edits.has_created(db, intent["_id"], intent["keys"]):
@@ -49,11 +50,11 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         await product_edits.confirm_created(db, intent["_id"], intent["keys"])
         return 1
 
-    async def forget_incoming(product: Document) -> int:
+    async def forget_incoming(product: ProductDocument) -> int:
         await products.update_one({"sku": product["sku"]}, {"$pull": {"incoming": stale}})
         return 1
 
-    async def settle_deletion(product: Document) -> int:
+    async def settle_deletion(product: ProductDocument) -> int:
         await product_edits.settle_deletion(db, attachments, product["sku"], product["deleting"]["id"], now=now)
         return 1
 
@@ -70,12 +71,12 @@ async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
     Yields {_id, sku, problem, nonce, stock_version, repair}; `repair` holds the correct values. It skips products of an
     older version, because an upgrade computes them again.
     """
-    found = db[PRODUCTS.name].find({"schema_version": PRODUCTS.version}, _CHECKED)
+    found = PRODUCTS.of(db).find({"schema_version": PRODUCTS.version}, _CHECKED)
     async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
         yield wrong
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[ProductDocument]) -> AsyncIterator[Document]:
     ids = list({category_id for product in batch for category_id in product["category_ids"]})
     known = await find_by_ids(db, ids, {"_id": 1}) if ids else {}
     for product in batch:

@@ -15,8 +15,8 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
 from portico.resolvers.text import check_length, require_text
 
-from .product_terms import ALBUM, FILM, search_keys
-from .products import priced
+from .product_terms import ALBUM, FILM, SearchKeys, search_keys
+from .products import MerchantFields, Pricing, ProductDocument, Property, Shipping, priced
 
 MAX_SKU = 100
 MAX_TITLE = 500
@@ -51,7 +51,10 @@ class Price:
 
 @dataclass(frozen=True)
 class ProductFields:
-    """A product as a merchant describes it. Weight in ounces; dimensions (width, height, depth) in inches."""
+    """A product as a merchant describes it. Weight in ounces; dimensions (width, height, depth) in inches.
+
+    `details` is unchecked input.
+    """
 
     sku: str
     type: str
@@ -65,13 +68,17 @@ class ProductFields:
     category_ids: Sequence[ObjectId] = ()
     properties: Sequence[tuple[str, str]] = ()
     issue_date: datetime | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: object = field(default_factory=dict)
 
 
-def document_of(fields: ProductFields) -> Document:
+class DescribedProduct(MerchantFields, SearchKeys):
+    """What a merchant says about a product, with the search values that follow from it."""
+
+
+def document_of(fields: ProductFields) -> DescribedProduct:
     """Returns the fields of the document that the merchant sets. Raises InvalidInput."""
     product_type = require_text(fields.type, "type", longest=MAX_SKU)
-    document: Document = {
+    document: MerchantFields = {
         "sku": require_text(fields.sku, "sku", longest=MAX_SKU),
         "type": product_type,
         "title": require_text(fields.title, "title", longest=MAX_TITLE),
@@ -91,7 +98,7 @@ def _optional(value: str | None, name: str, longest: int) -> str | None:
     return None if value is None else check_length(value, name, longest=longest)
 
 
-def pricing_of(list_price: Price, retail: Price) -> Document:
+def pricing_of(list_price: Price, retail: Price) -> Pricing:
     for name, price in (("list", list_price), ("retail", retail)):
         if not 0 <= price.amount <= MAX_AMOUNT:
             raise InvalidInput("An amount must be from 0 to 2^53 - 1 minor units.", "pricing", name, "amount")
@@ -104,16 +111,18 @@ def pricing_of(list_price: Price, retail: Price) -> Document:
     return priced(list_price.currency, list_price.amount, retail.amount)
 
 
-def shipping_of(weight: float | None, dimensions: tuple[float, float, float] | None) -> Document | None:
+def shipping_of(weight: float | None, dimensions: tuple[float, float, float] | None) -> Shipping | None:
     if weight is None and dimensions is None:
         return None
-    shipping: Document = {}
+    shipping: Shipping = {}
     if weight is not None:
         shipping["weight"] = _measure(weight, "shipping", "weight")
     if dimensions is not None:
-        names = ("width", "height", "depth")
+        width, height, depth = dimensions
         shipping["dimensions"] = {
-            name: _measure(value, "shipping", "dimensions", name) for name, value in zip(names, dimensions, strict=True)
+            "width": _measure(width, "shipping", "dimensions", "width"),
+            "height": _measure(height, "shipping", "dimensions", "height"),
+            "depth": _measure(depth, "shipping", "dimensions", "depth"),
         }
     return shipping
 
@@ -124,7 +133,7 @@ def _measure(value: float, *path: str) -> float:
     return float(value)
 
 
-def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Document]:
+def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Property]:
     return [
         {
             "name": require_text(name, "properties", str(number), "name", longest=MAX_TITLE),
@@ -202,7 +211,7 @@ def _length(value: Any) -> int:
     return sum(map(len, value)) if isinstance(value, Mapping) else 0
 
 
-def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
+def changed_product(product: ProductDocument, changes: Mapping[str, Any]) -> ProductDocument:
     """Returns the whole document with the changes. Raises InvalidInput.
 
     Args:     changes: any of title, description, asin, pricing (list and retail Price), shipping (weight and
@@ -219,11 +228,12 @@ def changed_product(product: Document, changes: Mapping[str, Any]) -> Document:
         "issue_date": lambda date: date,
         "details": lambda details: details_of(product["type"], {} if details is None else details),
     }
-    changed = product | {name: makers[name](value) for name, value in changes.items()}
-    return changed | search_keys(changed)
+    made: Any = {name: makers[name](value) for name, value in changes.items()}
+    changed: ProductDocument = product | made
+    return {**changed, **search_keys(changed)}
 
 
-def _changed_pricing(prices: tuple[Price, Price] | None) -> Document:
+def _changed_pricing(prices: tuple[Price, Price] | None) -> Pricing:
     if prices is None:
         raise InvalidInput("Pricing must not be empty.", "pricing")
     return pricing_of(*prices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from bson import ObjectId
 
@@ -19,9 +19,7 @@ from .product_bounds import together
 from .product_terms import EVERY, property_term, stock_term, term
 from .products import PRODUCTS
 
-SortName = Literal["NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC", "RELEVANCE"]
-
-SORTS: dict[SortName, Sort] = {
+SORTS = {
     "NEWEST": Sort((("issue_date", -1),)),
     "DISCOUNT_DESC": Sort((("pricing.pct_savings", -1),)),
     "PRICE_ASC": Sort((("pricing.retail", 1),)),
@@ -63,9 +61,10 @@ class Within:
     ids: Sequence[ObjectId]
 
 
-def listing_of(query: ProductQuery, sort: SortName, within: Within | None = None) -> Listing:
+def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> Listing:
     """Returns the listing of the products that match the query.
 
+    Args:     sort: one of `SORTS`.
     Raises:   InvalidInput (a condition is impossible or too long, RELEVANCE without a search).
     """
     if sort == "RELEVANCE" and not query.search:

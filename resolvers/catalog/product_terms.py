@@ -14,9 +14,9 @@ regular expression.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
-from portico.resolvers.documents import Document
 from portico.resolvers.text import fold, words
 
 ALBUM = "Audio Album"
@@ -24,6 +24,14 @@ FILM = "Film"
 
 EVERY = "*"
 _SEPARATOR = "\x1f"
+
+
+class SearchKeys(TypedDict):
+    """The search values of a product."""
+
+    # Those that many products share, and those that few share.
+    terms: list[str]
+    keywords: list[str]
 
 
 def term(kind: str, *values: object) -> str:
@@ -43,7 +51,7 @@ def stock_term(*, in_stock: bool) -> str:
     return term("stock", "in" if in_stock else "out")
 
 
-def search_keys(product: Document) -> Document:
+def search_keys(product: Mapping[str, Any]) -> SearchKeys:
     """Returns the terms and keywords of the product, each once.
 
     Args:     product: with its type, title, details, properties and category_ids.

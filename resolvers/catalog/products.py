@@ -1,27 +1,6 @@
 """The product catalog: one collection for all types, with common fields, and `details` by type. Its reads.
 
-A document:
-
-    _id            ObjectId
-    sku            unique, and never changes: the key by which other documents refer to a product
-    type           `Audio Album`, `Film`, or the merchant's own
-    title, description, asin
-    pricing        {currency, list, retail, savings, pct_savings}: minor units, and whole percent rounded down
-    shipping       {weight (ounces), dimensions: {width, height, depth} (inches)}
-    category_ids   [ObjectId]
-    properties     [{name, value}], in the merchant's order
-    issue_date     UTC
-    details        the fields of the type
-    nonce          changed by every edit
-    terms          search values that many products share; see `product_terms`
-    keywords       search values that few products share
-    in_stock       whether units are available, as of `stock_version`
-    stock_version  the version of the stock that `in_stock` reflects
-    deleting       {id, op, at}  a deletion in flight
-    incoming       [{op, at, ids}]  edits that are about to add it to these categories
-    applied        ids of the latest repeatable operations on it
-
-`incoming` and `deleting` record intents: `product_jobs.finish_changes` settles those that a crash leaves.
+The marks `incoming` and `deleting` record intents: `product_jobs.finish_changes` settles those that a crash leaves.
 
 Source: MongoDB Applied Design Patterns, ch. 5, "Product Catalog".
 """
@@ -31,6 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
@@ -38,8 +19,9 @@ from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 from portico.resolvers.attachments import Host
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
 from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pages
+from portico.resolvers.writes.idempotency import Repeatable
 
-from .product_terms import search_keys, stock_term, term
+from .product_terms import SearchKeys, search_keys, stock_term, term
 
 # The kind in a product's global id.
 KIND = "Product"
@@ -54,6 +36,89 @@ _TEXT_WEIGHTS = {
 
 # The paths of a full-text search.
 TEXT_PATHS = tuple(_TEXT_WEIGHTS)
+
+
+class Pricing(TypedDict):
+    """The prices of a product, in minor units."""
+
+    currency: str
+    list: int
+    retail: int
+    savings: int
+    # Whole percent, rounded down.
+    pct_savings: int
+
+
+class Dimensions(TypedDict):
+    """The size of a product, in inches."""
+
+    width: float
+    height: float
+    depth: float
+
+
+class Shipping(TypedDict):
+    """What carriers ask for."""
+
+    # Ounces.
+    weight: NotRequired[float]
+    dimensions: NotRequired[Dimensions]
+
+
+class Property(TypedDict):
+    """A free property of a product."""
+
+    name: str
+    value: str
+
+
+class Incoming(TypedDict):
+    """The mark of an edit that is about to add the product to these categories."""
+
+    op: str
+    at: datetime
+    ids: list[ObjectId]
+
+
+class Deleting(TypedDict):
+    """The mark of a deletion in flight. `id` names it to the attachments."""
+
+    id: str
+    op: str
+    at: datetime
+
+
+class MerchantFields(TypedDict):
+    """What the merchant says about a product."""
+
+    # Unique, and never changes: the key by which other documents refer to the product.
+    sku: str
+    # `Audio Album`, `Film`, or the merchant's own.
+    type: str
+    title: str
+    description: str | None
+    asin: str | None
+    pricing: Pricing
+    shipping: Shipping | None
+    category_ids: list[ObjectId]
+    # In the merchant's order.
+    properties: list[Property]
+    issue_date: datetime | None
+    # The fields of the type.
+    details: dict[str, Any]
+
+
+class ProductDocument(MerchantFields, SearchKeys, Repeatable):
+    """A product."""
+
+    _id: ObjectId
+    # Changed by every edit.
+    nonce: str
+    # Whether units are available, as of this version of the stock.
+    in_stock: NotRequired[bool]
+    stock_version: NotRequired[int]
+    incoming: NotRequired[list[Incoming]]
+    deleting: NotRequired[Deleting]
 
 
 def _by_terms(path: str, direction: int) -> IndexModel:
@@ -97,6 +162,7 @@ _RENAMED = {"genre": "genres", "director": "directors", "writer": "writers", "ac
 
 PRODUCTS = CollectionSpec(
     "products",
+    document=ProductDocument,
     version=2,
     upgrade=upgrade_product,
     # The source shards by type, genre and SKU. MongoDB allows no array (genre) in a shard key, and a unique SKU only if
@@ -136,7 +202,7 @@ class Total:
     is_exact: bool
 
 
-def priced(currency: str, list_price: int, retail: int) -> Document:
+def priced(currency: str, list_price: int, retail: int) -> Pricing:
     """Returns the stored pricing of a product, with the savings that follow from the two prices."""
     savings = list_price - retail
     return {
@@ -148,21 +214,23 @@ def priced(currency: str, list_price: int, retail: int) -> Document:
     }
 
 
-async def find_by_sku(db: Database, sku: str, projection: Projection | None = None) -> Document | None:
+async def find_by_sku(db: Database, sku: str, projection: Projection | None = None) -> ProductDocument | None:
     return (await find_by_skus(db, [sku], projection)).get(sku)
 
 
-async def find_by_skus(db: Database, skus: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
+async def find_by_skus(
+    db: Database, skus: Sequence[str], projection: Projection | None = None
+) -> dict[str, ProductDocument]:
     wanted = None if projection is None else {**projection, "sku": 1}
     query: Document = {"sku": skus[0]} if len(skus) == 1 else {"sku": {"$in": list(skus)}}
-    found = await db[PRODUCTS.name].find(query, with_version(wanted), batch_size=len(skus) + 1).to_list()
+    found = await PRODUCTS.of(db).find(query, with_version(wanted), batch_size=len(skus) + 1).to_list()
     return {product["sku"]: product for product in await upgrade_read(db, PRODUCTS, found, wanted)}
 
 
 async def find_product_pages(
     db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
-) -> list[Page]:
-    pages = await find_pages(db[PRODUCTS.name], listings, first=first, after=after, projection=projection)
+) -> list[Page[ProductDocument]]:
+    pages = await find_pages(PRODUCTS.of(db), listings, first=first, after=after, projection=projection)
     for page in pages:
         page.documents = await upgrade_read(db, PRODUCTS, page.documents, projection)
     return pages
@@ -194,10 +262,10 @@ async def count_products(db: Database, listings: Sequence[Listing], *, most: int
 async def is_in_use(db: Database, category_id: ObjectId) -> bool:
     """Returns whether a product is in the category, or is about to be added."""
     query = {"$or": [{"terms": term("category", category_id)}, {"incoming.ids": category_id}]}
-    return await db[PRODUCTS.name].find_one(query, {"_id": 1}) is not None
+    return await PRODUCTS.of(db).find_one(query, {"_id": 1}) is not None
 
 
-async def _find_hosts(db: Database, skus: Sequence[str]) -> dict[str, Document]:
+async def _find_hosts(db: Database, skus: Sequence[str]) -> dict[str, ProductDocument]:
     return await find_by_skus(db, skus, {"deleting": 1})
 
 

@@ -13,6 +13,7 @@ from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound, SectionNotEmpty
 from portico.resolvers.writes import intents
+from portico.resolvers.writes.intents import Intent
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import creation, deletion, revisions
@@ -29,7 +30,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     def settle_all(mark: str) -> Awaitable[int]:
         return sweep(db, NODES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, attachments, mark))
 
-    async def finish_removal(intent: Document) -> int:
+    async def finish_removal(intent: Intent) -> int:
         await deletion.finish_removal(
             db, attachments, [ObjectId(key) for key in intent["keys"]], intent["_id"], now=now
         )

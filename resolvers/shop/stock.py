@@ -34,7 +34,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.attachments import Hosts, Target
 from portico.resolvers.catalog.products import KIND as PRODUCT
-from portico.resolvers.catalog.products import find_by_sku, set_in_stock
+from portico.resolvers.catalog.products import ProductDocument, find_by_sku, set_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
 from portico.resolvers.text import trimmed
@@ -114,7 +114,7 @@ async def notify_product(db: Database, sku: str) -> None:
             return
 
 
-async def restock(db: Database, *, sku: str, quantity: int, now: datetime, operation_id: str) -> Document:
+async def restock(db: Database, *, sku: str, quantity: int, now: datetime, operation_id: str) -> ProductDocument:
     """Adds units to `available`, or removes them if `quantity` is negative.
 
     Returns:  the product.

@@ -138,8 +138,7 @@ def _people_of(post: Document) -> set[str]:
 
 
 async def _view_of(db: Database, member: str, post: Document, relations: visibility.Relations) -> Document | None:
-    author = post["by"]["id"]
-    if author == member or not visibility.follows(relations, author):
+    if not visibility.is_for_feed(post, member, relations):
         return None
     hidden = await visibility.count_hidden_in_pages(db, member, [post])
     return visibility.shown_to(post, member, relations, hidden_in_pages=hidden.get(post["_id"], 0))

@@ -63,12 +63,10 @@ class PostList:
 
         On their own wall, viewers see their own posts and those of authors whom they follow.
         """
+        if self.name == NEWS_FEED:
+            return visibility.is_for_feed(post, self.member, known)
         author = post["by"]["id"]
-        if not self.is_of_followed(viewer):
-            return True
-        if author == viewer:
-            return self.name == WALL
-        return visibility.follows(known, author)
+        return not self.is_of_followed(viewer) or author == viewer or visibility.follows(known, author)
 
     def walks(self, viewer: str | None, known: Known | None, behind: Document) -> list[Document]:
         """Returns the walks along the posts of the list. Not for a news feed, which has entries: see `feeds`.

@@ -37,7 +37,7 @@ async def join(
     member = new_member(subject, name, profile, now)
     if idempotency.is_repeatable(operation_id):
         member["applied"] = [operation_id]
-    stored = await create_once(db, MEMBERS, member)
+    stored: Document = await create_once(db, MEMBERS, member)
     if stored is not member and not idempotency.was_applied(stored, operation_id):
         raise Conflict("You are a member already.")
     return stored

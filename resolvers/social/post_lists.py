@@ -92,8 +92,11 @@ class _Reader:
         self, keys: Sequence[DocumentId], posts: Mapping[DocumentId, Document], viewer: str | None, known: Relations
     ) -> list[Document]:
         """Returns those of the posts that the list shows, as the viewer sees them."""
-        views = [visibility.shown_to(posts[key], viewer, known) for key in dict.fromkeys(keys) if key in posts]
-        return [view for view in views if view is not None and self.wanted.includes(view, viewer, known)]
+        found = [posts[key] for key in dict.fromkeys(keys) if key in posts]
+        views = [
+            visibility.shown_to(post, viewer, known) for post in found if self.wanted.includes(post, viewer, known)
+        ]
+        return [view for view in views if view is not None]
 
     def keep(self, most: int) -> None:
         """Keeps the first posts to show, at most this many. The next read continues behind the last of them."""

@@ -97,12 +97,29 @@ def is_visible(post: Mapping[str, Any], viewer: str | None, relations: Relations
         return True
     if is_blocked(relations, author) or is_blocked(relations, owner):
         return False
-    if post["audience"] == PUBLIC or (viewer is not None and viewer == owner):
+    return (viewer is not None and viewer == owner) or is_in_audience(post, relations)
+
+
+def is_in_audience(post: Mapping[str, Any], relations: Relations) -> bool:
+    """Returns whether the post is public, or the viewer is in the circles that it is for.
+
+    Args:     relations: with the author at least.
+    """
+    if post["audience"] == PUBLIC:
         return True
-    circles = relations.get(author, {}).get("in_circles") or ()
+    circles = relations.get(post["by"]["id"], {}).get("in_circles") or ()
     if post["audience"] == CIRCLES:
         return bool(circles)
     return post["audience"] == SELECTED and not set(circles).isdisjoint(post.get("circles") or ())
+
+
+def is_for_feed(post: Mapping[str, Any], member: str, relations: Relations) -> bool:
+    """Returns whether the news feed of this member can have the post: they follow its author, and are in its audience.
+
+    A post for others on the member's own wall is among the incoming posts, however it was delivered.
+    """
+    author = post["by"]["id"]
+    return author != member and follows(relations, author) and is_in_audience(post, relations)
 
 
 def shown_to(

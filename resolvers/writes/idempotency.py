@@ -20,24 +20,57 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 from uuid import uuid4
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import DomainError, OperationKeyReused, OperationUnderWay
 
 from .retries import pause
 from .timer import Timer
 
+
+class Repeatable(Versioned):
+    """What a document has that mutations change: the ids of the latest repeatable operations on it, oldest first."""
+
+    applied: NotRequired[list[str]]
+
+
+class _Lease(TypedDict):
+    # The call that carries the operation out, until when it has it for itself, and its process.
+    owner: str | None
+    lease_until: datetime
+    process: str | None
+
+
+class OperationRecord(_Lease, Versioned):
+    """The record of an operation. Its `_id` is derived from the caller and the key."""
+
+    _id: str
+    # The id of the operation: the `_id` and a random part.
+    operation: str
+    # The mutation, and a hash of its input.
+    field: str
+    fingerprint: str
+    state: Literal["running", "done"]
+    started: datetime
+    expires_at: datetime
+    # What a repeated call can no longer read.
+    notes: NotRequired[dict[str, Any]]
+    # References to the objects of the answer, or the error and its facts; see `schema.kept`.
+    outcome: NotRequired[dict[str, Any]]
+
+
 OPERATIONS = CollectionSpec(
     "operations",
+    document=OperationRecord,
     indexes=[IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)],
     shard_key={"_id": "hashed"},
 )
@@ -107,12 +140,12 @@ def applied_with(operation_id: str) -> Document:
     return {"$concatArrays": [marks, [operation_id]]}
 
 
-def was_applied(document: Document, operation_id: str) -> bool:
+def was_applied(document: Mapping[str, Any], operation_id: str) -> bool:
     """Returns whether the document has the mark of this operation."""
     return operation_id in document.get("applied", ())
 
 
-async def trim_marks(db: Database, spec: CollectionSpec, document: Document) -> None:
+async def trim_marks(db: Database, spec: CollectionSpec, document: Mapping[str, Any]) -> None:
     """Removes the oldest marks that no call can need any more from a marked document.
 
     Args:     document: with its key and its marks, as read before or after the write.
@@ -157,7 +190,7 @@ class Call:
     process: Process
 
 
-async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> Document:
+async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> OperationRecord:
     """Claims the operation, or waits for the call that has claimed it.
 
     Args:     kept: how long the record of a new operation is kept.
@@ -181,13 +214,12 @@ async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> 
         delay = min(delay * 1.6, 1.0)
 
 
-async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> Document:
+async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> OperationRecord:
     """Returns the current record. Claims it for the call if no other call holds it."""
-    operations = db[OPERATIONS.name]
-    lease = {"owner": call.owner, "lease_until": at + LEASE, "process": call.process.name}
-    record: Document | None = await operations.find_one({"_id": call.record_id})
+    operations = OPERATIONS.of(db)
+    record = await operations.find_one({"_id": call.record_id})
     if record is None:
-        fresh = {
+        fresh: OperationRecord = {
             "_id": call.record_id,
             "operation": f"{call.record_id}.{uuid4().hex}",
             "field": call.field,
@@ -195,13 +227,16 @@ async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> 
             "state": "running",
             "started": at,
             "expires_at": at + kept,
-            **lease,
+            "owner": call.owner,
+            "lease_until": at + LEASE,
+            "process": call.process.name,
         }
         try:
             await operations.insert_one(fresh)
         except DuplicateKeyError:
             return await operations.find_one({"_id": call.record_id}) or {**fresh, "owner": None}
         return fresh
+    lease: _Lease = {"owner": call.owner, "lease_until": at + LEASE, "process": call.process.name}
     if record["fingerprint"] == call.fingerprint and record["state"] == "running" and _is_free(record, call, at):
         guard = {
             "_id": call.record_id,
@@ -214,7 +249,7 @@ async def _claim(db: Database, call: Call, *, at: datetime, kept: timedelta) -> 
     return record
 
 
-def _is_free(record: Document, call: Call, at: datetime) -> bool:
+def _is_free(record: OperationRecord, call: Call, at: datetime) -> bool:
     """Returns whether the call that holds the lease has ended: its lease has expired, or its process is gone."""
     process = record.get("process")
     return record["lease_until"] <= at or (process is not None and call.process.is_gone(process))

@@ -9,15 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import TypedDict
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database
 
 from .sweeps import sweep
 
+
+class Intent(TypedDict):
+    """An intent. Its `_id` is the id of the operation."""
+
+    _id: str
+    # What the operation does, and when it began.
+    kind: str
+    at: datetime
+    # The documents that it is about to write.
+    keys: list[str]
+
+
 INTENTS = CollectionSpec(
     "intents",
+    document=Intent,
     indexes=[IndexModel([("kind", ASCENDING), ("at", ASCENDING)])],
     shard_key={"_id": "hashed"},
 )
@@ -36,15 +50,12 @@ async def withdraw(db: Database, operation_id: str) -> None:
 
 async def announced(db: Database, *, kind: str) -> set[str]:
     """Returns the keys of all documents in intents of this kind."""
-    found = await db[INTENTS.name].find({"kind": kind}, {"keys": 1}).to_list()
+    found = await INTENTS.of(db).find({"kind": kind}, {"keys": 1}).to_list()
     return {key for intent in found for key in intent["keys"]}
 
 
 async def sweep_left_behind(
-    db: Database, do: Callable[[Document], Awaitable[int]], *, kind: str, before: datetime
+    db: Database, do: Callable[[Intent], Awaitable[int]], *, kind: str, before: datetime
 ) -> int:
-    """Calls `do` for every intent of this kind announced at this time or earlier. Returns and raises like `sweep`.
-
-    An intent is {_id: the operation id, keys, at}.
-    """
+    """Calls `do` for every intent of this kind announced at this time or earlier. Returns and raises like `sweep`."""
     return await sweep(db, INTENTS, {"kind": kind, "at": {"$lte": before}}, do)

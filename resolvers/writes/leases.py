@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database
 
-LEASES = CollectionSpec("leases")
+
+class Lease(TypedDict):
+    """A lease. Its `_id` is the name of the work."""
+
+    _id: str
+    owner: str
+    until: datetime
+
+
+LEASES = CollectionSpec("leases", document=Lease)
 
 
 async def acquire(db: Database, name: str, *, owner: str, now: datetime, duration: timedelta) -> bool:

@@ -15,14 +15,23 @@ each attempt reads the whole subtree. The job that asks for payments handles ten
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bson.errors import BSONError
 from pymongo.errors import BulkWriteError, PyMongoError, WriteConcernError, WriteError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, in_batches, key_of
+from portico.resolvers.documents import CollectionSpec, D, Database, Document, in_batches, key_of
 from portico.resolvers.elections import met_election
 
 Item = TypeVar("Item")
@@ -154,9 +163,9 @@ async def in_turn(*parts: Callable[[], Awaitable[int]]) -> int:
 
 async def sweep(
     db: Database,
-    spec: CollectionSpec,
+    spec: CollectionSpec[D],
     query: Document,
-    do: Callable[[Document], Awaitable[int]],
+    do: Callable[[D], Awaitable[int]],
     *,
     fields: Sequence[str] | None = None,
     at_once: int = 1,
@@ -170,13 +179,13 @@ async def sweep(
     """
     key = key_of(spec)
 
-    async def one(found: Document) -> int:
+    async def one(found: D) -> int:
         try:
-            document: Document | None = found
+            document: D | None = found
             if fields is None or fields:
                 named = {path: {"$eq": value} for path, value in found.items()}
                 wanted = None if fields is None else dict.fromkeys((*key, *fields), 1)
-                document = await db[spec.name].find_one({**query, **named}, wanted)
+                document = await spec.of(db).find_one({**query, **named}, wanted)
             return 0 if document is None else await do(document)
         except Exception as error:
             if not is_outage(error):
@@ -185,11 +194,11 @@ async def sweep(
                     inner.add_note(f"In {spec.name}: {found['_id']!r}")
             raise
 
-    return await each(db[spec.name].find(query, key), one, at_once=at_once, most=most)
+    return await each(spec.of(db).find(query, key), one, at_once=at_once, most=most)
 
 
 async def wrong_in_batches(
-    documents: AsyncIterable[Document], find: Callable[[list[Document]], AsyncIterator[Document]], size: int = 500
+    documents: AsyncIterable[D], find: Callable[[list[D]], AsyncIterator[Document]], size: int = 500
 ) -> AsyncIterator[Document]:
     """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
 
@@ -200,7 +209,7 @@ async def wrong_in_batches(
             yield wrong
 
 
-async def _wrong_in(batch: list[Document], find: Callable[[list[Document]], AsyncIterator[Document]]) -> list[Document]:
+async def _wrong_in(batch: list[D], find: Callable[[list[D]], AsyncIterator[Document]]) -> list[Document]:
     try:
         return [wrong async for wrong in find(batch)]
     except DAMAGED as error:
@@ -210,7 +219,7 @@ async def _wrong_in(batch: list[Document], find: Callable[[list[Document]], Asyn
     return [wrong for document in batch for wrong in await _wrong_in([document], find)]
 
 
-def wrong_with(document: Document, find: Callable[[Document], Iterable[Document]]) -> list[Document]:
+def wrong_with(document: D, find: Callable[[D], Iterable[Document]]) -> list[Document]:
     """Returns what `find` finds wrong in one document, like `wrong_in_batches`."""
     try:
         return list(find(document))
@@ -218,13 +227,13 @@ def wrong_with(document: Document, find: Callable[[Document], Iterable[Document]
         return [_damaged(document, error)]
 
 
-def require(document: Document, names: Iterable[str]) -> None:
+def require(document: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raises KeyError if the document lacks one of these fields."""
     for name in names:
         document[name]
 
 
-def _damaged(document: Document, error: Exception) -> Document:
+def _damaged(document: Mapping[str, Any], error: Exception) -> Document:
     return {"_id": document["_id"], "problem": describe_damage(error)}
 
 

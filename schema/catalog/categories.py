@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import strawberry
 
 from portico.loaders.catalog import categories as loaders
 from portico.resolvers import errors
 from portico.resolvers.catalog import categories, category_edits
+from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
-from portico.schema.fields import Source, reads, related, stored
+from portico.schema.fields import as_type, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
@@ -59,14 +60,14 @@ class Category(Node):
     @reads("_id", description="The direct children of this category, by name.")
     @staticmethod
     async def children(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+        root: strawberry.Parent[CategoryDocument], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
     ) -> Connection[Category]:
         return await _category_page(info, categories.children_of(root["_id"]), first, after)
 
     @reads("_id", description="Every category below this one, at any depth, by name.")
     @staticmethod
     async def descendants(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+        root: strawberry.Parent[CategoryDocument], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
     ) -> Connection[Category]:
         return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
 
@@ -82,7 +83,7 @@ class CategoryQuery:
         projection = projection_of(core(info), CATEGORY)
         name = ("Category by slug", None if projection is None else tuple(projection))
         loader = info.context.loader(name, lambda: loaders.by_slug(info.context.reading, projection))
-        return cast("Category | None", await loader.load(trimmed(slug)))
+        return as_type(Category, await loader.load(trimmed(slug)))
 
     @strawberry.field(description="The roots of the hierarchy, by name.")
     async def categories(
@@ -175,7 +176,7 @@ class CategoryMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return CategoryPayload(category=cast("Category", created))
+        return CategoryPayload(category=as_type(Category, created))
 
     @mutation(role=Role.MERCHANT, description="Renames a category, also in the breadcrumbs below it. For a MERCHANT.")
     async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
@@ -187,7 +188,7 @@ class CategoryMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return CategoryPayload(category=cast("Category", renamed))
+        return CategoryPayload(category=as_type(Category, renamed))
 
     @mutation(role=Role.MERCHANT, description="Moves a category with everything below it. For a MERCHANT.")
     async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
@@ -198,7 +199,7 @@ class CategoryMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return CategoryPayload(category=cast("Category", moved))
+        return CategoryPayload(category=as_type(Category, moved))
 
     @mutation(role=Role.MERCHANT, description="Removes an empty category. For a MERCHANT.")
     async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:

@@ -8,11 +8,12 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.catalog import categories as loaders
+from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.catalog.product_search import Within
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import DocumentId
 from portico.schema.context import Info
-from portico.schema.fields import Source, reads
+from portico.schema.fields import reads
 from portico.schema.inputs import After, First, described
 
 from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
@@ -23,7 +24,7 @@ class CategoryProducts:
     @reads("_id", description="Products in this category and, unless you turn it off, anywhere below it.")
     @staticmethod
     async def products(
-        root: strawberry.Parent[Source],
+        root: strawberry.Parent[CategoryDocument],
         info: Info,
         filter: Filter = None,
         sort: Order = ProductSort.NEWEST,

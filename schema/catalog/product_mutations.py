@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
@@ -15,6 +15,7 @@ from portico.resolvers.catalog.product_rules import Price, ProductFields, change
 from portico.resolvers.documents import DocumentId
 from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
@@ -88,7 +89,7 @@ class CreateProductInput:
             category_ids=_category_keys(context, self.category_ids),
             properties=_pairs(self.properties),
             issue_date=self.issue_date,
-            details=cast("dict[str, Any]", {} if self.details is None else self.details),
+            details={} if self.details is None else self.details,
         )
 
 
@@ -190,7 +191,7 @@ class ProductMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ProductPayload(product=cast("Product", created))
+        return ProductPayload(product=as_type(Product, created))
 
     @mutation(role=Role.MERCHANT, description="Edits a product, if its nonce is still the same. For a MERCHANT.")
     async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:
@@ -203,7 +204,7 @@ class ProductMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ProductPayload(product=cast("Product", updated))
+        return ProductPayload(product=as_type(Product, updated))
 
     @mutation(role=Role.MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import strawberry
 
 from portico.loaders.catalog import products as loaders
 from portico.resolvers.catalog import product_search
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
-from portico.resolvers.catalog.products import PRODUCTS
+from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info, core
-from portico.schema.fields import MAX_COSTLY, Source, computed, costs, related, stored
+from portico.schema.fields import MAX_COSTLY, as_type, computed, costs, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
@@ -36,7 +35,7 @@ _COSTLY = (
 _TYPE_NAMES = {ALBUM: "AudioAlbum", FILM: "Film"}
 
 
-def _type_name(document: Source) -> str:
+def _type_name(document: ProductDocument) -> str:
     return _TYPE_NAMES.get(document["type"], "GeneralProduct")
 
 
@@ -263,8 +262,8 @@ class ProductConnection(Connection[Product]):
     async def facets(self, info: Info) -> ProductFacets:
         wanted = [name for name in selected_below(info, "ProductFacets") if not name.startswith("__")]
         if not wanted:
-            return cast("ProductFacets", {})
-        return cast("ProductFacets", await product_reads.facets(info.context, self.page.listing, wanted))
+            return as_type(ProductFacets, {})
+        return as_type(ProductFacets, await product_reads.facets(info.context, self.page.listing, wanted))
 
 
 async def product_page(
@@ -278,7 +277,7 @@ async def product_page(
 ) -> ProductConnection:
     """Returns a page of products."""
     query = product_search.ProductQuery() if given is None else given.query()
-    name = cast("product_search.SortName", (sort or ProductSort.NEWEST).name)
+    name = (sort or ProductSort.NEWEST).name
     listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
     page = await PAGES.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
     return ProductConnection(page=page)
@@ -288,8 +287,7 @@ async def product_page(
 class ProductQuery:
     @strawberry.field(description="The product with this SKU.")
     async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
-        found: Mapping[str, Any] | None = await load_one(core(info), PRODUCT, trimmed(sku))
-        return cast("Product | None", found)
+        return as_type(Product, await load_one(core(info), PRODUCT, trimmed(sku)))
 
     @strawberry.field(description="All products, or those that match a filter.")
     async def products(

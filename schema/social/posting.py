@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import strawberry
@@ -238,7 +239,7 @@ async def _payload(context: Context, post_id: DocumentId, *, otherwise: str | No
     return PostPayload(post=cast("Post", view))
 
 
-async def _find(context: Context, post_id: DocumentId) -> Document | None:
+async def _find(context: Context, post_id: DocumentId) -> Mapping[str, Any] | None:
     return (await POST.read(context.db, None)([post_id])).get(post_id)
 
 

@@ -15,8 +15,9 @@ OTHERS = [path for folder in ("portico", "tests", "bench") for path in sorted((R
 OURS = [*MODULES, *OTHERS]
 # What each room may import besides the standard library and itself.
 ALLOWED = {
-    # A resolver merges an edit before it decides whether to write it. Cursors are encrypted.
-    "resolvers": {"pymongo", "bson", "merge3", "cryptography"},
+    # A resolver merges an edit before it decides whether to write it. Cursors are encrypted. Type variables have
+    # defaults.
+    "resolvers": {"pymongo", "bson", "merge3", "cryptography", "typing_extensions"},
     "loaders": {"resolvers"},
     "schema": {"loaders", "resolvers", "strawberry", "graphql", "orjson", "markdown_it", "nh3"},
     "gateway": {

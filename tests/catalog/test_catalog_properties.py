@@ -110,7 +110,7 @@ async def test_any_filter_and_order_match_a_plain_filter(
     gateway: GatewayClient, catalog: list[Document], searches: list[tuple[dict[str, Any], str]]
 ) -> None:
     documents = [
-        new_document(product_record({"sku": f"p{number}", **one}).fields, f"test-{number}")
+        dict(new_document(product_record({"sku": f"p{number}", **one}).fields, f"test-{number}"))
         for number, one in enumerate(catalog)
     ]
     await gateway.db["products"].delete_many({})

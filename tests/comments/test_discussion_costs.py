@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bench.threads import comments_of, put_discussion
-from bench.worst import Operation, examine
+from bench.worst import examine
+from bench.worst_operations import Operation
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,

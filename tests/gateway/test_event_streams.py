@@ -118,7 +118,7 @@ class Held:
 
     async def _held(self, text: str, **more: Any) -> Any:
         self.has_begun = True
-        more["context"].is_write = self._is_write
+        more["progress"].is_write = self._is_write
         try:
             await self.go_on.wait()
             return await self._execute(text, **more)

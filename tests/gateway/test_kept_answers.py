@@ -18,7 +18,7 @@ from portico.schema import create_schema
 from portico.schema.catalog.categories import CATEGORY, Category
 from portico.schema.catalog.products import AudioAlbum, Film, GeneralProduct
 from portico.schema.content.types import Page
-from portico.schema.context import Caller, Info
+from portico.schema.context import Caller, Info, of_root_field
 from portico.schema.fields import stored
 from portico.schema.installation import install
 from portico.schema.kept import NotKeepable, require_keepable
@@ -148,7 +148,7 @@ def schema_of(writing: type) -> strawberry.Schema:
 
 
 async def call(gateway: GatewayClient, text: str, ids: list[str], caller: str = "tester") -> Any:
-    context = gateway.state.context(Caller(caller, frozenset()), "a request")
+    context = of_root_field(gateway.state.context(Caller(caller, frozenset()), "a request"))
     variables = {"input": {"ids": ids, "idempotencyKey": "key"}}
     answer = await schema_of(Writing).execute(text, variable_values=variables, context_value=context)
     assert answer.errors is None, answer.errors

@@ -54,7 +54,7 @@ ROWS = st.lists(
 async def put(gateway: GatewayClient, rows: list[dict[str, Any]]) -> list[Document]:
     """Make these rows the whole catalog."""
     documents = [
-        new_document(product_record({"sku": f"row-{number}", "type": "Row", **row}).fields, f"test-{number}")
+        dict(new_document(product_record({"sku": f"row-{number}", "type": "Row", **row}).fields, f"test-{number}"))
         for number, row in enumerate(rows)
     ]
     await gateway.db["products"].delete_many({})
@@ -129,7 +129,7 @@ async def test_rows_that_come_and_go_do_not_repeat_or_hide_others(
     documents = await put(gateway, rows)
     products, gone = gateway.db["products"], set[str]()
     coming = [
-        new_document(product_record({"sku": f"new-{number}", "type": "Row", **row}).fields, f"new-{number}")
+        dict(new_document(product_record({"sku": f"new-{number}", "type": "Row", **row}).fields, f"new-{number}"))
         for number, row in enumerate(new)
     ]
     seen: list[str] = []
@@ -335,7 +335,7 @@ async def test_the_last_page_costs_as_much_as_the_first(gateway: GatewayClient, 
         after = None
         if start:
             by_sku = {one["sku"]: one for one in documents}
-            listing = listing_of(ProductQuery(), sort)  # type: ignore[arg-type]
+            listing = listing_of(ProductQuery(), sort)
             after = gateway.cursor(listing, listing.sort.key_of(by_sku[expected[start - 1]]))
         gateway.commands.clear()
         found = await page(gateway, sort=sort, first=10, after=after)

@@ -45,7 +45,7 @@ class Slow:
         if "ategory" not in text:
             return await self._execute(text, **more)
         self.begun += 1
-        more["context"].is_write = "mutation" in text
+        more["progress"].is_write = "mutation" in text
         try:
             await self.go_on.wait()
             return await self._execute(text, **more)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from bench import worst, worst_data
+from bench.worst_operations import Operation, operations
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.settings import CatalogSettings
 from tests.support.harness import GatewayClient, running
@@ -34,9 +35,7 @@ SHORT = {"threads, DOCUMENTS"}
 
 
 @asynccontextmanager
-async def filled(
-    settings: Settings, size: int, seed: int
-) -> AsyncIterator[tuple[GatewayClient, dict[str, worst.Operation]]]:
+async def filled(settings: Settings, size: int, seed: int) -> AsyncIterator[tuple[GatewayClient, dict[str, Operation]]]:
     """Yields a gateway on a new database of this size, with the worst operations over its data.
 
     The database of the test cannot serve: if earlier tests have used it, a gateway takes its indexes for granted, and
@@ -45,7 +44,7 @@ async def filled(
     database = f"{settings.database}_{size}"
     async with running(replace(settings, database=database)) as gateway:
         try:
-            yield gateway, worst.operations(await worst_data.store(gateway.db, size, seed))
+            yield gateway, operations(await worst_data.store(gateway.db, size, seed), size)
         finally:
             await gateway.db.client.drop_database(database)
 
@@ -71,7 +70,7 @@ async def test_the_worst_operations_cost_the_same_in_a_database_of_any_size(sett
 
 
 async def test_an_operation_is_as_large_as_the_limits_allow(gateway: GatewayClient) -> None:
-    operation = worst.Operation("a%n: products(first: 100) { nodes { title } }")
+    operation = Operation("a%n: products(first: 100) { nodes { title } }")
 
     times = worst.most(gateway, operation)
 

@@ -12,7 +12,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import fan_out, fan_out_order
 from portico.resolvers.social.relation_checks import find_wrong_relations
 from portico.resolvers.writes.sweeps import SweepFailed
-from tests.social.support.post_reads import post_id, posts_in
+from tests.social.support.post_reads import as_member, post_id, posts_in
 from tests.social.support.posts import (
     NO_BOUND,
     NOW,
@@ -53,6 +53,28 @@ async def test_a_post_for_circles_reaches_the_followers_in_them(db: Database) ->
     assert await feeds_with(db, to_all) == {"dwight", "jared"}
     assert await feeds_with(db, to_work) == {"dwight"}
     assert to_work["circles"] == ["work"]
+
+
+@pytest.mark.parametrize("max_fan_out", [1, 100], ids=["merged on read", "delivered"])
+async def test_a_post_on_ones_wall_for_the_circles_of_others_is_incoming_and_no_news(
+    gateway: GatewayClient, max_fan_out: int
+) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    for fan in ("ann", "cem"):
+        await circle(gateway.db, fan, "bob")
+    await circle(gateway.db, "bob", "ann", name="chess")
+    await circle(gateway.db, "bob", "cem", name="work")
+    lists = "{ viewer { newsFeed { nodes { id } } incoming { nodes { id } } } }"
+    async with gateway.as_caller("ann").subscription("subscription { newsFeedPosted { id } }") as posted:
+        hidden = await write_post(gateway.db, "bob", to="ann", audience="SELECTED", circle_names=["work"])
+        shown = await write_post(gateway.db, "bob", to="ann", audience="CIRCLES", now=later(1))
+        await deliver(gateway.db, max_fan_out=max_fan_out, now=later(2))
+
+        viewer = (await gateway.data(lists, **as_member(gateway, "ann")))["viewer"]
+
+        assert [post["id"] for post in viewer["newsFeed"]["nodes"]] == [post_id(shown)]
+        assert [post["id"] for post in viewer["incoming"]["nodes"]] == [post_id(shown), post_id(hidden)]
+        assert (await anext(posted))["newsFeedPosted"]["id"] == post_id(shown)
 
 
 async def test_a_member_who_follows_after_the_post_does_not_get_it(db: Database) -> None:

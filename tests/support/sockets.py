@@ -17,6 +17,7 @@ from websockets.typing import Origin, Subprotocol
 from portico.gateway.cli.listening import bind, protocols
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
+from portico.gateway.operations.execution import Progress
 from tests.support.harness import GatewayClient
 
 PROTOCOL = "graphql-transport-ws"
@@ -170,12 +171,12 @@ async def assert_listens(
 ) -> None:
     """Asserts that the subscription starts, and has no event yet."""
     session = Session(gateway.state, f"Bearer {token or gateway.token()}", {})
-    live = asyncio.Event()
+    progress = Progress()
     request = Request(query, variables, name)
-    answers = responses(gateway.state.executor, request, session, await session.context(), live)
+    answers = responses(gateway.state.executor, request, session, await session.context(), progress)
     async with contextlib.aclosing(answers):
         first = asyncio.create_task(answers.__anext__())
-        await until(lambda: live.is_set() or first.done())
+        await until(lambda: progress.live.is_set() or first.done())
         assert not first.done(), first.result()
         first.cancel()
         await asyncio.wait({first})

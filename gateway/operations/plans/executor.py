@@ -15,6 +15,7 @@ from graphql import (
     GraphQLSchema,
     MiddlewareManager,
     OperationDefinitionNode,
+    OperationType,
     VariableDefinitionNode,
     execute,
     located_error,
@@ -26,6 +27,7 @@ from graphql.pyutils import Path, is_awaitable
 from portico.resolvers.answer_bounds import METER, AnswerTooLarge
 
 from .compiler import compile_operation, conditions_of
+from .info import context_of_root_field
 from .plan import InvalidVariables, NotCompiled, Plan
 from .run import Run
 
@@ -48,6 +50,10 @@ class ReferenceExecutor(CoreExecutor[Any]):
     """graphql-core's executor, with the coerced variables as a plain mapping, as strawberry's info expects them."""
 
     def build_resolve_info(self, *args: Any) -> GraphQLResolveInfo[Any]:
+        path: Path = args[-1]
+        if path.prev is None and self.operation.operation is OperationType.MUTATION:
+            # The fields before it have ended.
+            self.context_value = context_of_root_field(self.context_value)
         info = super().build_resolve_info(*args)
         return info._replace(variable_values=cast("Any", self.variable_values.coerced))
 

@@ -11,8 +11,15 @@ from graphql.execution.values import VariableValues
 from graphql.pyutils import is_awaitable
 from graphql.type import GraphQLResolveInfoHelpers
 
+from portico.schema.context import Context, of_root_field
+
 from .places import Place, core_path
 from .plan import FieldPlan, Plan
+
+
+def context_of_root_field(context: Any) -> Any:
+    """Returns the context of the next root field of a mutation, from that of the operation or the last one."""
+    return of_root_field(context) if isinstance(context, Context) else context
 
 
 def resolve_info(

@@ -29,7 +29,7 @@ from portico.resolvers.answer_bounds import METER, Meter
 from portico.schema.context import Context
 
 from .flat import completer
-from .info import resolve_info
+from .info import context_of_root_field, resolve_info
 from .nulls import Nulls
 from .places import Place, Stopped, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
@@ -247,6 +247,8 @@ class Run(Nulls):
             else:
                 arguments = field.arguments.of(self.variables)
                 assert field.resolve is not None
+                if place is None and self.plan.is_serial:
+                    self.context = context_of_root_field(self.context)
                 value = field.resolve(source, self._info(field, here), **arguments)
             if is_awaitable(value):
                 if self._record is not None:

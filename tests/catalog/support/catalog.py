@@ -62,7 +62,7 @@ def film(**fields: Any) -> Given:
 def document(**fields: Any) -> Document:
     """The document of a product without categories, ready to insert."""
     given = product(**fields)
-    return new_document(product_record(given).fields, f"test-{given['sku']}")
+    return dict(new_document(product_record(given).fields, f"test-{given['sku']}"))
 
 
 async def add_products(db: Database, given: Iterable[Given]) -> None:

@@ -1,0 +1,371 @@
+# ruff: noqa: E501 - an operation is easier to read in one line
+"""The worst operations of `bench.worst`: of each domain, and for each kind of caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import worst_data, worst_world
+from bench.copies import numbered
+from bench.worst_network import HERMIT, READER, STAR, TALK
+from bench.worst_world import PLAYER, cart_key
+from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.game.locations import MAX_KEEPERS
+from portico.schema.nodes import encode_id
+
+# The most ids that `nodes` takes.
+_NODES = 100
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A part of an operation. The whole has as many parts as the limits allow.
+
+    In a part, `%n` stands for the number of its alias, `%p` for the size of a page, `%i` for an id of the part's own,
+    and `%l` for a list of a hundred ids of its own.
+
+    `caller` is the subject and the roles of the caller; None is an anonymous one. `before` and `after` surround all
+    parts together. `refused` is the code of the errors, if that is all that the operation gets.
+    """
+
+    part: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    declared: str = ""
+    before: str = ""
+    after: str = ""
+    caller: tuple[str, ...] | None = None
+    ids: Sequence[str] = ()
+    kind: str = "query"
+    refused: str | None = None
+
+    def text(self, times: int) -> str:
+        lists = [f"$l{number}: [ID!]!" for number in range(times)] if self._has_lists else []
+        declared = ", ".join([*filter(None, [self.declared]), *lists])
+        parts = " ".join(map(self._numbered, range(times)))
+        return f"{self.kind} {f'({declared})' if declared else ''} {{ {self.before} {parts} {self.after} }}"
+
+    def given(self, times: int) -> dict[str, Any]:
+        """Returns the variables."""
+        lists = {f"l{number}": self._own_ids(number) for number in range(times)} if self._has_lists else {}
+        return {**self.variables, **lists}
+
+    @property
+    def _has_lists(self) -> bool:
+        return "%l" in self.part
+
+    def _own_ids(self, number: int) -> list[str]:
+        own = (self.ids[(number * _NODES + nth) % len(self.ids)] for nth in range(_NODES))
+        return list(dict.fromkeys(own))
+
+    def _numbered(self, number: int) -> str:
+        part = self.part.replace("%n", str(number)).replace("%p", str(1 + number % 100)).replace("%l", f"$l{number}")
+        return part.replace("%i", f'"{self.ids[number % len(self.ids)]}"') if self.ids else part
+
+
+def operations(known: Mapping[str, str], size: int) -> dict[str, Operation]:
+    """Returns the worst operations over the data of `worst_data`, stored for this size."""
+    star = encode_id("User", STAR)
+    category, wide = encode_id("Category", known["category"]), encode_id("Category", known["wide"])
+    return {
+        **_of_products(size),
+        **_of_categories(category, wide, star),
+        **_of_members(star),
+        **_of_blocked(),
+        **_of_content(),
+        **_of_sections(size),
+        **_of_ads(),
+        **_of_feeds(),
+        **_of_discussions(known, size),
+        **_of_the_game(size),
+        **_of_inventories(),
+        **_of_the_shop(size),
+        **_of_accounts(),
+        **_of_analytics(),
+    }
+
+
+def _of_products(size: int) -> dict[str, Operation]:
+    return {
+        "totals": Operation("a%n: products(first: %p, sort: PRICE_ASC) { totalCount }"),
+        "facets": Operation(
+            "a%n: products(first: %p, filter: { minPrice: %n }) { facets { types { count } genres { count } categories { count } prices { count } } }"
+        ),
+        "searches": Operation('a%n: products(filter: { search: "%n" }, sort: RELEVANCE) { nodes { title } }'),
+        "pages of products": Operation("a%n: products(first: 100, sort: PRICE_ASC) { nodes { c%n: title } }"),
+        "whole products": Operation(
+            "a%n: products(first: 100) { nodes { id sku title asin issueDate categories { slug } properties { name } } }"
+        ),
+        "filters of two conditions": Operation(
+            "a%n: products(first: 1, filter: { type: GENERAL, minPrice: 1250, minPctSavings: %n }) { pageInfo { endCursor } }"
+        ),
+        "filters that exclude each other": Operation(
+            'a%n: products(first: 1, filter: { type: GENERAL, genres: ["%n", "half"], inStock: false, minPrice: %n }, sort: TITLE_ASC) { pageInfo { endCursor } }'
+        ),
+        "filters below categories": Operation(
+            "a%n: categories(first: 100) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }"
+        ),
+        "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
+        "different nodes": Operation(
+            "a%n: nodes(ids: %l) { id ... on Product { title } }",
+            ids=[encode_id("Product", f"C-{n}") for n in range(min(size, 5_000))],
+        ),
+    }
+
+
+def _of_categories(category: str, wide: str, star: str) -> dict[str, Operation]:
+    below: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": category}}
+    return {
+        "products of categories": Operation(
+            "a%n: categories(first: 100) { nodes { products(first: 5) { nodes { title } } } }"
+        ),
+        "products below one category": Operation(
+            "a%n: node(id: $id) { ... on Category { products(first: %p) { pageInfo { endCursor } } } }", **below
+        ),
+        "products below a category that is too wide": Operation(
+            "a%n: node(id: $id) { ... on Category { products(first: %p) { pageInfo { endCursor } } } }",
+            {"id": wide},
+            "$id: ID!",
+            refused="BAD_USER_INPUT",
+        ),
+        "descendants": Operation(
+            "a%n: node(id: $id) { ... on Category { descendants(first: 100) { nodes { c%n: name } } } }", **below
+        ),
+        "parents": Operation(
+            "a%n: node(id: $id) { ... on Category { descendants(first: 100) { nodes { parent { children(first: 1) { nodes { slug } } } } } } }",
+            **below,
+        ),
+        "a hundred nodes": Operation(
+            "a%n: nodes(ids: $ids) { id }",
+            {"ids": [star, category, *(encode_id("Product", f"C-{number}") for number in range(98))]},
+            "$ids: [ID!]!",
+        ),
+    }
+
+
+def _of_members(star: str) -> dict[str, Operation]:
+    user: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": star}}
+    return {
+        "walls": Operation("a%n: user(id: $id) { wall(first: %p) { pageInfo { hasNextPage } } }", **user),
+        "one post of a wall": Operation(
+            "a%n: user(id: $id) { wall(first: 1) { pageInfo { hasNextPage } edges { month } } }", **user
+        ),
+        "walls by month": Operation('a%n: user(id: $id) { wall(first: 5, month: "201208") { nodes { id } } }', **user),
+        "comments of posts": Operation(
+            "a%n: user(id: $id) { wall(first: 20) { nodes { comments(first: 5) { nodes { text } } } } }", **user
+        ),
+        "followers": Operation("a%n: user(id: $id) { followers(first: 100) { nodes { c%n: name } } }", **user),
+        "followers of followers": Operation(
+            "a%n: user(id: $id) { followers(first: 100) { nodes { followers(first: 1) { nodes { id } } wall(first: 1) { nodes { id } } } } }",
+            **user,
+        ),
+    }
+
+
+def _of_content() -> dict[str, Operation]:
+    return {
+        "content by tag": Operation('a%n: contentByTag(tag: "news", first: 100) { nodes { c%n: title path } }'),
+        "discussions of content": Operation(
+            'a%n: contentByTag(tag: "news", first: 100) { nodes { discussion { commentCount } parent { title } } }'
+        ),
+    }
+
+
+def _of_blocked() -> dict[str, Operation]:
+    """Returns the operations of a member with very many blocks, and those on a post with very many comments."""
+    talk: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("Post", TALK)}}
+    hermit: dict[str, Any] = {"caller": (HERMIT,), "before": "viewer {", "after": "}"}
+    wall: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("User", STAR)}, "caller": (HERMIT,)}
+    comments = "a%n: node(id: $id) { ... on StatusPost { comments(first: 100) { nodes { c%n: id } } } }"
+    latest = "a%n: node(id: $id) { ... on StatusPost { latestComments(last: 10) { c%n: id } commentCount } }"
+    return {
+        "comments of a long post": Operation(comments, **talk),
+        "comments of a long post, with blocks": Operation(comments, **talk, caller=(HERMIT,)),
+        "latest comments": Operation(latest, **talk),
+        "latest comments, with blocks": Operation(latest, **talk, caller=(HERMIT,)),
+        "hidden comments": Operation(
+            "a%n: node(id: $id) { ... on StatusPost { hiddenComments(first: 100) { nodes { c%n: commentId } } } }",
+            **talk,
+            caller=(HERMIT,),
+        ),
+        "walls, with blocks": Operation("a%n: user(id: $id) { wall(first: %p) { nodes { commentCount } } }", **wall),
+        "news feeds, with blocks": Operation("a%n: newsFeed(first: 100) { nodes { c%n: id } }", **hermit),
+        "hidden posts": Operation("a%n: hiddenPosts(first: 100) { nodes { c%n: postId } }", **hermit),
+        "blocked users": Operation("a%n: blockedUsers(first: 100) { nodes { c%n: name } }", **hermit),
+        "incoming posts, with blocks": Operation("a%n: incoming(first: 1) { pageInfo { hasNextPage } }", **hermit),
+    }
+
+
+def _of_sections(size: int) -> dict[str, Operation]:
+    blog, page = encode_id("ContentNode", numbered("site", 1)), encode_id("ContentNode", numbered("page", 0))
+    return {
+        "entries": Operation(
+            "a%n: node(id: $id) { ... on Section { entries(first: 100) { nodes { c%n: title } } children(first: %p) { pageInfo { hasNextPage } } } }",
+            {"id": blog},
+            "$id: ID!",
+        ),
+        "revisions": Operation(
+            "a%n: node(id: $id) { ... on Page { revisions(first: 100) { nodes { c%n: nonce } } } }",
+            {"id": page},
+            "$id: ID!",
+            caller=("editor", "EDITOR"),
+        ),
+        "content by path": Operation(
+            "a%n: content(path: %i) { c%n: title path }", ids=[f"/site/page-{number}" for number in range(size)]
+        ),
+    }
+
+
+def _of_ads() -> dict[str, Operation]:
+    words = [f"word {number}" for number in range(500)] + [f"other {number}" for number in range(9_500)]
+    zone = f'siteId: "{worst_data.SITE}", zoneId: "full"'
+    return {
+        "choices of ads": Operation(
+            f"a%n: chooseAds({zone}, keywords: $words, limit: 100) {{ __typename }}",
+            {"words": words},
+            "$words: [String!]!",
+        ),
+        "rejected ads": Operation(
+            f"a%n: chooseAds({zone}, keywords: $words, limit: 1) {{ rejected {{ reason }} }}",
+            {"words": words},
+            "$words: [String!]!",
+        ),
+        "served ads": Operation(
+            f'a%n: serveAds(input: {{ siteId: "{worst_data.SITE}", zoneId: "full", userId: "%n", keywords: $words, limit: 100 }}) {{ __typename }}',
+            {"words": words},
+            "$words: [String!]!",
+            kind="mutation",
+        ),
+        "zones": Operation(f'a%n: adZone(siteId: "{worst_data.SITE}", zoneId: "%n") {{ ads {{ ecpm }} }}'),
+    }
+
+
+def _of_feeds() -> dict[str, Operation]:
+    return {
+        "news feeds": Operation(
+            "a%n: newsFeed(first: 100) { nodes { c%n: id } }", before="viewer {", after="}", caller=(READER,)
+        ),
+        "incoming posts": Operation(
+            "a%n: incoming(first: 1) { pageInfo { hasNextPage } }", before="viewer {", after="}", caller=(STAR,)
+        ),
+    }
+
+
+def _of_discussions(known: Mapping[str, str], size: int) -> dict[str, Operation]:
+    many = [encode_id("Discussion", numbered("talk", n)) for n in range(size // worst_data.OBJECTS_AN_EMBEDDED)]
+    ids = many or [encode_id("Discussion", known[EMBEDDED])]
+    found = {
+        "different discussions": Operation(
+            "a%n: node(id: %i) { ... on Discussion { comments(first: %p) { pageInfo { hasNextPage } } } }", ids=ids
+        ),
+        "counts of discussions": Operation("a%n: node(id: %i) { ... on Discussion { commentCount } }", ids=ids),
+    }
+    for storage in (DOCUMENTS, EMBEDDED, PAGES):
+        one: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("Discussion", known[storage])}}
+        thread, deepest = known[f"{storage} thread"], known[f"{storage} deepest"]
+        found |= {
+            f"comments, {storage}": Operation(
+                "a%n: node(id: $id) { ... on Discussion { comments(first: 100) { nodes { c%n: id } } } }", **one
+            ),
+            f"first comments, {storage}": Operation(
+                "a%n: node(id: $id) { ... on Discussion { comments(first: %p, order: CHRONOLOGICAL, maxDepth: 0) { pageInfo { hasNextPage } } } }",
+                **one,
+            ),
+            f"roots, {storage}": Operation(
+                "a%n: node(id: $id) { ... on Discussion { comments(first: 20, maxDepth: 0) { nodes { id } } } }", **one
+            ),
+            f"threads, {storage}": Operation(
+                f'a%n: node(id: $id) {{ ... on Discussion {{ comment(slug: "{thread}") {{ thread(first: 100) {{ nodes {{ c%n: id }} }} replies(first: 1) {{ nodes {{ id }} }} }} }} }}',
+                **one,
+            ),
+            f"ancestors, {storage}": Operation(
+                f'a%n: node(id: $id) {{ ... on Discussion {{ comment(slug: "{deepest}") {{ parent {{ parent {{ parent {{ replies(first: 1) {{ nodes {{ id }} }} }} }} }} }} }} }}',
+                **one,
+            ),
+        }
+    return found
+
+
+def _of_the_game(size: int) -> dict[str, Operation]:
+    rooms = [encode_id("Location", numbered("room", n)) for n in range(worst_world.full_rooms(size))]
+    keepers = [
+        encode_id("Character", f"{numbered('room', n)}.{keeper}")
+        for n in range(worst_world.full_rooms(size))
+        for keeper in range(MAX_KEEPERS)
+    ]
+    item = "{ name description contents { name contents { name contents { name } } } }"
+    return {
+        "full rooms": Operation(
+            f"a%n: location(id: %i) {{ name characters {{ name }} inventory {item} exits {{ direction }} }}", ids=rooms
+        ),
+        "names of full rooms": Operation("a%n: nodes(ids: %l) { ... on Location { c%n: name } }", ids=rooms),
+        "shopkeepers": Operation(f"a%n: character(id: %i) {{ name inventory {item} }}", ids=keepers),
+        "names of shopkeepers": Operation("a%n: nodes(ids: %l) { ... on Character { c%n: name } }", ids=keepers),
+        "characters of a player": Operation(
+            "a%n: characters { c%n: name }", before="viewer {", after="}", caller=(PLAYER,)
+        ),
+        "all characters": Operation(
+            "a%n: characters(first: 100) { nodes { c%n: name } }", caller=("master", "GAME_MASTER")
+        ),
+    }
+
+
+def _of_inventories() -> dict[str, Operation]:
+    shop = f'inventory(owner: "{worst_world.SHOP.owner}", name: "{worst_world.SHOP.name}")'
+    return {
+        "stacks": Operation(f"a%n: {shop} {{ stacks(first: 100) {{ nodes {{ c%n: name }} }} }}"),
+        "stacks by name": Operation(f"a%n: {shop} {{ stacks(first: %p, sort: NAME) {{ nodes {{ quantity }} }} }}"),
+        "stacks by prefix": Operation(
+            f'a%n: {shop} {{ stacks(first: %p, namePrefix: "th", category: "kind %n") {{ pageInfo {{ hasNextPage }} }} }}'
+        ),
+        "trades": Operation(
+            "a%n: trades(first: 100, state: OFFERED) { nodes { c%n: id } }",
+            before="viewer {",
+            after="}",
+            caller=(PLAYER,),
+        ),
+    }
+
+
+def _of_the_shop(size: int) -> dict[str, Operation]:
+    carts = [encode_id("Cart", cart_key(number)) for number in range(size // worst_world.OBJECTS_A_CART)]
+    mine: dict[str, Any] = {"before": "viewer {", "after": "}", "caller": (PLAYER,)}
+    return {
+        "stock": Operation("a%n: products(first: 100) { nodes { stock { available } } }"),
+        "carts": Operation("a%n: cart(id: %i) { items { title product { title } } }", ids=carts),
+        "totals of carts": Operation("a%n: nodes(ids: %l) { ... on Cart { total { amount } } }", ids=carts),
+        "orders": Operation("a%n: orders(first: %p) { nodes { items { title } } }", **mine),
+        "ids of orders": Operation("a%n: orders(first: 100) { nodes { c%n: id } }", **mine),
+    }
+
+
+def _of_accounts() -> dict[str, Operation]:
+    mine: dict[str, Any] = {"before": "viewer {", "after": "}", "caller": (PLAYER,)}
+    return {
+        "accounts": Operation("a%n: accounts { c%n: name }", **mine),
+        "transfers": Operation("a%n: accounts { pendingTransfers { amount { amount } destination { name } } }", **mine),
+        "carts of a viewer": Operation("a%n: cart { id }", **mine),
+    }
+
+
+def _of_analytics() -> dict[str, Operation]:
+    analyst: dict[str, Any] = {"caller": ("analyst", "ANALYST")}
+    series = f'site: "{worst_world.SERIES.site}", page: "{worst_world.SERIES.page}"'
+    found = {
+        f"hits by {granularity}": Operation(
+            f'a%n: hits({series}, granularity: {granularity}, from: "{begin}", to: "{end}") {{ points {{ hits }} }}',
+            **analyst,
+        )
+        for granularity, (begin, end) in worst_world.LONGEST.items()
+    }
+    return found | {
+        "statistics of sessions": Operation(
+            f'a%n: sessionStats(userId: "user", granularity: HOUR, from: "{worst_world.LONGEST["HOUR"][0]}", to: "{worst_world.LONGEST["HOUR"][1]}") {{ stats {{ total }} }}',
+            **analyst,
+        ),
+        "log events": Operation('a%n: logEvents(filter: { path: "/" }, first: 100) { nodes { c%n: host } }', **analyst),
+        "counts of pages": Operation(
+            'a%n: pageCounts(from: "2024-01-01T00:00:00Z", to: "2027-01-01T00:00:00Z", limit: 1000) { hits }', **analyst
+        ),
+    }
