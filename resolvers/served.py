@@ -17,6 +17,7 @@ from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
+from .writes.settlements import Settler
 from .writes.sweeps import in_turn
 
 
@@ -106,11 +107,13 @@ class Domains:
     @asynccontextmanager
     async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
         """Opens the services of the domains. Yields what they have opened, together with the settings."""
-        resources = Resources(settings)
+        resources = Resources({Settler: Settler(), **settings})
         async with AsyncExitStack() as stack:
             for domain in self.all:
                 for service in domain.services:
                     resources[service.kind] = await stack.enter_async_context(service.open(settings, db))
+            # At the end, this is the first: what calls have decided is settled.
+            stack.push_async_callback(resources.of(Settler).close)
             yield resources
 
     def source_of(self, name: str) -> str:

@@ -17,8 +17,9 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
-from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Progress, Response
+from portico.gateway.operations.execution import MutationNotAllowed, Progress
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
@@ -250,8 +251,8 @@ class GraphQLEndpoint:
                     wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                     seconds=seconds,
                     charge=None if meter is None else meter.charge,
-                    refusal=request.refusal,
                     progress=progress,
+                    refusal=request.refusal,
                 )
                 if not isinstance(outcome, Response):
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

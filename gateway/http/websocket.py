@@ -21,8 +21,9 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
-from portico.gateway.operations.execution import FAULTS, Progress
+from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import FAULTS
 from portico.gateway.state import State
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.resolvers.tasks import end

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from graphql import DocumentNode, OperationDefinitionNode
 
 from portico.gateway.live import Counts
-from portico.gateway.operations.execution import Response
+from portico.gateway.operations.responses import Response
 from portico.schema.context import Context
 
 T = TypeVar("T")

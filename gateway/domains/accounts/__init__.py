@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from functools import partial
 
-from portico.resolvers.accounts import transfer_checks, transfer_jobs, transfers
+from portico.resolvers.accounts import former_transfers, transfer_checks, transfer_jobs
 from portico.resolvers.accounts.accounts import ACCOUNTS
-from portico.resolvers.accounts.transfers import TRANSFERS
+from portico.resolvers.accounts.transfer_records import TRANSFERS
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn
 from portico.schema.accounts import accounts as schema
@@ -22,7 +22,7 @@ async def _finish_transfers(turn: Turn) -> int:
 async def _accounts(db: Database) -> AsyncIterator[Problem]:
     async for wrong in transfer_jobs.find_wrong_accounts(db):
         rolled_back = wrong.get("transfer")
-        repair = None if rolled_back is None else partial(transfers.remove_note, db, rolled_back, wrong["_id"])
+        repair = None if rolled_back is None else partial(former_transfers.remove_note, db, rolled_back, wrong["_id"])
         yield Problem(f"account {wrong['_id']} ({wrong['name']})", wrong["problem"], repair)
 
 
