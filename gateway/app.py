@@ -12,17 +12,15 @@ from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandListener
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from portico.gateway import domains, production
+from portico.gateway.http.compression import accepts_compression, compression_of
+from portico.gateway.http.cors import cors_of
 from portico.gateway.http.endpoint import GraphQLEndpoint
-from portico.gateway.http.origins import origins_of
-from portico.gateway.http.request_ids import TRACE_HEADERS
-from portico.gateway.http.uploads import PREFLIGHT_HEADERS
 from portico.gateway.http.websocket import SocketEndpoint
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
@@ -48,13 +46,12 @@ from .rates import Rates
 from .settings import Settings
 from .state import State
 from .telemetry.exporters import exporters_of
-from .telemetry.recording import CLIENT_NAME_HEADERS, Telemetry
+from .telemetry.recording import Telemetry
 from .telemetry.start import start
 
 # How long a gateway that stops waits for the requests in flight, and for the database connections to close.
 CLOSE_SECONDS = 2.0
 _PATH = "/graphql"
-_ALLOWED_HEADERS = ("authorization", "content-type", "if-none-match", "if-range", "range")
 
 
 def create_app(
@@ -71,37 +68,27 @@ def create_app(
     production.require(settings)
     configure(settings)
     gateway = Gateway(settings, clock, listeners)
-    middleware = [*gateway.middleware(), *_middleware(settings)]
-    app = _Application(gateway, middleware)
+    middleware = [*gateway.middleware(), *cors_of(settings)]
+    app = _Application(gateway, middleware, compression_of(settings))
     app.state.gateway = gateway
     return app
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
-    origins = origins_of(settings)
-    if not origins:
-        return []
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=origins,
-        allow_methods=["GET", "POST"],
-        allow_headers=[*_ALLOWED_HEADERS, *TRACE_HEADERS, *CLIENT_NAME_HEADERS, *PREFLIGHT_HEADERS],
-        expose_headers=["x-request-id", "etag", "content-range", "retry-after", "ratelimit", "ratelimit-policy"],
-        max_age=3600,
-    )
-    return [cors]
-
-
 class _Application(Starlette):
-    """The application. Without middleware, a POST of an operation skips the search for its route.
+    """The application. A POST of an operation that no middleware changes skips the search for its route.
 
     The endpoint answers every error itself, so it does not need Starlette's handlers of errors either.
     """
 
-    def __init__(self, gateway: Gateway, middleware: Sequence[Middleware]) -> None:
-        super().__init__(routes=gateway.routes(), middleware=middleware, lifespan=lambda _app: gateway.running())
+    def __init__(self, gateway: Gateway, middleware: Sequence[Middleware], compression: Sequence[Middleware]) -> None:
+        super().__init__(
+            routes=gateway.routes(),
+            middleware=[*compression, *middleware],
+            lifespan=lambda _app: gateway.running(),
+        )
         self._gateway = gateway
         self._has_middleware = bool(middleware)
+        self._compresses = bool(compression)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
@@ -109,6 +96,7 @@ class _Application(Starlette):
             and scope["path"] == _PATH
             and scope["method"] == "POST"
             and not self._has_middleware
+            and not (self._compresses and accepts_compression(scope))
         ):
             await self._gateway.operations(scope, receive, send)
         else:

@@ -40,6 +40,31 @@ _JWKS_RETRY = 1.0
 class InvalidToken(Exception):
     """The token is not valid. The text says why, for its sender."""
 
+    code = "UNAUTHENTICATED"
+
+    @property
+    def challenge(self) -> str:
+        """The value of `WWW-Authenticate`, as RFC 6750, section 3, has it."""
+        return f'Bearer realm="portico", error="invalid_token", error_description="{self}"'
+
+
+class ExpiredToken(InvalidToken):
+    """The token was valid. A client can get a new one without its user."""
+
+    code = "TOKEN_EXPIRED"
+
+    def __init__(self) -> None:
+        super().__init__("The token has expired.")
+
+
+class OtherScheme(InvalidToken):
+    """The `Authorization` header has no bearer token."""
+
+    @property
+    def challenge(self) -> str:
+        """The challenge has no error, because the client did not send a token."""
+        return 'Bearer realm="portico"'
+
 
 class KeysUnavailable(Exception):
     """The public keys cannot be read, so the gateway cannot check a token at the moment."""
@@ -84,7 +109,7 @@ class Authenticator:
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            raise InvalidToken("The Authorization header must be `Bearer`, then a space and a token.")
+            raise OtherScheme("The Authorization header must be `Bearer`, then a space and a token.")
         known = self._good.get(token)
         if known is not None and known.good_until > time.time():
             return known
@@ -124,6 +149,8 @@ class Authenticator:
                 leeway=_LEEWAY_SECONDS,
                 options=options,
             )
+        except jwt.ExpiredSignatureError:
+            raise ExpiredToken from None
         except jwt.PyJWTError as error:
             raise InvalidToken(_reason(error)) from None
         subject: str = claims["sub"]
@@ -203,7 +230,6 @@ def _reason(error: jwt.PyJWTError) -> str:
 
 
 _REASONS: dict[type[jwt.PyJWTError], str] = {
-    jwt.ExpiredSignatureError: "The token has expired.",
     jwt.InvalidAudienceError: "The token is for another audience.",
     jwt.InvalidIssuerError: "The token is from another issuer.",
     jwt.InvalidSignatureError: "The token's signature does not match.",

@@ -129,6 +129,13 @@ class Settings:
     cors_origins: str | None = setting(
         None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."
     )
+    cors_headers: str | None = setting(
+        None,
+        "Names of more request headers that these pages can send, separated by commas. `*`: any. Unset: those of "
+        "well-known clients.",
+    )
+    compression: bool = setting(True, "Whether responses are compressed for clients that accept zstd, Brotli or gzip.")
+    compress_bytes: int = setting(1_000, "The size in bytes from which responses are compressed.")
     operation_seconds: int = setting(60, "Seconds until an operation times out.")
     upload_seconds: int = setting(600, "Seconds until an operation with files times out.")
     upload_stall_seconds: int = setting(30, "Seconds until an upload times out if the client sends no data.")

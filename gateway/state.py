@@ -18,6 +18,7 @@ from portico.schema.context import Caller, Context, derived
 
 from .answers import Answers
 from .auth import Authenticator
+from .bounded_log import BoundedLog
 from .clock import Clock
 from .live import Hub
 from .processes import this_process
@@ -40,6 +41,7 @@ class State:
     rates: Rates
     process: Process = field(default_factory=this_process)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    refusals: BoundedLog = field(default_factory=BoundedLog)
     answers: Answers = field(init=False)
 
     def __post_init__(self) -> None:

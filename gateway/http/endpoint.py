@@ -25,6 +25,7 @@ from portico.gateway.state import State
 from portico.schema.context import Context
 
 from . import uploads
+from .cors import log_refused_page
 from .headers import RequestHeaders
 from .request_ids import request_id_of
 from .requests import (
@@ -141,6 +142,8 @@ class GraphQLEndpoint:
     async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
         method = scope["method"]
         if method not in {"POST", "GET", "HEAD"}:
+            if "access-control-request-method" in headers:
+                log_refused_page(self._state.refusals, headers, "PORTICO_CORS_ORIGINS is not set")
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
         if method == "POST":
             limits = self._state.settings
@@ -160,8 +163,7 @@ class GraphQLEndpoint:
         try:
             await session.check()
         except InvalidToken as error:
-            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            raise Refused(401, "UNAUTHENTICATED", str(error), challenge) from None
+            raise Refused(401, error.code, str(error), {"WWW-Authenticate": error.challenge}) from None
         except KeysUnavailable:
             raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
         return session

@@ -16,7 +16,7 @@ from typing import Any
 from graphql import OperationType
 from starlette.types import Receive, Send
 
-from portico.gateway.auth import InvalidToken
+from portico.gateway.auth import ExpiredToken, InvalidToken
 from portico.gateway.live import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
@@ -84,7 +84,7 @@ class EventStream:
         except Ended as ended:
             last = _next({"errors": [ended.formatted]}) + _COMPLETE
         except InvalidToken as error:
-            last = _next(_failure(str(error), {"code": "UNAUTHENTICATED"})) + _COMPLETE
+            last = _next(_failure(str(error), {"code": error.code})) + _COMPLETE
         except Exception as fault:  # noqa: BLE001 - any fault goes to the log, not to the client
             request_id = self._context.request_id
             logger().error("fault", request_id=request_id, exc_info=fault)
@@ -149,7 +149,7 @@ class EventStream:
                 if gone in done:
                     raise ClientGone
                 if left <= 0:
-                    raise InvalidToken("The token has expired.")
+                    raise ExpiredToken
                 if live in done:
                     ends.discard(live)
                     await self._start()

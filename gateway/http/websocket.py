@@ -29,6 +29,7 @@ from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
+from .cors import log_refused_page
 from .origins import may_connect
 from .requests import Refused, Request, parse_request
 from .resolving import resolved_for
@@ -74,7 +75,9 @@ class SocketEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
-        if not may_connect(Headers(scope=scope), self._state.settings):
+        headers = Headers(scope=scope)
+        if not may_connect(headers, self._state.settings):
+            log_refused_page(self._state.refusals, headers, "WebSocket: PORTICO_CORS_ORIGINS does not have the origin")
             # Closing a socket before accepting it refuses it with HTTP status 403.
             await send({"type": "websocket.close", "code": FORBIDDEN})
             return

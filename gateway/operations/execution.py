@@ -79,7 +79,7 @@ class Executor:
         """Returns the trusted documents, which then run without being parsed. Raises DocumentsError."""
         documents = read_documents(settings.document_paths)
         self.operations.trusted = checked(documents, self.operations)
-        compile_all(self.operations.trusted.values(), self.plans)
+        compile_all(self.operations, self.plans)
         return Trusted(documents)
 
     async def execute(

@@ -9,7 +9,6 @@ Source: the GraphQL-over-HTTP specification, draft of 2025, appendix A, "Persist
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 from graphql import GraphQLError
 
-from portico.gateway.logs import logger
+from portico.gateway.bounded_log import BoundedLog
 from portico.gateway.outages import log_fault
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
@@ -34,8 +33,8 @@ HASH_MISMATCH = "PERSISTED_QUERY_HASH_MISMATCH"
 # Apollo's link compares these messages, and newer ones the codes.
 _MESSAGES = {HASH_NOT_FOUND: "PersistedQueryNotFound", HASH_NOT_SUPPORTED: "PersistedQueryNotSupported"}
 _KEPT_CHARACTERS = 1_000_000
-# The texts that are not logged again, the lines in a minute, and the characters that a line shows.
-_LOGGED, _LINES, _SHOWN = 1_000, 60, 300
+# The characters of a text that the log shows.
+_SHOWN = 300
 
 
 class Reference(NamedTuple):
@@ -61,7 +60,7 @@ class References:
         self._texts: Kept[str, str] = Kept(
             settings.cached_operations, most_size=_KEPT_CHARACTERS, size_of=lambda _key, text: len(text)
         )
-        self._log = _Log()
+        self._log = BoundedLog()
         self.untrusted: Counter[str] = Counter()
 
     @property
@@ -108,7 +107,8 @@ class References:
             return text
         outcome = "refused" if self._mode == "only" else "ran"
         self.untrusted[outcome] += 1
-        self._log.add(outcome, text, about)
+        key = hash_of(text)
+        self._log.add("untrusted document", key, outcome=outcome, sha256=key, text=text[:_SHOWN], **about)
         if self._mode == "only":
             raise _refused(NOT_TRUSTED, "This gateway runs trusted documents only. Send the `documentId` of one.")
         return text
@@ -155,29 +155,3 @@ class References:
 
 def _refused(code: str, message: str | None = None) -> InvalidOperation:
     return InvalidOperation([GraphQLError(message or _MESSAGES[code], extensions={"code": code})])
-
-
-class _Log:
-    """Logs each different text once, and a bounded number of lines in a minute."""
-
-    def __init__(self) -> None:
-        self._logged: Kept[str, bool] = Kept(_LOGGED)
-        self._minute = -1
-        self._lines = self._hidden = 0
-
-    def add(self, outcome: str, text: str, about: Mapping[str, Any]) -> None:
-        key = hash_of(text)
-        if self._logged.get(key):
-            return
-        minute = int(time.monotonic() // 60)
-        if minute != self._minute:
-            self._minute, self._lines = minute, 0
-        if self._lines >= _LINES:
-            self._hidden += 1
-            return
-        self._lines += 1
-        self._logged.put(key, True)
-        logger().warning(
-            "untrusted document", outcome=outcome, sha256=key, text=text[:_SHOWN], not_logged=self._hidden, **about
-        )
-        self._hidden = 0

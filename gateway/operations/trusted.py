@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,9 +80,9 @@ class Trusted:
         return self._texts.get(key)
 
 
-def compile_all(operations: Iterable[Operation], plans: PlanExecutor) -> None:
-    """Compiles the plans of these operations, so that their first call takes as long as a later one."""
-    for operation in _collecting(operations):
+def compile_all(operations: Operations, plans: PlanExecutor) -> None:
+    """Compiles the plans of the trusted operations, so that their first call takes about as long as a later one."""
+    for operation in _collecting(operations.trusted.values()):
         definitions = [one for one in operation.document.definitions if isinstance(one, OperationDefinitionNode)]
         names: list[str | None] = [None] if len(definitions) == 1 else []
         for definition in definitions:
@@ -94,4 +95,6 @@ def compile_all(operations: Iterable[Operation], plans: PlanExecutor) -> None:
                 if isinstance(plan, Plan):
                     make_ready(plan)
         for name in names:
-            operation.definition(name)
+            # With other variables, the first call weighs the operation again, and refuses it if it costs too much.
+            with contextlib.suppress(InvalidOperation):
+                operations.check(operation, name, {})

@@ -27,6 +27,7 @@ ALLOWED = {
         "graphql",
         "strawberry",
         "starlette",
+        "starlette_compress",
         "python_multipart",
         "feedgenerator",
         "PIL",

@@ -43,8 +43,12 @@ async def view(gateway: GatewayClient, authorization: str | None) -> httpx.Respo
 
 def assert_unauthenticated(response: httpx.Response, message: str) -> None:
     assert response.status_code == 401, response.text
-    assert response.headers["www-authenticate"] == 'Bearer error="invalid_token"'
-    assert response.json() == {"errors": [{"message": message, "extensions": {"code": "UNAUTHENTICATED"}}]}
+    # A client that sent no token gets no error in the challenge (RFC 6750, section 3.1).
+    has_token = not message.startswith("The Authorization header")
+    about = f', error="invalid_token", error_description="{message}"' if has_token else ""
+    assert response.headers["www-authenticate"] == f'Bearer realm="portico"{about}'
+    code = "TOKEN_EXPIRED" if message == EXPIRED else "UNAUTHENTICATED"
+    assert response.json() == {"errors": [{"message": message, "extensions": {"code": code}}]}
 
 
 # Good tokens

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
+from websockets.exceptions import InvalidStatus
 
-from portico.gateway.settings import Settings
+from portico.gateway.app import create_app
+from portico.gateway.settings import Settings, SettingsError
 from tests.support.harness import running
+from tests.support.sockets import listening, opened
 
 PREFLIGHT = {
     "origin": "https://shop.example",
@@ -45,3 +49,90 @@ async def test_without_the_setting_pages_of_other_origins_may_not_send_requests(
         preflight = await gateway.http.options("/graphql", headers=PREFLIGHT)
 
     assert "access-control-allow-origin" not in preflight.headers
+
+
+# Headers
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "apollographql-client-name,apollographql-client-version,authorization,content-type",
+        "graphql-client-name,graphql-client-version",
+        "baggage,sentry-trace",
+        "traceparent,tracestate",
+        "x-requested-with,idempotency-key,last-event-id",
+        "x-datadog-origin,x-datadog-parent-id,x-datadog-sampling-priority,x-datadog-trace-id",
+        "x-apollo-operation-name,apollo-require-preflight,graphql-require-preflight",
+    ],
+)
+async def test_the_headers_of_well_known_clients_are_allowed(settings: Settings, names: str) -> None:
+    async with running(replace(settings, cors_origins="https://shop.example")) as gateway:
+        asked = {**PREFLIGHT, "access-control-request-headers": names}
+        answer = await gateway.http.options("/graphql", headers=asked)
+
+    assert answer.status_code == 200
+    assert set(names.split(",")) <= set(answer.headers["access-control-allow-headers"].lower().split(", "))
+
+
+@pytest.mark.parametrize(("more", "status"), [(None, 400), ("x-shop, X-Tenant", 200), ("*", 200)])
+async def test_other_headers_need_the_setting(settings: Settings, more: str | None, status: int) -> None:
+    chosen = replace(settings, cors_origins="https://shop.example", cors_headers=more)
+    async with running(chosen) as gateway:
+        asked = {**PREFLIGHT, "access-control-request-headers": "content-type,x-tenant"}
+        answer = await gateway.http.options("/graphql", headers=asked)
+
+    assert answer.status_code == status
+
+
+def test_a_name_that_no_header_can_have_is_refused(settings: Settings) -> None:
+    with pytest.raises(SettingsError, match="PORTICO_CORS_HEADERS must be names of headers"):
+        create_app(replace(settings, cors_origins="*", cors_headers="x tenant"))
+
+
+# The log
+
+
+async def test_what_is_refused_is_in_the_log_once(settings: Settings) -> None:
+    chosen = replace(settings, cors_origins="https://shop.example", log_level="warning")
+    async with running(chosen) as gateway:
+        with capture_logs() as logs:
+            for _ in range(2):
+                for changed in ({"origin": "https://evil.example"}, {"access-control-request-headers": "x-tenant"}):
+                    await gateway.http.options("/graphql", headers={**PREFLIGHT, **changed})
+
+    assert logs == [
+        {
+            "event": "page refused",
+            "log_level": "warning",
+            "why": "Disallowed CORS origin",
+            "origin": "https://evil.example",
+            "method": "POST",
+            "headers": "authorization,content-type",
+            "not_logged": 0,
+        },
+        {
+            "event": "page refused",
+            "log_level": "warning",
+            "why": "Disallowed CORS headers",
+            "origin": "https://shop.example",
+            "method": "POST",
+            "headers": "x-tenant",
+            "not_logged": 0,
+        },
+    ]
+
+
+async def test_without_the_setting_a_refusal_names_it_in_the_log(settings: Settings) -> None:
+    async with running(replace(settings, log_level="warning")) as gateway:
+        with capture_logs() as logs:
+            await gateway.http.options("/graphql", headers=PREFLIGHT)
+            async with listening(gateway) as port:
+                with pytest.raises(InvalidStatus):
+                    async with opened(port, origin="https://shop.example"):
+                        raise AssertionError("opened")
+
+    assert [(line["event"], line["origin"], line["why"].partition(" ")[0]) for line in logs] == [
+        ("page refused", "https://shop.example", "PORTICO_CORS_ORIGINS"),
+        ("page refused", "https://shop.example", "WebSocket:"),
+    ]

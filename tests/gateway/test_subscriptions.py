@@ -306,7 +306,7 @@ async def test_a_stream_ends_when_its_token_expires(gateway: GatewayClient, port
         event = await stream.receive()
 
     assert event is not None
-    assert event[1] == {"errors": [{"message": "The token has expired.", "extensions": {"code": "UNAUTHENTICATED"}}]}
+    assert event[1] == {"errors": [{"message": "The token has expired.", "extensions": {"code": "TOKEN_EXPIRED"}}]}
 
 
 # Cost
