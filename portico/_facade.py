@@ -39,9 +39,7 @@ from portico.resolvers.domains import (
     Counter,
     Domain,
     Gauge,
-    Invariant,
     Job,
-    Problem,
     Resources,
     Service,
     Turn,
@@ -56,6 +54,7 @@ from portico.resolvers.keyed import find_pages as find_pages_of
 from portico.resolvers.owned import Owned, OwnedDocuments
 from portico.resolvers.paging import Key as PageKey
 from portico.resolvers.paging import Listing, Page, Sort
+from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.roll_ups import DIRTY_INDEX, RollUp
 from portico.resolvers.served import Served
 from portico.resolvers.server_time import server_time

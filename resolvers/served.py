@@ -11,7 +11,8 @@ from typing import Any
 from .attachments import Attachments, Hosts
 from .changes import Source
 from .documents import CollectionSpec, Database, upgrade_batch
-from .domains import Command, Counter, Domain, Gauge, Invariant, Job, Resources, Turn
+from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
+from .problems import Invariant
 from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS

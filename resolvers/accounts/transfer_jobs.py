@@ -7,16 +7,18 @@ that its destination cannot be credited.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
-from portico.resolvers.writes.sweeps import STALE_AFTER, require, sweep, wrong_with
+from portico.resolvers.writes.sweeps import STALE_AFTER, require, sweep
 
 from . import transfers
 from .accounts import ACCOUNTS
@@ -36,20 +38,20 @@ async def finish_transfers(db: Database, *, now: datetime) -> int:
     return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
 
 
-async def find_wrong_accounts(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_accounts(db: Database) -> Problems:
     """Yields accounts with a negative balance, with a balance other than its transfers, or with an outdated note.
 
     If every balance equals the sum of the account's deposits and transfers, no money is lost or created: an amount that
     has left one account and not reached the other is noted in the first. Each hundred accounts are read as of one point
-    in time. Yields {_id, name, problem}, and `transfer` if removing its note repairs the account.
+    in time.
     """
     ids = db[ACCOUNTS.name].find({}, {"_id": 1}, sort=[("_id", ASCENDING)])
     async for batch in in_batches(ids, _BATCH):
-        async for wrong in _wrong_in(db, [account["_id"] for account in batch]):
-            yield wrong
+        async for problem in _wrong_in(db, [account["_id"] for account in batch]):
+            yield problem
 
 
-async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> Problems:
     stages: list[Document] = [
         {"$match": {"_id": {"$in": list(ids)}}},
         _sum_of("destination", "came"),
@@ -57,8 +59,12 @@ async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Docu
         {"$lookup": {"from": TRANSFERS.name, "localField": "pending.id", "foreignField": "_id", "as": "noted"}},
     ]
     for account in await read_at_one_time(db, ACCOUNTS, stages, batch_size=len(ids) + 1):
-        for wrong in wrong_with(account, _problems):
-            yield {"_id": account["_id"], "name": account.get("name"), **wrong}
+        for problem in problems_with(account, partial(_problems, db), _name_of):
+            yield problem
+
+
+def _name_of(account: Mapping[str, Any]) -> str:
+    return f"account {account['_id']} ({account.get('name')})"
 
 
 def _sum_of(side: str, name: str) -> Document:
@@ -71,11 +77,10 @@ def _sum_of(side: str, name: str) -> Document:
     return {"$lookup": lookup}
 
 
-def _problems(account: Document) -> list[Document]:
+def _problems(db: Database, account: Document) -> Iterator[Problem]:
     require(account, _FIELDS)
     noted = {transfer["_id"]: transfer for transfer in account["noted"]}
     expected = _total(account["came"]) - _total(account["went"])
-    found: list[Document] = []
     for note in account["pending"]:
         transfer = noted.get(note["id"])
         state = None if transfer is None else transfer["state"]
@@ -83,15 +88,16 @@ def _problems(account: Document) -> list[Document]:
         # Subtracted but not counted yet, or counted but not added yet.
         if (note["amount"] < 0) is not is_certain:
             expected -= abs(note["amount"])
-        if state == CANCELLED:
-            found.append({"problem": "it has a note of a transfer that was rolled back", "transfer": transfer})
+        if transfer is not None and state == CANCELLED:
+            forget = partial(transfers.remove_note, db, transfer, account["_id"])
+            yield Problem(_name_of(account), "it has a note of a transfer that was rolled back", forget)
         elif state in {None, SETTLED}:
-            found.append({"problem": "it has a note of a transfer that is settled or missing"})
+            yield Problem(_name_of(account), "it has a note of a transfer that is settled or missing")
     if account["balance"] < 0:
-        found.append({"problem": f"its balance is {account['balance']}"})
+        yield Problem(_name_of(account), f"its balance is {account['balance']}")
     if account["balance"] != expected:
-        found.append({"problem": f"its balance is {account['balance']}, but its transfers add up to {expected}"})
-    return found
+        text = f"its balance is {account['balance']}, but its transfers add up to {expected}"
+        yield Problem(_name_of(account), text)
 
 
 def _total(sums: list[Document]) -> Any:
