@@ -175,7 +175,8 @@ async def fill(settings: Settings, uri: str, size: int) -> dict[str, str]:
 
     A database that an earlier run has filled stays as it is.
     """
-    connection = connect(replace(settings, database_seconds=FILL_SECONDS), uri)
+    # While Python works, the driver cannot look after its connections.
+    connection = connect(replace(settings, database_seconds=FILL_SECONDS), f"{uri}&connectTimeoutMS=600000")
     db, begun = connection.database, time.monotonic()
 
     def show(event: str) -> None:

@@ -17,7 +17,7 @@ from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.catalog.settings import CatalogSettings
-from portico.resolvers.comments.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, PAGES
+from portico.resolvers.comments.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, PAGES, discussion_id
 from portico.resolvers.comments.posted import EMBEDDED_COLLECTION
 from portico.resolvers.content.nodes import NODES
 from portico.resolvers.content.revisions import REVISIONS
@@ -118,7 +118,9 @@ async def _discussions(db: Database, size: int, _rng: random.Random) -> dict[str
     found = {}
     for number, (storage, count) in enumerate(sizes.items()):
         key = f"W-{number}"
-        discussion, comments = await threads.put_discussion(db, kind="Product", key=key, storage=storage, made=count)
+        # In a thread, so that the driver can look after its connections meanwhile.
+        made = await asyncio.to_thread(threads.comments_of, discussion_id("Product", key), count, seed=count)
+        discussion, comments = await threads.put_discussion(db, kind="Product", key=key, storage=storage, made=made)
         deepest = max(comments, key=lambda one: int(one["depth"]))
         found[storage] = str(discussion["_id"])
         found[f"{storage} thread"] = max(comments, key=lambda one: int(one["replies"]))["slug"]

@@ -178,7 +178,7 @@ def _of_blocked() -> dict[str, Operation]:
     hermit: dict[str, Any] = {"caller": (HERMIT,), "before": "viewer {", "after": "}"}
     wall: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("User", STAR)}, "caller": (HERMIT,)}
     comments = "a%n: node(id: $id) { ... on StatusPost { comments(first: 100) { nodes { c%n: id } } } }"
-    latest = "a%n: node(id: $id) { ... on StatusPost { latestComments(last: 100) { c%n: id } commentCount } }"
+    latest = "a%n: node(id: $id) { ... on StatusPost { latestComments(last: 10) { c%n: id } commentCount } }"
     return {
         "comments of a long post": Operation(comments, **talk),
         "comments of a long post, with blocks": Operation(comments, **talk, caller=(HERMIT,)),

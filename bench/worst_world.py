@@ -158,7 +158,7 @@ async def fill_accounts(db: Database, size: int, _rng: random.Random) -> dict[st
     """Stores the most accounts of the player, each with transfers in flight, and one of each of many others."""
     empty = Template({"name": "Savings", "currency": "USD", "balance": 100, "fence": 0, "schema_version": 1})
     await insert(db, ACCOUNTS.name, (_account(empty, number) for number in range(size)))
-    moved = {"amount": 1, "currency": "USD", "state": "PENDING", "created_at": BEGIN}
+    moved = {"amount": 1, "currency": "USD", "state": "NEW", "created_at": BEGIN}
     transfer = Template(moved)
     await insert(db, TRANSFERS.name, (_transfer(transfer, number) for number in range(size)))
     return {}
@@ -182,9 +182,9 @@ def _account(template: Template, number: int) -> Stored:
 
 
 def _transfer(template: Template, number: int) -> Stored:
-    source = number // TRANSFERS_AN_ACCOUNT % MAX_ACCOUNTS
-    ends = {"source": numbered("acct", source), "destination": numbered("acct", MAX_ACCOUNTS + number % 100)}
-    return template.copy({"_id": numbered("move", number), **ends})
+    source, destination = number // TRANSFERS_AN_ACCOUNT % MAX_ACCOUNTS, MAX_ACCOUNTS + number % 100
+    ends = {"source": numbered("acct", source), "destination": numbered("acct", destination)}
+    return template.copy({"_id": numbered("move", number), **ends, "owners": [PLAYER, f"owner-{destination}"]})
 
 
 async def fill_analytics(db: Database, size: int, _rng: random.Random) -> dict[str, str]:

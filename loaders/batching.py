@@ -183,3 +183,9 @@ class Loaders:
             loader.stop()
         if self._latest is not None:
             self._latest.stop()
+
+    def clear(self) -> None:
+        """Drops all values. Reads in flight end without them."""
+        self._loaders.clear()
+        if self._latest is not None:
+            self._latest.clear()

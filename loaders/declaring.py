@@ -34,6 +34,24 @@ def batched(
     return loader
 
 
+def each(
+    find: Callable[Concatenate[Database, K, P], Awaitable[V]],
+) -> Callable[Concatenate[Database, P], BatchRead[K, V]]:
+    """Makes the loader of a function that returns what it finds for one key. An operation has few keys, often only one.
+
+    Without a loader, each alias of a field would read the same again.
+    """
+
+    def loader(db: Database, /, *args: P.args, **given: P.kwargs) -> BatchRead[K, V]:
+        async def read(keys: Sequence[K]) -> Mapping[K, V]:
+            found = await asyncio.gather(*(find(db, key, *args, **given) for key in keys))
+            return dict(zip(keys, found, strict=True))
+
+        return read
+
+    return loader
+
+
 def in_order(
     find: Callable[Concatenate[Database, Sequence[K], P], Awaitable[Sequence[V]]],
 ) -> Callable[Concatenate[Database, P], BatchRead[K, V]]:

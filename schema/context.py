@@ -146,6 +146,15 @@ class Context:
             raise RuntimeError(_NO_OPERATION)
         return self.write.id
 
+    def forget_reads(self) -> None:
+        """Drops what the operation has read, when it has ended.
+
+        Its reads reference the context, so everything would otherwise stay in memory until the next collection of
+        garbage.
+        """
+        self.loaders.clear()
+        self.listed.clear()
+
     @property
     def resources(self) -> Resources:
         """The settings of the domains, and what their services have opened, by type."""

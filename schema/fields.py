@@ -96,8 +96,8 @@ class Cost:
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
     If a field has one result for each value of a list argument, `each` names the argument: the costly fields below it
     count once for each given value, up to `length`.
-    `weight` names a list argument, and how much each of its values adds to the cost. `row` is the least that a row of a
-    connection costs, for what the server reads for each row.
+    `weight` names a list argument, or `argument.field` for a list in an input, and how much each of its values adds to
+    the cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
     `shares` the read of another field is free beside it.
     """

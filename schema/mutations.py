@@ -22,12 +22,15 @@ from portico.resolvers.writes import idempotency
 from .access import require_role
 from .context import Context, Info, Operation, core
 from .errors import member_name
+from .fields import costs
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, shown
 from .roles import Role
 
 Next = Callable[..., Awaitable[Any]]
+# What a mutation costs in addition to its fields: several commands that wait for a majority, one after the other.
+MUTATION_COST = 500
 # The name in the metadata of input fields, see `secret_by`.
 _HASHED = "portico.hashed"
 
@@ -148,14 +151,16 @@ class Write(FieldExtension):
         return found
 
 
-def mutation(*, role: Role | None = None, description: str) -> Any:
+def mutation(*, role: Role | None = None, description: str, weight: tuple[str, float] | None = None) -> Any:
     """Returns a mutation field for callers with this role; with None, for all callers.
 
+    Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
     Raises TypeError for a role of another enum, which no caller could have.
     """
     if role is not None and not isinstance(role, Role):
         raise TypeError(f"`role` of a mutation must be a member of `portico.Role`; got {role!r}.")
-    return strawberry.mutation(description=description, extensions=[Write(role)])
+    declared = costs(extra=MUTATION_COST, weight=weight)
+    return strawberry.mutation(description=description, extensions=[Write(role)], metadata=declared)
 
 
 def _key_of(given: Any) -> str | None:

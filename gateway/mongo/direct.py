@@ -127,7 +127,8 @@ class Reader:
             try:
                 return await self._read(command, meter)
             except TooLong as reply:
-                await meter.enter(reply.size)
+                size = reply.size
+            await meter.enter(size)
 
     async def _read(self, command: Document, meter: Meter | None) -> list[Document] | None:
         """Reads as `read` does. Raises TooLong for a reply that may not be received now."""

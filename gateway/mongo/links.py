@@ -120,6 +120,8 @@ class Link(asyncio.Protocol):
             raise
         finally:
             self._reply = None
+            # An error of the future references this frame, which would reference the future.
+            del reply
 
     def close(self) -> None:
         """Closes the connection. A read that waits for its reply fails with Lost."""

@@ -197,6 +197,8 @@ class Executor:
             if isinstance(result, Run):
                 return result.timed_out(error)
             return ExecutionResult(None, [GraphQLError(FAULTS["TIMEOUT"], original_error=error)])
+        finally:
+            call.context.forget_reads()
 
     async def source_of(self, call: Call) -> Any:
         """Returns the stream of a subscription's occurrences, or an ExecutionResult without data if it fails."""

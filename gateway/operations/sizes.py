@@ -29,7 +29,10 @@ _BITS_32 = 10
 
 
 def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """Returns what the sizes depend on: numbers, conditions, lengths, and which of the named input fields are set."""
+    """Returns what the sizes depend on: numbers, conditions, lengths, and which of the named input fields are set.
+
+    Of an input object, it also has the lengths of its lists: see `Cost.weight`.
+    """
     facts: list[Any] = []
     for variable, value in variables.items():
         if value is None or isinstance(value, bool | int | float):
@@ -39,7 +42,8 @@ def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, .
         elif isinstance(value, list):
             facts.append((variable, len(value)))
         elif isinstance(value, Mapping):
-            facts.append((variable, *(name for name in names if value.get(name))))
+            lengths = ((name, len(given)) for name, given in value.items() if isinstance(given, list))
+            facts.append((variable, *(name for name in names if value.get(name)), *lengths))
     return tuple(facts)
 
 
@@ -64,9 +68,24 @@ class Sizes:
         return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
 
     def given(self, node: FieldNode, name: str, most: Length | None) -> int:
-        """Returns how many values the list argument of this name has, up to `most` if that is a number."""
-        values = self._values(argument(node, name), 0)
+        """Returns how many values a list has, up to `most` if that is a number. The name is as in `Cost.weight`."""
+        outer, _, field = name.partition(".")
+        given = argument(node, outer)
+        values = self._values_in(given, field) if field else self._values(given, 0)
         return min(values, most) if isinstance(most, int) else values
+
+    def _values_in(self, given: ValueNode | None, field: str) -> int:
+        """Returns how many values a list in an input object has."""
+        if isinstance(given, ObjectValueNode):
+            return self._values(next((one.value for one in given.fields if one.name.value == field), None), 0)
+        if not isinstance(given, VariableNode):
+            return 0
+        name = given.name.value
+        if name not in self._variables:
+            return self._values_in(self._defaults.get(name), field)
+        value = self._variables[name]
+        inner = value.get(field) if isinstance(value, Mapping) else None
+        return len(inner) if isinstance(inner, list) else int(inner is not None)
 
     def _values(self, given: ValueNode | None, default: int) -> int:
         """Returns how many values a list argument has. GraphQL coerces a single value to a list of one."""

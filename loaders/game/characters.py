@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from portico.loaders.batching import BatchRead
+from portico.loaders.declaring import each
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
 from portico.resolvers.game import characters, keepers
 
 # A text is the key of a shopkeeper, as `locations.keeper_key` returns it.
 CharacterKey = DocumentId | str
+
+by_owner = each(characters.find_by_owner)
 
 
 def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKey, Document]:

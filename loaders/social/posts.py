@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from portico.loaders.batching import BatchRead
-from portico.loaders.declaring import batched, by_key
+from portico.loaders.declaring import batched, by_key, each
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
-from portico.resolvers.social import comment_reads, post_lists, vote_reads
+from portico.resolvers.social import comment_reads, hidden_posts, post_lists, vote_reads
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.visibility import primary
 
@@ -15,6 +15,8 @@ hidden_comment_pages = batched(comment_reads.find_hidden)
 latest_comments = batched(comment_reads.find_latest)
 votes = batched(vote_reads.find_votes)
 pages = batched(post_lists.find_pages)
+# The posts on a wall that its owner does not see because of a block.
+hidden_pages = each(hidden_posts.find_page)
 _by_id = by_key(POSTS)
 
 

@@ -26,16 +26,22 @@ _COPIED = (
     "characters.absent",
 )
 
+# What `_as_character` reads of a shopkeeper besides its wares.
+_WITHOUT_ITEMS = tuple(f"keepers.{name}" for name in ("number", "name", "class", "gold", "asks"))
+
 
 async def find_by_keys(db: Database, keys: Sequence[str], projection: Projection | None = None) -> dict[str, Document]:
     """Returns the shopkeepers with these keys, as documents like those of `game.characters`, by key. One command.
 
-    Each has `keeper`, true, instead of an owner, and no `location` if the projection has none. The keys are as
-    `locations.keeper_key` returns them.
+    Each has `keeper`, true, instead of an owner, no `location` if the projection has none, and no items if it has none
+    of these. The keys are as `locations.keeper_key` returns them.
     """
     rooms = {locations.parse_keeper_key(key)[0] for key in keys}
-    shows_room = projection is None or any(path.partition(".")[0] == "location" for path in projection)
-    paths = dict.fromkeys(("keepers", *(_COPIED if shows_room else ())), 1)
+    wanted = None if projection is None else {path.partition(".")[0] for path in projection}
+    shows_room = wanted is None or "location" in wanted
+    # Most of a room are the wares of its shopkeepers.
+    shown = ("keepers",) if wanted is None or "items" in wanted else _WITHOUT_ITEMS
+    paths = dict.fromkeys((*shown, *(_COPIED if shows_room else ())), 1)
     found = await locations.find_by_ids(db, list(rooms), paths)
     there: dict[str, Document] = {}
     for room in found.values():
@@ -46,6 +52,7 @@ async def find_by_keys(db: Database, keys: Sequence[str], projection: Projection
 
 
 def _as_character(room_id: ObjectId, keeper: Document) -> Document:
+    wares = keeper.get("items", ())
     return {
         "_id": locations.keeper_key(room_id, keeper["number"]),
         "keeper": True,
@@ -55,7 +62,7 @@ def _as_character(room_id: ObjectId, keeper: Document) -> Document:
         "health": HEALTH,
         "mana": MANA,
         "gold": keeper["gold"],
-        "items": [{**item, "price": items.price_of(item["cost"], keeper["asks"])} for item in keeper["items"]],
+        "items": [{**item, "price": items.price_of(item["cost"], keeper["asks"])} for item in wares],
         "armor": {},
         "weapons": {},
     }

@@ -111,9 +111,10 @@ class AccountViewer:
 
     @strawberry.field(description="The viewer's accounts, oldest first.", metadata=costs(length=accounts.MAX_ACCOUNTS))
     async def accounts(self, info: Info) -> list[Account]:
-        projection = projection_of(core(info), ACCOUNT)
-        found = await accounts.find_by_owner(info.context.db, self.caller.subject, projection)
-        return cast("list[Account]", found)
+        context, projection = info.context, projection_of(core(info), ACCOUNT)
+        name = ("the viewer's accounts", None if projection is None else tuple(projection))
+        mine = context.loader(name, lambda: account_loaders.by_owner(context.db, projection))
+        return cast("list[Account]", await mine.load(self.caller.subject))
 
 
 @strawberry.input(description="A new, empty account of the viewer.")

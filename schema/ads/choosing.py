@@ -23,6 +23,8 @@ from portico.schema.inputs import described
 from .zones import Ad, SiteId, ZoneId
 
 RNG = SystemRandom()
+# What each keyword of a page adds to the cost of a choice: it is folded, and looked up among the ads.
+KEYWORD_COST = 0.5
 
 
 @strawberry.enum(description="Why an ad was not chosen: the first of these reasons that applies.")
@@ -75,7 +77,7 @@ class ChoosingQuery:
         description="The best ads of a zone for a page view: the dearest ones; with keywords, the best by price and "
         "relevance. Equal ones come in random order. Leaves out ads that this user has seen as often as "
         "their daily caps allow, and ads whose impressions are used up. It is a preview, which counts nothing.",
-        metadata=costs(extra=100, weight=("keywords", 0.25)),
+        metadata=costs(extra=100, weight=("keywords", KEYWORD_COST)),
     )
     async def choose_ads(
         self,

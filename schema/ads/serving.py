@@ -29,7 +29,7 @@ from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 
-from .choosing import RNG, RejectedAd, profile_id_of, rejected_of
+from .choosing import KEYWORD_COST, RNG, RejectedAd, profile_id_of, rejected_of
 from .zones import Ad
 
 
@@ -115,7 +115,8 @@ AdEventResult = Annotated[
 class ServingMutation:
     @mutation(
         description="Chooses ads as `chooseAds` does, and counts an impression of each in the same step. So no cap is "
-        "ever exceeded, however many pages load at once. For all callers."
+        "ever exceeded, however many pages load at once. For all callers.",
+        weight=("input.keywords", KEYWORD_COST),
     )
     async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
         keywords = require_page_keywords(input.keywords, "keywords", folds=info.context.folds)

@@ -168,6 +168,7 @@ class CharacterViewer:
         description="The viewer's characters, oldest first.", metadata=costs(length=characters.MAX_CHARACTERS)
     )
     async def characters(self, info: Info) -> list[Character]:
-        projection = projection_of(core(info), CHARACTER)
-        found = await characters.find_by_owner(info.context.db, self.caller.subject, projection)
-        return cast("list[Character]", found)
+        context, projection = info.context, projection_of(core(info), CHARACTER)
+        name = ("the viewer's characters", None if projection is None else tuple(projection))
+        mine = context.loader(name, lambda: loaders.by_owner(context.db, projection))
+        return cast("list[Character]", await mine.load(self.caller.subject))

@@ -121,8 +121,10 @@ class CartViewer:
 
     @strawberry.field(description="The viewer's last changed cart that is active or being paid for.")
     async def cart(self, info: Info) -> Cart | None:
-        projection = projection_of(core(info), CART)
-        return cast("Cart | None", await carts.find_of_owner(info.context.db, self.caller.subject, projection))
+        context, projection = info.context, projection_of(core(info), CART)
+        name = ("the viewer's cart", None if projection is None else tuple(projection))
+        mine = context.loader(name, lambda: loaders.of_owner(context.db, projection))
+        return cast("Cart | None", await mine.load(self.caller.subject))
 
 
 @strawberry.input(

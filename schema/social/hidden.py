@@ -79,7 +79,10 @@ class HiddenOnWall:
         context, owner = info.context, self.caller.subject
         size = page_size(first, DEFAULT_HIDDEN)
         key = position_of(context, hidden_posts.hidden_posts_of(owner), after)
-        page = await hidden_posts.find_page(context.db, owner, first=size, after=key)
+        loader = context.loader(
+            ("hidden posts", size, key), lambda: loaders.hidden_pages(context.db, first=size, after=key)
+        )
+        page = cast("Page", await loader.load(owner))
         page.cursors = context.cursors
         return Connection(page=page)
 

@@ -233,5 +233,5 @@ async def test_a_read_fetches_only_what_it_shows(gateway: GatewayClient, db: Dat
 
     projections = [set(command["projection"]) - {"schema_version"} for command in commands.sent]
     assert projections[0] == {"name", "location.name", "owner"}
-    assert projections[1] == {"keepers"}
+    assert projections[1] == {f"keepers.{name}" for name in ("number", "name", "class", "gold", "asks")}
     assert not any(path.startswith("items") for path in projections[2])

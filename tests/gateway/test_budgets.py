@@ -223,6 +223,15 @@ async def test_aliases_of_has_previous_page_share_one_command(shop: GatewayClien
     assert found == BUDGETS["a later page and whether it is the first"]
 
 
+async def test_aliases_of_the_lists_of_a_viewer_share_their_commands(gateway: GatewayClient) -> None:
+    def text(count: int) -> str:
+        parts = ("accounts { name }", "characters { name }", "cart { id }", "hiddenPosts { nodes { postId } }")
+        aliases = (f"a{n}x{number}: {part}" for n in range(count) for number, part in enumerate(parts))
+        return f"{{ viewer {{ {' '.join(aliases)} }} }}"
+
+    assert await sent(gateway, text(10)) == await sent(gateway, text(1))
+
+
 async def _ids(gateway: GatewayClient) -> list[str]:
     slugs = [f'c{number}: category(slug: "{one["slug"]}") {{ id }}' for number, one in enumerate(TREE)]
     categories = (await gateway.data(f"{{ {' '.join(slugs)} }}")).values()

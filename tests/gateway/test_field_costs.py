@@ -9,7 +9,9 @@ import strawberry
 from graphql import GraphQLField, GraphQLInputObjectType, GraphQLList, GraphQLNonNull, GraphQLObjectType, parse
 
 from portico.gateway.operations.limits import Limits
+from portico.schema.ads.choosing import KEYWORD_COST
 from portico.schema.fields import MAX_COSTLY, cost_of, costs
+from portico.schema.mutations import MUTATION_COST
 from tests.support.domains import SCHEMA
 
 TYPES = SCHEMA._schema.type_map.values()
@@ -81,3 +83,37 @@ def test_fields_of_any_domain_can_be_costly() -> None:
 
     with pytest.raises(Exception, match=f"`heavy` {MAX_COSTLY + 1} times"):
         Limits(OTHER, max_depth=20, max_cost=1_000).check(document, document.definitions[0], {})  # type: ignore[arg-type]
+
+
+WEIGHED = [
+    ('mutation { serveAds(input: { siteId: "s", zoneId: "z", keywords: ["a", "b"] }) { __typename } }', {}, 2),
+    ('mutation { serveAds(input: { siteId: "s", zoneId: "z", keywords: "a" }) { __typename } }', {}, 1),
+    ('mutation { serveAds(input: { siteId: "s", zoneId: "z" }) { __typename } }', {}, 0),
+    (
+        'mutation ($w: [String!]!) { serveAds(input: { siteId: "s", zoneId: "z", keywords: $w }) { __typename } }',
+        {"w": ["a"] * 9},
+        9,
+    ),
+    ("mutation ($i: ServeAdsInput!) { serveAds(input: $i) { __typename } }", {"i": {"keywords": ["a"] * 9}}, 9),
+    ("mutation ($i: ServeAdsInput!) { serveAds(input: $i) { __typename } }", {"i": {}}, 0),
+    ('mutation ($i: ServeAdsInput = { keywords: ["a"] }) { serveAds(input: $i) { __typename } }', {}, 1),
+]
+
+
+@pytest.mark.parametrize(("text", "variables", "keywords"), WEIGHED)
+def test_each_keyword_of_a_page_adds_to_the_cost_of_serving_ads(
+    text: str, variables: dict[str, object], keywords: int
+) -> None:
+    document = parse(text)
+    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
+
+    cost = limits.check(document, document.definitions[0], variables)  # type: ignore[arg-type]
+
+    assert cost == 1 + MUTATION_COST + keywords * KEYWORD_COST
+
+
+def test_lists_in_inputs_are_facts_about_the_variables() -> None:
+    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
+
+    assert limits.facts({"i": {"keywords": ["a"]}}) == limits.facts({"i": {"keywords": ["b"]}})
+    assert limits.facts({"i": {"keywords": ["a"]}}) != limits.facts({"i": {"keywords": ["a", "b"]}})
