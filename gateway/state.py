@@ -82,5 +82,5 @@ class State:
             loaders=Loaders(),
             seen=set(),
             listed=[],
-            folds={},
+            slots={},
         )
