@@ -13,8 +13,9 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.live import Counts, Hub
-from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import Response
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.counters import COUNTERS

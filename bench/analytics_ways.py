@@ -13,8 +13,9 @@ from pymongo.errors import BulkWriteError
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.live import Counts, Hub
-from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import Response
 from portico.resolvers.analytics.log_recording import WRITE_CONCERNS, Durability
 from portico.resolvers.analytics.periods import start_of
 from portico.resolvers.documents import Collection, CollectionSpec, Database, Document

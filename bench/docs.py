@@ -18,6 +18,8 @@ from bench.peerlist import ROOT
 PAGES = ROOT / "docs"
 _BLOCK = re.compile(r"(<!-- figures of (?P<name>\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _WIDTH = 120
+# So many of the worst operations are in the table.
+_WORST = 25
 _PACKAGES = {
     "graphql-core": "graphql-core",
     "strawberry-graphql": "strawberry",
@@ -35,7 +37,7 @@ def written(page: str) -> str:
 def block(name: str) -> str:
     """Return the text of a block."""
     figures = stored(name)
-    of_name = {"page": _page, "operations": _operations, "profile": _profile}.get(name, _origin)
+    of_name = {"page": _page, "operations": _operations, "profile": _profile, "worst": _worst}.get(name, _origin)
     return of_name(name, figures)
 
 
@@ -84,6 +86,18 @@ def _operations(name: str, figures: dict[str, Any]) -> str:
     for row in figures["operations"]:
         times = " | ".join(f"{row[column]:.2f}" for column in ("compiled", "reference", "ratio"))
         lines.append(f"| {row['operation']} | {times} |")
+    return "\n".join([*lines, "", _origin(name, figures)])
+
+
+def _worst(name: str, figures: dict[str, Any]) -> str:
+    heads = ("caller", "parts", "gateway CPU s", "mongod CPU s", "commands", "index keys", "documents")
+    lines = [f"| operation | {' | '.join(heads)} |", f"|{'---|' * (1 + len(heads))}"]
+    for row in figures["operations"][:_WORST]:
+        times = (f"{row['gateway']:.2f}", f"{row['mongod']:.2f}")
+        counts = (f"{row[column]:,}" for column in ("commands", "keys", "documents"))
+        caller = row["caller"] if row["caller"].islower() else f"`{row['caller']}`"
+        cells = (row["operation"], caller, f"{row['times']:,}", *times, *counts)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", _origin(name, figures)])
 
 

@@ -31,8 +31,9 @@ from portico.gateway import domains
 from portico.gateway.clock import SystemClock
 from portico.gateway.live import Counts, Hub
 from portico.gateway.mongo.driver import connect
-from portico.gateway.operations.execution import Executor, Response
+from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import Response
 from portico.gateway.settings import ExecutorName, Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors

@@ -51,6 +51,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "shop": _domain("shop"),
     "social": _domain("social"),
     "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/loop_turns.py"),
+    "worst": ("gateway/operations", "gateway/mongo", "loaders", "resolvers", "schema"),
 }
 
 

@@ -7,6 +7,7 @@ MongoDB examines, the bytes of the answer, and by how much the memory of this pr
 
 import asyncio
 import gc
+import random
 import tempfile
 import time
 from collections.abc import Mapping
@@ -53,6 +54,7 @@ class Cost:
     """What one operation costs. CPU times are seconds, `peak` is megabytes."""
 
     times: int
+    caller: str = ""
     gateway: float = 0.0
     mongod: float = 0.0
     commands: int = 0
@@ -133,7 +135,7 @@ async def measure(gateway: Gateway, operation: Operation, times: int, mongod: in
     await run(gateway, operation, times, timed)
     taken, taken_there, peak = time.process_time() - begun, cpu_seconds(mongod) - begun_there, _peak() - memory
     cost = await examine(gateway, operation, times)
-    cost.gateway, cost.mongod, cost.peak = taken, taken_there, peak
+    cost.gateway, cost.mongod, cost.peak, cost.caller = taken, taken_there, peak, operation.called_by
     return cost
 
 
@@ -173,33 +175,32 @@ async def run_all(uri: str, folder: Path, size: int, chosen: str, mongod: int) -
 async def fill(settings: Settings, uri: str, size: int) -> dict[str, str]:
     """Fills the database, and then creates the indexes: MongoDB sorts the keys of an index faster than it inserts them.
 
-    A database that an earlier run has filled stays as it is.
+    The domains are filled at the same time. Those that an earlier run has filled stay as they are.
     """
     # While Python works, the driver cannot look after its connections.
     connection = connect(replace(settings, database_seconds=FILL_SECONDS), f"{uri}&connectTimeoutMS=600000")
     db, begun = connection.database, time.monotonic()
+    collections = {domain.name: list(domain.collections) for domain in load().all}
 
-    def show(event: str) -> None:
-        console.print(f"{time.monotonic() - begun:4.0f} s: {event}")
-
-    async def index(part: str) -> None:
-        show(f"{part} filled")
-        specs = [spec for domain in load().all if domain.name == part for spec in domain.collections]
-        async for _ in create_indexes(db, specs):
+    async def one(domain: str) -> None:
+        for spec in collections[domain]:
+            await db[spec.name].drop()
+        known = await worst_data.PARTS[domain](db, size, random.Random(worst_data.SEED))
+        console.print(f"{time.monotonic() - begun:4.0f} s: {domain} filled")
+        async for _ in create_indexes(db, collections[domain]):
             pass
-        show(f"{part} indexed")
+        await db[FILLED].insert_one({"_id": {"domain": domain, "size": size}, "known": dict(known)})
+        console.print(f"{time.monotonic() - begun:4.0f} s: {domain} indexed")
 
     try:
-        filled = await db[FILLED].find_one({"_id": size})
-        if filled is None:
+        if await db[FILLED].find_one({"_id.size": {"$ne": size}}):
             await db.client.drop_database(db.name)
-            known = await worst_data.store(db, size, after=index)
-            await db[FILLED].insert_one({"_id": size, "known": known})
-            await db.client.admin.command("fsync")
-            show("everything on disk")
-        else:
-            known = filled["known"]
-        return known
+        done = {found["_id"]["domain"] async for found in db[FILLED].find()}
+        async with asyncio.TaskGroup() as group:
+            for domain in worst_data.PARTS.keys() - done:
+                group.create_task(one(domain))
+        await db.client.admin.command("fsync")
+        return {name: key async for found in db[FILLED].find() for name, key in found["known"].items()}
     finally:
         await connection.close()
 
@@ -213,22 +214,16 @@ def _pid_of(uri: str) -> int:
 def figures(costs: Mapping[str, Cost], size: int) -> dict[str, Any]:
     """Returns the figures to store, the dearest operation first."""
     ordered = sorted(costs.items(), key=lambda one: -one[1].cpu)
-    rows = [
-        {"operation": name, **{key: _rounded(value) for key, value in asdict(cost).items()}} for name, cost in ordered
-    ]
-    return report.measured(size=size, operations=rows)
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 3) if isinstance(value, float) else value
+    return report.measured(size=size, operations=[{"operation": name, **asdict(cost)} for name, cost in ordered])
 
 
 def show(found: Mapping[str, Any]) -> None:
-    table = Table("operation", "parts", "gateway s", "mongod s", "commands", "keys", "documents", "bytes", "peak MB")
+    """Prints the figures as a table."""
+    counts, times = ("commands", "keys", "documents", "bytes"), ("gateway", "mongod")
+    table = Table("operation", "caller", "parts", *(f"{name} s" for name in times), *counts, "peak MB")
     for row in found["operations"]:
-        counted = (row["commands"], row["keys"], row["documents"], row["bytes"])
-        times = (f"{row['times']:,}", f"{row['gateway']:.2f}", f"{row['mongod']:.2f}")
-        table.add_row(row["operation"], *times, *(f"{number:,}" for number in counted), f"{row['peak']:.0f}")
+        cells = [row["operation"], row["caller"], f"{row['times']:,}", *(f"{row[name]:.2f}" for name in times)]
+        table.add_row(*cells, *(f"{row[name]:,}" for name in counts), f"{row['peak']:.0f}")
     console.print(table)
 
 

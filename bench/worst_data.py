@@ -24,6 +24,7 @@ from portico.resolvers.content.revisions import REVISIONS
 from portico.resolvers.documents import Database, Document
 
 SITE = "bench"
+SEED = 20_260_101
 TEMPLATES = 90
 # The categories below one that its lists cover, and those below one that has too many for them.
 WIDE, TOO_WIDE = 9_000, CatalogSettings.max_counted + 1
@@ -33,27 +34,15 @@ EMBEDDED_COMMENTS, PAGED_COMMENTS = 2_400, 100_000
 OBJECTS_AN_EMBEDDED = 1_000
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
-# Fills a part of the database. Returns the keys that operations need.
+# Fills the collections of a domain. Returns the keys that operations need.
 Fill = Callable[[Database, int, random.Random], Awaitable[Mapping[str, str]]]
 
 
-async def store(
-    db: Database, size: int, seed: int = 20_260_101, after: Callable[[str], Awaitable[None]] | None = None
-) -> dict[str, str]:
-    """Stores about `size` objects in each domain. Returns the keys that operations need.
-
-    Args:     after: is called with the name of each part when it is stored.
-    """
+async def store(db: Database, size: int, seed: int = SEED) -> dict[str, str]:
+    """Stores about `size` objects in each domain. Returns the keys that operations need."""
     known: dict[str, str] = {}
-
-    async def one(name: str, fill: Fill) -> None:
-        known.update(await fill(db, size, random.Random(seed)))
-        if after is not None:
-            await after(name)
-
-    async with asyncio.TaskGroup() as group:
-        for name, fill in PARTS.items():
-            group.create_task(one(name, fill))
+    for fill in PARTS.values():
+        known |= await fill(db, size, random.Random(seed))
     return known
 
 

@@ -22,7 +22,7 @@ TALK = numbered("long", 0)
 AUDIENCES = ("PUBLIC", "CIRCLES")
 
 
-async def fill(db: Database, size: int, _rng: random.Random) -> dict[str, str]:
+async def fill(db: Database, size: int, _rng: random.Random | None = None) -> dict[str, str]:
     """Stores the members, their relations, posts of which strangers see every second one, and a long discussion."""
     names = [_fan(number) for number in range(size)]
     async with asyncio.TaskGroup() as group:

@@ -52,6 +52,13 @@ class Operation:
         return {**self.variables, **lists}
 
     @property
+    def called_by(self) -> str:
+        """Who can send it: everybody, somebody with a token, or somebody with a role."""
+        if self.caller is None:
+            return "anyone"
+        return " ".join(self.caller[1:]) or "signed in"
+
+    @property
     def _has_lists(self) -> bool:
         return "%l" in self.part
 

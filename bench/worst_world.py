@@ -13,7 +13,7 @@ from bench import adventurers
 from bench.copies import Stored, Template, insert, numbered, without
 from bench.network import BEGIN
 from portico.resolvers.accounts.accounts import ACCOUNTS, MAX_ACCOUNTS
-from portico.resolvers.accounts.transfers import TRANSFERS
+from portico.resolvers.accounts.transfer_records import TRANSFERS
 from portico.resolvers.analytics.hit_counters import HIT_DAYS, HIT_MONTHS, Counter, Series, empty_day, empty_month
 from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.periods import MAX_POINTS, next_start, start_of

@@ -12,6 +12,10 @@ ERROR_CODES: Mapping[str, str] = {
     "BODY_TOO_LARGE": "The body exceeds `PORTICO_MAX_BODY_BYTES`, or a multipart body exceeds its limit.",
     "CONFLICT": "Other calls kept changing the same objects for two to three seconds. Retry the mutation with the same "
     "idempotency key.",
+    "DOCUMENT_NOT_FOUND": "There is no trusted document with this id. The client may be newer than the documents of "
+    "the gateway.",
+    "DOCUMENT_NOT_TRUSTED": "The gateway runs trusted documents only, and the text is not one: see "
+    "`PORTICO_DOCUMENTS`.",
     "EVENTS_LOST": "The gateway missed events of the subscription. Read the data again, and subscribe again.",
     "FORBIDDEN": "The caller does not have the required role, or does not own the object.",
     "GRAPHQL_PARSE_FAILED": "The operation has a syntax error.",
@@ -27,6 +31,12 @@ ERROR_CODES: Mapping[str, str] = {
     "OPERATION_UNDER_WAY": "Another call with the same idempotency key is in flight. Retry the mutation later.",
     "OVERLOADED": "The gateway has too many operations in flight. Nothing was executed. Retry after the seconds in "
     "the header `Retry-After`, or on a WebSocket after `retryAfter`.",
+    "PERSISTED_QUERY_HASH_MISMATCH": "`sha256Hash` is not the hash of the text, or names a trusted document with "
+    "another text.",
+    "PERSISTED_QUERY_NOT_FOUND": "The gateway does not know the text with this hash. Send the text with its hash. "
+    "Apollo's link does.",
+    "PERSISTED_QUERY_NOT_SUPPORTED": "`PORTICO_PERSISTED_QUERIES` is off. Send texts without hashes. Apollo's link "
+    "does.",
     "PREFLIGHT_REQUIRED": "A multipart body lacks the header `GraphQL-Require-Preflight`.",
     "RATE_LIMITED": "The caller, or the anonymous callers of the address, have used up `PORTICO_CALLER_RATE` or "
     "`PORTICO_ADDRESS_RATE`, or a member has used up `PORTICO_SOCIAL_RATE` or `PORTICO_RENAME_RATE`. `retryAfter` says "

@@ -42,6 +42,14 @@ class _Operations(Collector):
         for what, count in plans.fallbacks.items():
             others.add_metric([what], count)
         yield others
+        untrusted = CounterMetricFamily(
+            "portico_untrusted_documents",
+            "Operations that are not trusted documents, by what became of them.",
+            labels=["outcome"],
+        )
+        for outcome, count in self._executor.references.untrusted.items():
+            untrusted.add_metric([outcome], count)
+        yield untrusted
 
 
 class _Admission(Collector):

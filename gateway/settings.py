@@ -32,6 +32,7 @@ ExecutorName = Literal["compiled", "reference"]
 Explorer = Literal["on", "cdn", "off"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["console", "json"]
+DocumentsMode = Literal["any", "prefer", "only"]
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class Settings:
     )
     core_prefix: str | None = setting(
         None,
-        "What the names of the collections `operations`, `intents`, `leases` and `secrets` begin with, for example "
-        "`portico_`. Unset: nothing.",
+        "What the names of the collections `operations`, `intents`, `leases`, `secrets` and `persisted_queries` begin "
+        "with, for example `portico_`. Unset: nothing.",
     )
 
     jwt_secret: Secret | None = setting(
@@ -113,6 +114,18 @@ class Settings:
         10.0, "Seconds that counts and facets are kept and shared. A MERCHANT always gets current ones."
     )
     cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
+    documents: DocumentsMode = setting(
+        "any",
+        "Which operations run: `any`; `prefer`: any, and those that are not trusted documents are logged; `only`: "
+        "trusted documents only.",
+    )
+    document_files: str | None = setting(
+        None, "Files of trusted documents, separated by commas. `portico serve --documents` sets it. Unset: none."
+    )
+    persisted_queries: bool = setting(True, "Whether clients can persist queries by their hashes.")
+    max_persisted_queries: int = setting(
+        10_000, "The most persisted queries in the database. The gateway removes those that were not used for longest."
+    )
     cors_origins: str | None = setting(
         None, "Origins of web pages that can call the gateway, separated by commas. `*`: any. Unset: only its own."
     )
@@ -210,6 +223,19 @@ class Settings:
     @property
     def allows_introspection(self) -> bool:
         return not self.production if self.introspection is None else self.introspection
+
+    @property
+    def document_paths(self) -> Sequence[Path]:
+        """The files of trusted documents. Raises SettingsError if none are named, but only such documents may run."""
+        names = [name.strip() for name in (self.document_files or "").split(",") if name.strip()]
+        if not names and self.documents != "any":
+            raise SettingsError(f"{PREFIX}DOCUMENTS is {self.documents}, so {PREFIX}DOCUMENT_FILES must name a file.")
+        return [Path(name) for name in names]
+
+    @property
+    def shows_graphiql(self) -> bool:
+        """Whether there is a GraphiQL. It sends texts of its own, so it cannot work with trusted documents only."""
+        return self.graphiql != "off" and self.documents != "only"
 
     @property
     def database_address(self) -> str:

@@ -20,7 +20,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 # An operation that holds less needs no place in the room.
 SMALL_BYTES = 250_000
@@ -45,13 +45,21 @@ class AnswerTooLarge(Exception):
         )
 
 
+class NoteLeft(Protocol):
+    """Notes what an operation that has ended may leave in memory. It `has_garbage` if parts of it failed."""
+
+    def __call__(self, size: int, *, has_garbage: bool) -> None: ...
+
+
 class Room:
     """The places for operations that hold many bytes. Those that wait for a place get it in the order of their arrival.
 
     An operation with a place waits for nothing but the database, so every place becomes free again.
     """
 
-    def __init__(self, places: int = PLACES) -> None:
+    def __init__(self, places: int = PLACES, note_left: NoteLeft | None = None) -> None:
+        """`note_left` is called when an operation has ended that can leave many bytes in memory."""
+        self.note_left = note_left
         self._free = places
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -135,11 +143,13 @@ def _size_of(value: Any) -> int:
 class Meter:
     """Counts the bytes of one operation. `most` bounds what it reads, and its answer, whose `size` the run counts."""
 
-    __slots__ = ("_has_place", "_is_open", "_lock", "_read", "_room", "most", "size")
+    __slots__ = ("_has_place", "_is_open", "_lock", "_read", "_room", "has_failed", "most", "size")
 
     def __init__(self, most: float = math.inf, room: Room | None = None) -> None:
         self.most = most
         self.size = Size(most)
+        # Whether errors or cancelled tasks can keep what the operation has read.
+        self.has_failed = False
         self._room = room or Room()
         self._read = 0
         self._has_place = False
@@ -207,6 +217,8 @@ class Meter:
 
     def close(self) -> None:
         """Gives back the place. What the tasks that the operation leaves behind read is not counted."""
+        if self._is_open and self._room.note_left is not None and (self.has_failed or self.is_large):
+            self._room.note_left(self._read + int(self.size[0]), has_garbage=self.has_failed)
         self._is_open = False
         if self._has_place:
             self._has_place = False

@@ -12,11 +12,13 @@ from .attachments import Attachments, Hosts
 from .changes import Source
 from .documents import CollectionSpec, Database, upgrade_batch
 from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
+from .persisted_queries import PERSISTED_QUERIES
 from .problems import Invariant
 from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
+from .writes.settlements import Settler
 from .writes.sweeps import in_turn
 
 
@@ -112,11 +114,13 @@ class Domains:
     @asynccontextmanager
     async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
         """Opens the services of the domains. Yields what they have opened, together with the settings."""
-        resources = Resources(settings)
+        resources = Resources({Settler: Settler(), **settings})
         async with AsyncExitStack() as stack:
             for domain in self.all:
                 for service in domain.services:
                     resources[service.kind] = await stack.enter_async_context(service.open(settings, db))
+            # At the end, this is the first: what calls have decided is settled.
+            stack.push_async_callback(resources.of(Settler).close)
             yield resources
 
     def source_of(self, name: str) -> str:
@@ -196,4 +200,4 @@ def _names_of_metrics(domain: Domain) -> Iterable[str]:
 # The job that upgrades documents of all domains.
 UPGRADES = "upgrade-documents"
 # The collections that the writes of all domains share.
-SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS)
+SHARED_COLLECTIONS: Sequence[CollectionSpec] = (OPERATIONS, INTENTS, LEASES, SECRETS, PERSISTED_QUERIES)

@@ -119,9 +119,10 @@ def costs(
     each: str | None = None,
     shares: str | None = None,
     weight: tuple[str, float] | None = None,
+    row: int = Cost.row,
 ) -> dict[str, Any]:
     """Returns the metadata of a field with this cost."""
-    return {_COST: Cost(length, extra, costly, each, shares, weight)}
+    return {_COST: Cost(length, extra, costly, each, shares, weight, row)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from portico.gateway.demo import demo_token
     from portico.gateway.operations import documents as operations
 
-    from . import data, domain_commands, failures, schema_check, server
+    from . import data, document_checks, domain_commands, failures, schema_check, server
     from . import explain as explaining
 else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
     auth, data, failures = map(import_lazily, ("auth", "cli.data", "cli.failures"))
     demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "cli.explain", "logs"))
     domain_commands, production = import_lazily("cli.domain_commands"), import_lazily("production")
+    document_checks = import_lazily("cli.document_checks")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
@@ -76,6 +77,8 @@ def _require_utf8(given: str | None) -> str | None:
 Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_require_utf8)]
 Port = Annotated[int, typer.Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)]
 Workers = Annotated[int, typer.Option(help="The number of processes that serve.", min=1)]
+# After an option with a file, a shell puts the other files that match a pattern.
+MoreFiles = Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", show_default=False, hidden=True)]
 
 
 _WIDE = 1_000
@@ -141,8 +144,13 @@ def serve(
     port: Port = 8000,
     workers: Workers = 1,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when a source file changes.")] = False,
+    documents: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE...", help="Files of trusted documents of clients.")
+    ] = None,
+    more: MoreFiles = None,
 ) -> None:
     """Serve the API until Ctrl-C. GraphQL is at /graphql, and GraphiQL at /."""
+    document_checks.name_files(documents, more)
     chosen = settings()
     production.require(chosen)
     data.require_settings(chosen)
@@ -190,6 +198,9 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
     # Fails here, because uvicorn would restart a worker that cannot start, forever.
     chosen.signing_secret()
     data.schema(chosen)
+    app = None if workers > 1 or reload else server.worker_app()
+    if app is None:
+        document_checks.check(chosen)
     if chosen.admin_address is not None:
         server.require_free(*split_address(chosen.admin_address), workers, _PATIENCE_SECONDS)
     listening = server.bind(host, port, _PATIENCE_SECONDS)
@@ -198,7 +209,7 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
         f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.",
         soft_wrap=True,
     )
-    server.serve(chosen, listening, workers=workers, reload=reload)
+    server.serve(chosen, listening, workers=workers, reload=reload, app=app)
 
 
 def _address(host: str, listening: socket.socket) -> str:
@@ -291,6 +302,20 @@ def explain(
         raise Failure("; ".join(error.message for error in invalid.errors)) from None
     # A file or a pipe gets whole lines.
     (out if out.is_terminal else Console(width=_WIDE)).print(plan)
+
+
+@app.command()
+def documents(
+    check: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE...", help="Check these files. Without it: those of PORTICO_DOCUMENT_FILES."),
+    ] = None,
+    more: MoreFiles = None,
+) -> None:
+    """Check that trusted documents fit the schema. Exit with status 1 if one does not."""
+    document_checks.name_files(check, more)
+    count = document_checks.check(settings())
+    out.print(f"{count:,} trusted documents fit the schema." if count else "There are no trusted documents.")
 
 
 @app.command()

@@ -54,11 +54,16 @@ def _give_back_memory() -> None:
         set_option(_TRIM_THRESHOLD, _MOST_FREE)
 
 
-def serve(settings: Settings, listening: socket.socket, *, workers: int, reload: bool) -> None:
-    """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish: see `stopping`."""
+def serve(
+    settings: Settings, listening: socket.socket, *, workers: int, reload: bool, app: ASGIApp | None = None
+) -> None:
+    """Serves until a signal stops it. Requests in flight then have `stop_seconds` to finish: see `stopping`.
+
+    Args:     app: the application of `worker_app`, if this process serves. Other processes create their own.
+    """
     config = uvicorn.Config(
-        "portico.gateway.cli.server:worker_app",
-        factory=True,
+        app or "portico.gateway.cli.server:worker_app",
+        factory=app is None,
         interface="asgi3",
         # `Forwarded` does this.
         proxy_headers=False,

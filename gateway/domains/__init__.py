@@ -32,6 +32,7 @@ OWN_COMMANDS = (
     "commands",
     "demo",
     "doctor",
+    "documents",
     "explain",
     "import",
     "indexes",

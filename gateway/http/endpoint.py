@@ -17,8 +17,9 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
-from portico.gateway.operations.execution import FAULTS, MutationNotAllowed, Progress, Response
+from portico.gateway.operations.execution import MutationNotAllowed, Progress
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
@@ -38,6 +39,7 @@ from .requests import (
     parse_query,
     read_body,
 )
+from .resolving import resolved
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
 
@@ -127,6 +129,8 @@ class GraphQLEndpoint:
         session = await self._session(scope, headers)
         context = self._state.context(session.caller, request_id, session.connection)
         try:
+            if request.reference is not None or not self._state.executor.references.accepts_all:
+                request = await self._resolved(request, context, headers)
             if accepted.events and self._is_streamed(request, accepted, scope["method"]):
                 await EventStream(session, context, receive, send).run(request)
                 return None
@@ -142,6 +146,11 @@ class GraphQLEndpoint:
             limits = self._state.settings
             return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
         return parse_query(scope["query_string"])
+
+    async def _resolved(self, request: Request, context: Context, headers: Headers) -> Request:
+        """Returns the request with the text that it refers to. Raises Overloaded."""
+        executor, connection = self._state.executor, context.connection
+        return await resolved(request, executor, headers, db=context.db, now=context.now, connection=connection)
 
     async def _session(self, scope: Scope, headers: Headers) -> Session:
         authorization = headers.get("authorization")
@@ -208,6 +217,7 @@ class GraphQLEndpoint:
             session = await self._session(scope, headers)
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
+            request = await self._resolved(request, context, headers)
             outcome = await self._execute(request, session, context, headers, seconds=seconds)
         except Refused as refused:
             if not await files.drain():
@@ -240,6 +250,7 @@ class GraphQLEndpoint:
                     seconds=seconds,
                     charge=None if meter is None else meter.charge,
                     progress=progress,
+                    refusal=request.refusal,
                 )
                 if not isinstance(outcome, Response):
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

@@ -14,6 +14,9 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from portico.gateway.operations.documents import InvalidOperation
+from portico.gateway.operations.references import Reference
+
 from .sending import within
 
 RESPONSE_TYPE = "application/graphql-response+json"
@@ -44,12 +47,16 @@ class Refused(Exception):
 class Request:
     """A GraphQL request, checked."""
 
+    # Empty if the request refers to a text that is not known yet.
     query: str
     variables: Mapping[str, Any] = field(default_factory=dict)
     operation_name: str | None = None
     wants_plan: bool = False
     # The headers of W3C Trace Context, in `extensions`: on a WebSocket, each operation can belong to another trace.
     trace: Mapping[str, str] = field(default_factory=dict)
+    reference: Reference | None = None
+    # Why the text that the request refers to cannot run.
+    refusal: InvalidOperation | None = None
 
 
 class Accepted(NamedTuple):
@@ -147,7 +154,7 @@ def parse_body(headers: Headers, body: bytes) -> Request:
     except (orjson.JSONDecodeError, RecursionError):
         raise Refused(400, "BAD_REQUEST", "The body is not JSON in UTF-8.") from None
     if not isinstance(given, dict):
-        raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query`.")
+        raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query` or a `documentId`.")
     return parse_request(given)
 
 
@@ -186,8 +193,11 @@ def parse_request(given: Mapping[str, Any]) -> Request:
     """Returns the request in the object that a client sent. Raises Refused."""
     query = given.get("query")
     variables, name, extensions = given.get("variables"), given.get("operationName"), given.get("extensions")
+    reference = _reference(given) if extensions or "documentId" in given else None
     if not isinstance(query, str) or not query.strip():
-        raise Refused(400, "BAD_REQUEST", "`query` must be a string that contains a GraphQL operation.")
+        if reference is None or query:
+            raise Refused(400, "BAD_REQUEST", "`query` must be a string that contains a GraphQL operation.")
+        query = ""
     if variables is not None and not isinstance(variables, dict):
         raise Refused(400, "BAD_REQUEST", "`variables` must be an object.")
     if name is not None and not isinstance(name, str):
@@ -195,6 +205,26 @@ def parse_request(given: Mapping[str, Any]) -> Request:
     if extensions is not None and not isinstance(extensions, dict):
         raise Refused(400, "BAD_REQUEST", "`extensions` must be an object.")
     if not extensions:
-        return Request(query, variables or {}, name)
+        return Request(query, variables or {}, name, reference=reference)
     trace = {key: value for key in _TRACE if isinstance(value := extensions.get(key), str)}
-    return Request(query, variables or {}, name, wants_plan=extensions.get("plan") is True, trace=trace)
+    wants_plan = extensions.get("plan") is True
+    return Request(query, variables or {}, name, wants_plan=wants_plan, trace=trace, reference=reference)
+
+
+def _reference(given: Mapping[str, Any]) -> Reference | None:
+    """Returns what the request has in place of a text: the id of a document, or Apollo's `persistedQuery`."""
+    key = given.get("documentId")
+    if key is not None:
+        if not isinstance(key, str) or not key:
+            raise Refused(400, "BAD_REQUEST", "`documentId` must be a string that is not empty.")
+        if given.get("query"):
+            raise Refused(400, "BAD_REQUEST", "Send `documentId` or `query`, not both.")
+        return Reference(key)
+    extensions = given.get("extensions")
+    persisted = extensions.get("persistedQuery") if isinstance(extensions, dict) else None
+    if persisted is None:
+        return None
+    key = persisted.get("sha256Hash") if isinstance(persisted, dict) else None
+    if not isinstance(key, str) or not key or persisted.get("version") != 1:
+        raise Refused(400, "BAD_REQUEST", "`extensions.persistedQuery` must have `version` 1 and a `sha256Hash`.")
+    return Reference(key, is_hash=True)

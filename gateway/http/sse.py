@@ -21,7 +21,8 @@ from portico.gateway.live import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.encoding import EncodedResponse
-from portico.gateway.operations.execution import FAULTS, Progress, Response
+from portico.gateway.operations.execution import Progress
+from portico.gateway.operations.responses import FAULTS, Response
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 

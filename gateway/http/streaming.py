@@ -20,16 +20,9 @@ from portico.gateway.auth import Identity, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.encoding import EncodedResponse
-from portico.gateway.operations.execution import (
-    Call,
-    Executor,
-    Progress,
-    Response,
-    Subscription,
-    format_error,
-    response_of,
-)
+from portico.gateway.operations.execution import Call, Executor, Progress, Subscription
 from portico.gateway.operations.json_text import compact
+from portico.gateway.operations.responses import Response, format_error, response_of
 from portico.gateway.rates import Meter, RateLimited
 from portico.gateway.state import State
 from portico.resolvers.changes import Event
@@ -188,6 +181,7 @@ async def _outcome(
             wants_plan=request.wants_plan,
             charge=None if meter is None else meter.charge,
             progress=progress,
+            refusal=request.refusal,
         )
     except RateLimited as limited:
         return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})

@@ -21,8 +21,9 @@ from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
-from portico.gateway.operations.execution import FAULTS, Progress
+from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.json_text import encode
+from portico.gateway.operations.responses import FAULTS
 from portico.gateway.state import State
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.resolvers.tasks import end
@@ -30,6 +31,7 @@ from portico.schema.context import Context
 
 from .origins import may_connect
 from .requests import Refused, Request, parse_request
+from .resolving import resolved_for
 from .sending import within
 from .sockets import flow_of
 from .sse import LAST_SECONDS
@@ -241,6 +243,9 @@ class Connection:
             text = f"This connection has {most} operations in flight, the most allowed. Complete some of them first."
             await self._answer(_error(key, [{"message": text, "extensions": {"code": "TOO_MANY_OPERATIONS"}}]))
             return
+        if request.reference is not None or not self.state.executor.references.accepts_all:
+            # No other message is read meanwhile.
+            request = await resolved_for(self._session, request, _LIVE_SECONDS)
         operation = self.operations[key] = Operation(self, self._session, key, request)
         task = asyncio.create_task(operation.run())
         operation.task = task

@@ -256,8 +256,9 @@ class Slot:
         self._meter = self._admission.meter()
         self._metering = METER.set(self._meter)
 
-    async def __aexit__(self, *_error: object) -> None:
+    async def __aexit__(self, *error: object) -> None:
         METER.reset(self._metering)
+        self._meter.has_failed |= error[0] is not None
         self._meter.close()
         ASIDE.reset(self._token)
         self._has_ended = True

@@ -36,7 +36,7 @@ overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
 _RULES = Rules((*specified_rules, MaybeNullValidationRule, OneOfInputValidationRule))
 _CLOSED_RULES = Rules((*_RULES.rules, NoSchemaIntrospectionCustomRule))
 # A longer text is not cached, because it would evict many others.
-_LONGEST_KEPT = 20_000
+LONGEST_KEPT = 20_000
 # The total length of the cached texts. A parsed operation uses about a hundred times the memory of its text.
 _KEPT_CHARACTERS = 1_000_000
 _KEPT_REFUSALS = 256
@@ -97,19 +97,25 @@ class Operations:
             settings.cached_operations, most_size=_KEPT_CHARACTERS, size_of=lambda text, _operation: len(text)
         )
         self._refused: Kept[bytes, list[GraphQLError]] = Kept(_KEPT_REFUSALS)
+        # The operations of the trusted documents by their texts. They stay.
+        self.trusted: Mapping[str, Operation] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def get(self, text: str) -> Operation:
         """Returns the operation with this text. Raises InvalidOperation."""
-        operation = self._kept.get(text)
+        operation = self.trusted.get(text) or self._kept.get(text)
         if operation is not None:
             return operation
         operation = Operation(self._parse_once(text))
-        if len(text) <= _LONGEST_KEPT:
+        if len(text) <= LONGEST_KEPT:
             self._kept.put(text, operation)
         return operation
+
+    def parse(self, text: str) -> Operation:
+        """Returns the operation with this text, without caching it. Raises InvalidOperation."""
+        return Operation(self._parse(text))
 
     def _parse_once(self, text: str) -> DocumentNode:
         """Parses the text as `_parse` does, and caches refusals: some texts are costly to refuse."""

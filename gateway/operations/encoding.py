@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from .execution import Response
 from .json_text import compact, encode
+from .responses import Response
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 import strawberry
 from graphql import (
     ExecutionResult,
@@ -19,25 +18,23 @@ from graphql import (
 )
 
 from portico.gateway.deadlines import Deadlines
-from portico.gateway.logs import logger
+from portico.gateway.memory import Memory
 from portico.gateway.operations.plans.describe import describe
 from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
 from portico.gateway.operations.plans.plan import Plan
 from portico.gateway.operations.plans.run import Run
 from portico.gateway.operations.plans.trace import explain_commands, tracing
-from portico.gateway.operations.plans.values import NullValue
-from portico.gateway.outages import fault_code, log_fault
 from portico.gateway.settings import Settings
-from portico.resolvers import errors
-from portico.resolvers.answer_bounds import METER, AnswerTooLarge, Room
+from portico.resolvers.answer_bounds import Room
 from portico.schema.context import Context, derived
-from portico.schema.errors import camel_case
 
 from .admission import Admission
 from .documents import InvalidOperation, Operation, Operations
-from .json_text import compact, encode
+from .manifests import read_documents
+from .references import References
+from .responses import FAULTS, Response, format_error, response_of
+from .trusted import Trusted, checked, compile_all
 
-TOO_LARGE = "ANSWER_TOO_LARGE"
 Charge = Callable[[float], None]
 _COST_OF_REFUSAL = 1.0
 
@@ -58,26 +55,6 @@ class Progress:
     is_write: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A response: `data` is absent if the operation did not start. `headers` are HTTP headers to add.
-
-    `order` is the place of the state that it shows, if it is that of a subscription to states.
-    """
-
-    payload: dict[str, Any]
-    headers: Mapping[str, str] = field(default_factory=dict)
-    order: int | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        return "data" in self.payload
-
-    @property
-    def codes(self) -> set[str]:
-        return {error["extensions"]["code"] for error in self.payload.get("errors", ())}
-
-
 class Executor:
     """Runs the operations of one schema, and caches the parsed ones."""
 
@@ -89,13 +66,21 @@ class Executor:
         self._hide_suggestions = not settings.allows_introspection
         self.deadlines = Deadlines()
         queue = settings.max_queued, settings.queue_seconds, self.deadlines
-        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": Room()}
+        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": Room(note_left=Memory().note_left)}
         self.queries = Admission(settings.max_running_queries, *queue, **bytes_)
         self.mutations = Admission(settings.max_running_mutations, *queue, **bytes_)
         # An upload waits for its client, without a slot. It still uses memory, so their number is bounded, too.
         self.uploads = Admission(settings.max_uploads, 0, settings.queue_seconds, self.deadlines)
         self.plans = PlanExecutor(self._schema, hide_suggestions=self._hide_suggestions)
         self.operations = Operations(self._schema, settings)
+        self.references = References(settings, self.operations, self._trusted(settings))
+
+    def _trusted(self, settings: Settings) -> Trusted:
+        """Returns the trusted documents, which then run without being parsed. Raises DocumentsError."""
+        documents = read_documents(settings.document_paths)
+        self.operations.trusted = checked(documents, self.operations)
+        compile_all(self.operations.trusted.values(), self.plans)
+        return Trusted(documents)
 
     async def execute(
         self,
@@ -109,18 +94,20 @@ class Executor:
         seconds: int | None = None,
         charge: Charge | None = None,
         progress: Progress | None = None,
+        refusal: InvalidOperation | None = None,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
         A mutation times out after `seconds`; with None, after the seconds of the settings.
         `charge` is called with the cost of the operation before it runs, and may raise an error of its own.
+        `refusal` says why the text that the client refers to cannot run. It is answered like an invalid operation.
         With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
         # Parsing a new text is work, too.
         async with self.queries.slot(context.connection):
-            call = self._call(text, variables, name, context, seconds, charge)
+            call = self._call(text, variables, name, context, seconds, charge, refusal)
             if isinstance(call, Response):
                 return call
             if call.definition.operation is OperationType.SUBSCRIPTION:
@@ -149,9 +136,12 @@ class Executor:
         context: Context,
         seconds: int | None,
         charge: Charge | None,
+        refusal: InvalidOperation | None,
     ) -> Call | Response:
         """Parses, checks and charges an operation. Returns the response of one that is invalid."""
         try:
+            if refusal is not None:
+                raise refusal
             operation = self.operations.get(text)
             definition, cost = self.operations.check(operation, name, variables)
         except InvalidOperation as invalid:
@@ -270,114 +260,3 @@ class Subscription:
     """A subscription that is valid and within the limits, and has not started."""
 
     call: Call
-
-
-def response_of(result: ExecutionResult, context: Context) -> Response:
-    payload: dict[str, Any] = {}
-    if result.errors:
-        payload["errors"] = [format_error(error, context) for error in result.errors]
-        for error in result.errors:
-            _drop_frames(error)
-        # An error without a path means that nothing ran, unless the whole operation timed out.
-        begun = any(error.path or isinstance(error.original_error, TimeoutError) for error in result.errors)
-        if result.data is None and not begun:
-            return Response(payload)
-    payload["data"] = result.data
-    meter = METER.get()
-    return _encoded(payload, meter.most) if meter is not None and meter.is_large else Response(payload)
-
-
-def _encoded(payload: dict[str, Any], most: float) -> Response:
-    """Returns a large answer with its data encoded, so that the operation holds nothing else when it ends."""
-    data = compact(encode(payload["data"]))
-    if len(data) > most:
-        path = _path_to_most(payload["data"], len(data))
-        error = {"message": str(AnswerTooLarge(most)), "path": path, "extensions": {"code": TOO_LARGE}}
-        return Response({"errors": [error], "data": None})
-    return Response({**payload, "data": orjson.Fragment(data)})
-
-
-def _path_to_most(data: Any, size: int) -> list[str | int]:
-    """Returns the path of the smallest part that has more than half of the bytes of the data."""
-    path: list[str | int] = []
-    while isinstance(data, dict | list):
-        items: Iterable[tuple[str | int, Any]] = data.items() if isinstance(data, dict) else enumerate(data)
-        found = next(((key, value) for key, value in items if 2 * len(encode(value)) > size), None)
-        if found is None:
-            break
-        key, data = found
-        path.append(key)
-    return path
-
-
-def _drop_frames(error: GraphQLError) -> None:
-    """Drops the tracebacks of an error and of its causes.
-
-    Their frames reference the run, and the run references the error. Until the garbage collector breaks this cycle,
-    the request stays in memory.
-    """
-    left: list[BaseException | None] = [error, error.original_error]
-    seen: set[int] = set()
-    while left:
-        found = left.pop()
-        if found is not None and id(found) not in seen:
-            seen.add(id(found))
-            found.__traceback__ = None
-            left += [found.__cause__, found.__context__]
-
-
-def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
-    """Returns the error as a client may see it, with a code. Logs a fault and shows only its request id."""
-    cause = error.original_error
-    extensions = dict(error.extensions or {})
-    formatted: dict[str, Any] = {"message": error.message}
-    if isinstance(cause, errors.DomainError):
-        formatted["message"] = cause.message
-        extensions = {"code": next((_CODES[base] for base in type(cause).__mro__ if base in _CODES), "CONFLICT")}
-        if isinstance(cause, errors.InvalidInput):
-            extensions["argument"] = [*(camel_case(part) for part in cause.path), *cause.within]
-    elif isinstance(cause, AnswerTooLarge):
-        formatted["message"] = str(cause)
-        extensions = {"code": TOO_LARGE}
-    elif cause is not None and "code" not in extensions and _is_fault(error, cause):
-        extensions = {"code": fault_code(cause), "requestId": context.request_id}
-        formatted["message"] = FAULTS[extensions["code"]]
-        _log_fault(error, cause, context.request_id)
-    extensions.setdefault("code", "BAD_USER_INPUT")
-    if error.locations:
-        formatted["locations"] = [{"line": place.line, "column": place.column} for place in error.locations]
-    if error.path is not None:
-        formatted["path"] = error.path
-    return {**formatted, "extensions": extensions}
-
-
-def _log_fault(error: GraphQLError, cause: BaseException, request_id: str) -> None:
-    """Logs a fault with its traceback; a stored value that does not fit its type with the document, in one line."""
-    notes = getattr(cause, "__notes__", ())
-    if isinstance(cause, GraphQLError | NullValue):
-        document = notes[0] if notes else None
-        about = {"document": document, "path": error.path, "request_id": request_id}
-        logger().error("stored value does not fit", **about, error=cause.args[0] if cause.args else str(cause))
-    else:
-        log_fault("fault", cause, request_id=request_id, path=error.path)
-
-
-def _is_fault(error: GraphQLError, cause: BaseException) -> bool:
-    """Returns whether the gateway caused the error, and not the caller.
-
-    A wrong argument and a stored value that does not fit its type both fail in a field. Only the error of a wrong
-    argument names a node of the operation.
-    """
-    return not isinstance(cause, GraphQLError) or (error.path is not None and not cause.nodes)
-
-
-_CODES: dict[type[errors.DomainError], str] = {
-    errors.InvalidInput: "BAD_USER_INPUT",
-    errors.NotFound: "NOT_FOUND",
-    errors.Conflict: "CONFLICT",
-}
-FAULTS = {
-    "INTERNAL": "Internal error in the gateway. To find it in the log, search for the request id.",
-    "TIMEOUT": "The operation timed out.",
-    "UNAVAILABLE": "The gateway cannot reach the database. Try again later.",
-}

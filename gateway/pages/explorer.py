@@ -36,12 +36,16 @@ _NO_CACHE = {"Cache-Control": "no-cache"}
 # A host name or address that always means the machine itself, with an optional port.
 _LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
 _HTTP_PORT = 80
+# The parameters of a URL that name an operation, by its text or in place of it.
+_OPERATION_PARAMETERS = (b"query=", b"documentId=", b"extensions=")
 
 
 def wants_page(scope: Scope) -> bool:
     """Returns whether a GET of `/graphql` asks for the page, and not for the answer to a query."""
     accept = next((value for name, value in scope["headers"] if name == b"accept"), b"")
-    return b"text/html" in accept and not any(part.startswith(b"query=") for part in scope["query_string"].split(b"&"))
+    if b"text/html" not in accept:
+        return False
+    return not any(part.startswith(_OPERATION_PARAMETERS) for part in scope["query_string"].split(b"&"))
 
 
 def routes(settings: Settings, domains: Domains) -> list[BaseRoute]:
@@ -55,7 +59,7 @@ def routes(settings: Settings, domains: Domains) -> list[BaseRoute]:
         return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
     found: list[BaseRoute] = [Route("/", index)]
-    if settings.graphiql != "off":
+    if settings.shows_graphiql:
         found += [Route("/graphiql/config.json", config), Route("/graphiql/", index)]
         files = BUILT if settings.graphiql == "on" and is_built() else _HERE / "static" / "cdn"
         found.append(Mount("/graphiql", _Files(directory=files)))
@@ -100,7 +104,7 @@ def is_built() -> bool:
 
 def page(settings: Settings) -> Response:
     """Returns GraphiQL, or a page that says how to get it."""
-    if settings.graphiql == "off":
+    if not settings.shows_graphiql:
         return HTMLResponse(
             _notice("GraphiQL is turned off on this gateway.", "Send queries to <code>/graphql</code>.")
         )

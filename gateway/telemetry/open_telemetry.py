@@ -28,7 +28,7 @@ from .command_spans import CommandRecorder
 from .exporters import Exporters
 from .names import Names
 from .operation_spans import Instruments, OperationRecord
-from .recording import CLIENT_NAME_HEADERS, Record, Telemetry
+from .recording import Record, Telemetry, client_name
 
 # How long a gateway that stops tries to send what is left.
 FLUSH_SECONDS = 2.0
@@ -64,7 +64,7 @@ class OpenTelemetry(Telemetry):
         return (self._listener,)
 
     def operation(self, headers: Mapping[str, str], trace: Mapping[str, str] | None = None) -> Record:
-        client = next((headers[name] for name in CLIENT_NAME_HEADERS if headers.get(name)), None)
+        client = client_name(headers)
         parent = propagate.extract({**headers, **trace} if trace else headers)
         return OperationRecord(self._instruments, client, parent)
 

@@ -20,7 +20,8 @@ from opentelemetry.metrics import Counter, Histogram
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 
 from portico.gateway.operations.admission import Overloaded
-from portico.gateway.operations.execution import MutationNotAllowed, Response
+from portico.gateway.operations.execution import MutationNotAllowed
+from portico.gateway.operations.responses import Response
 from portico.gateway.rates import RateLimited
 from portico.schema.context import Context, derived
 

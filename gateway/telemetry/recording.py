@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from graphql import DocumentNode, OperationDefinitionNode
 
 from portico.gateway.live import Counts
-from portico.gateway.operations.execution import Response
+from portico.gateway.operations.responses import Response
 from portico.schema.context import Context
 
 T = TypeVar("T")
@@ -19,6 +19,11 @@ _EMPTY: Mapping[str, str] = {}
 # The headers in which a client says its name, in the order in which they count. A WebSocket client can also say it in
 # the payload of its first message.
 CLIENT_NAME_HEADERS = ("apollographql-client-name", "graphql-client-name")
+
+
+def client_name(headers: Mapping[str, str]) -> str | None:
+    """Returns the name that a client says in its headers, in their order; None if it says none."""
+    return next((headers[name] for name in CLIENT_NAME_HEADERS if headers.get(name)), None)
 
 
 class Record:

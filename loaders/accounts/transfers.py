@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from portico.loaders.declaring import batched
-from portico.resolvers.accounts import transfers
+from portico.resolvers.accounts import transfer_records
 
-by_id = batched(transfers.find_by_ids)
+by_id = batched(transfer_records.find_by_ids)

@@ -29,6 +29,7 @@ from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
+from portico.resolvers.writes.settlements import Settler
 from portico.schema.roles import AnyRole
 
 SECRET = Secret("a secret of the tests, long enough to be one")
@@ -146,7 +147,10 @@ class Gateway:
         body: dict[str, Any] = {"query": query, "variables": variables or {}}
         if operation is not None:
             body["operationName"] = operation
+        db = self.state.database
         response = await self.http.post("/graphql", json=body, headers=headers)
+        # What the call has left for after its answer.
+        await self.state.resources.of(Settler).settled(db)
         return Answer(response.status_code, response.json(), response.headers)
 
     async def data(self, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:

@@ -7,12 +7,14 @@ A document:
     name
     currency    ISO 4217; never changes, like the owner
     balance     minor units, never below zero
-    pending     [{id, amount}]: notes of the transfers in flight. A negative amount is already subtracted from the
-                balance, a positive one is not added yet
-    fence       a counter that is incremented when a transfer is rolled back; see `transfers`
+    pending     [{key, record, at, amount}]: notes of the transfers in flight, see `transfers`. A negative amount is
+                already subtracted from the balance, a positive one is not added yet. Notes of former versions are
+                {id, amount}, see `former_transfers`
+    fence       only former versions use it
     created_at
 
-Accounts are never deleted. Only `transfers` change their balances.
+Accounts are never deleted. Only `transfers` change their balances. The reads of this module show a balance with the
+transfers that were decided, also while their notes are still there. The projection must have `pending` for that.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """
@@ -31,13 +33,28 @@ from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.text import require_text
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes import idempotency, settlements
+from portico.resolvers.writes.settlements import Noted
+
+from .transfer_records import TRANSFERS, call_off
 
 ACCOUNTS = CollectionSpec(
     "accounts",
-    indexes=[IndexModel([("owner", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)])],
+    indexes=[
+        IndexModel([("owner", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("pending.at", ASCENDING)], partialFilterExpression={"pending.at": {"$exists": True}}),
+    ],
     # Transfers refer to accounts by id. Only the list of an owner's accounts queries all shards.
     shard_key={"_id": "hashed"},
+)
+
+NOTED = Noted(
+    ACCOUNTS,
+    "pending",
+    TRANSFERS,
+    given=lambda note: {"balance": note["amount"]} if note["amount"] > 0 else {},
+    back=lambda note: {"balance": -note["amount"]} if note["amount"] < 0 else {},
+    prevent=call_off,
 )
 
 MAX_NAME = 200
@@ -46,8 +63,18 @@ MAX_ACCOUNTS = 100
 
 
 async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None, *, decided: str | None = None
+) -> dict[ObjectId, Document]:
+    """Returns the accounts with these ids. `decided` is the key of a transfer that is known to be decided."""
+    found = await find_stored(db, ids, projection)
+    await settlements.shown(db, NOTED, list(found.values()), decided=decided)
+    return found
+
+
+async def find_stored(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
 ) -> dict[ObjectId, Document]:
+    """Returns the accounts with these ids as they are stored: a decided transfer may still be a note."""
     query = {"_id": {"$in": list(ids)}}
     found = await db[ACCOUNTS.name].find(query, projection, batch_size=len(ids) + 1).to_list()
     return {account["_id"]: account for account in found}
@@ -56,7 +83,9 @@ async def find_by_ids(
 async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[Document]:
     """Returns the owner's accounts, oldest first."""
     order = [("created_at", ASCENDING), ("_id", ASCENDING)]
-    return await db[ACCOUNTS.name].find({"owner": owner}, projection, sort=order).to_list()
+    found = await db[ACCOUNTS.name].find({"owner": owner}, projection, sort=order).to_list()
+    await settlements.shown(db, NOTED, found)
+    return found
 
 
 async def open_account(

@@ -10,10 +10,10 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, Problems, named, problems_in
 
 from . import accounts
-from .transfers import TRANSFERS
+from .transfer_records import CANCELLED, TRANSFERS
 
 _NAME = named("transfer")
-_SHOWN = dict.fromkeys(("source", "destination"), 1)
+_SHOWN = dict.fromkeys(("source", "destination", "state"), 1)
 
 
 async def find_wrong_transfers(db: Database) -> Problems:
@@ -27,7 +27,9 @@ async def find_wrong_transfers(db: Database) -> Problems:
 
 
 async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
-    sides = [(transfer, side) for transfer in batch for side in ("source", "destination")]
+    # A transfer that was called off before it was decided has no sides.
+    made = [transfer for transfer in batch if "source" in transfer or transfer["state"] != CANCELLED]
+    sides = [(transfer, side) for transfer in made for side in ("source", "destination")]
     named = list({transfer[side] for transfer, side in sides} - {None})
     there = await accounts.find_by_ids(db, named, {"_id": 1})
     for transfer, side in sides:

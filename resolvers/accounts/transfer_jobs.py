@@ -1,9 +1,4 @@
-"""Finishes or rolls back interrupted transfers, and checks the balance of every account.
-
-Portico never deletes accounts. If somebody else has deleted one, its open transfers stay open, and the job logs them.
-The source still gets its money back from a transfer that was rolled back. For a committed transfer, the source records
-that its destination cannot be credited.
-"""
+"""Settles or undoes interrupted transfers, and checks the balance of every account."""
 
 from __future__ import annotations
 
@@ -18,21 +13,28 @@ from pymongo import ASCENDING
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
-from portico.resolvers.writes.sweeps import STALE_AFTER, require, sweep
+from portico.resolvers.writes import settlements
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, require, sweep
 
-from . import transfers
-from .accounts import ACCOUNTS
-from .transfers import CANCELLED, COMMITTED, SETTLED, TRANSFERS
+from . import former_transfers
+from .accounts import ACCOUNTS, NOTED
+from .transfer_records import CANCELLED, COMMITTED, SETTLED, TRANSFERS
 
 _BATCH = 100
-_FIELDS = ("owner", "name", "currency", "balance", "pending", "fence", "created_at")
+_FIELDS = ("owner", "name", "currency", "balance", "pending", "created_at")
 
 
 async def finish_transfers(db: Database, *, now: datetime) -> int:
-    """Finishes committed transfers and rolls back others, if they are older than five seconds. Returns how many."""
+    """Removes the notes of transfers, and finishes those of former versions, if they are older than five seconds.
 
+    Returns how many.
+    """
+    return await in_turn(partial(settlements.finish_stale, db, NOTED, now=now), partial(_finish_former, db, now))
+
+
+async def _finish_former(db: Database, now: datetime) -> int:
     async def end(transfer: Document) -> int:
-        await transfers.resolve_open(db, transfer)
+        await former_transfers.finish(db, transfer)
         return 1
 
     return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
@@ -56,7 +58,8 @@ async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> Problems:
         {"$match": {"_id": {"$in": list(ids)}}},
         _sum_of("destination", "came"),
         _sum_of("source", "went"),
-        {"$lookup": {"from": TRANSFERS.name, "localField": "pending.id", "foreignField": "_id", "as": "noted"}},
+        _noted_by("record"),
+        _noted_by("id"),
     ]
     for account in await read_at_one_time(db, ACCOUNTS, stages, batch_size=len(ids) + 1):
         for problem in problems_with(account, partial(_problems, db), _name_of):
@@ -65,6 +68,12 @@ async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> Problems:
 
 def _name_of(account: Mapping[str, Any]) -> str:
     return f"account {account['_id']} ({account.get('name')})"
+
+
+def _noted_by(name: str) -> Document:
+    """Returns the stage that adds the transfers of the notes: `record` names them, and `id` in former versions."""
+    found = {"from": TRANSFERS.name, "localField": f"pending.{name}", "foreignField": "_id", "as": f"by_{name}"}
+    return {"$lookup": found}
 
 
 def _sum_of(side: str, name: str) -> Document:
@@ -79,25 +88,32 @@ def _sum_of(side: str, name: str) -> Document:
 
 def _problems(db: Database, account: Document) -> Iterator[Problem]:
     require(account, _FIELDS)
-    noted = {transfer["_id"]: transfer for transfer in account["noted"]}
+    by_record, by_id = ({one["_id"]: one for one in account[name]} for name in ("by_record", "by_id"))
     expected = _total(account["came"]) - _total(account["went"])
     for note in account["pending"]:
-        transfer = noted.get(note["id"])
-        state = None if transfer is None else transfer["state"]
-        is_certain = state in {COMMITTED, SETTLED}
+        if "key" in note:
+            is_certain = settlements.was_decided(by_record.get(note["record"]), note)
+        else:
+            transfer = by_id.get(note["id"])
+            is_certain = transfer is not None and transfer["state"] in {COMMITTED, SETTLED}
+            yield from _problems_of_former(db, account, transfer)
         # Subtracted but not counted yet, or counted but not added yet.
         if (note["amount"] < 0) is not is_certain:
             expected -= abs(note["amount"])
-        if transfer is not None and state == CANCELLED:
-            forget = partial(transfers.remove_note, db, transfer, account["_id"])
-            yield Problem(_name_of(account), "it has a note of a transfer that was rolled back", forget)
-        elif state in {None, SETTLED}:
-            yield Problem(_name_of(account), "it has a note of a transfer that is settled or missing")
     if account["balance"] < 0:
         yield Problem(_name_of(account), f"its balance is {account['balance']}")
     if account["balance"] != expected:
         text = f"its balance is {account['balance']}, but its transfers add up to {expected}"
         yield Problem(_name_of(account), text)
+
+
+def _problems_of_former(db: Database, account: Document, transfer: Document | None) -> Iterator[Problem]:
+    """Yields what is wrong if an account has a note of this transfer of a former version."""
+    if transfer is None or transfer["state"] == SETTLED:
+        yield Problem(_name_of(account), "it has a note of a transfer that is settled or missing")
+    elif transfer["state"] == CANCELLED:
+        forget = partial(former_transfers.remove_note, db, transfer, account["_id"])
+        yield Problem(_name_of(account), "it has a note of a transfer that was rolled back", forget)
 
 
 def _total(sums: list[Document]) -> Any:

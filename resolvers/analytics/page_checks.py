@@ -9,6 +9,7 @@ from pymongo import ASCENDING, timeout
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
+from portico.resolvers.hints import with_hint
 from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.server_time import server_time
 
@@ -57,7 +58,8 @@ async def _problem_of(db: Database, day: datetime, stored: Document) -> str | No
     }
     stages = [events, *BY_PAGE, {"$unionWith": {"coll": PAGE_DAYS.name, "pipeline": counts}}, same, total]
     with timeout(_CHECK_SECONDS):
-        found = await (await db[LOG_EVENTS.name].aggregate(stages, hint=COUNTED, allowDiskUse=True)).to_list()
+        read = partial(db[LOG_EVENTS.name].aggregate, stages, allowDiskUse=True)
+        found = await (await with_hint(COUNTED, read)).to_list()
     summed = found[0] if found else {"different": 0, "stored": 0}
     if summed["different"]:
         return "its counts are not those of its log events"

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
+from portico.resolvers.hints import with_hint
 from portico.resolvers.writes.retries import attempts
 
 from .log_days import BY_PAGE, DAY, LOG_DAYS, PAGE_DAYS, VALID, uncounted_days
@@ -129,7 +131,9 @@ async def _count(db: Database, stretches: Sequence[Stretch], limit: int, max_eve
         {"$sort": dict(_ORDER)},
         {"$limit": limit},
     ]
-    cursor = await db[LOG_EVENTS.name].aggregate(stages, hint=COUNTED, allowDiskUse=True, batchSize=limit + 1)
+    cursor = await with_hint(
+        COUNTED, partial(db[LOG_EVENTS.name].aggregate, stages, allowDiskUse=True, batchSize=limit + 1)
+    )
     found: list[Document] = await cursor.to_list()
     if found and found[0][_ALL] > max_events:
         raise InvalidInput(

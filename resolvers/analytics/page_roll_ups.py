@@ -33,6 +33,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, timeout
 
 from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.hints import with_hint
 from portico.resolvers.writes.sweeps import each
 
 from .batches import FIRST
@@ -160,7 +161,8 @@ async def _marked_ids(db: Database, day: datetime) -> bytearray:
 async def _insert_counts(db: Database, day: datetime, token: ObjectId) -> int:
     """Counts the events of the day, and inserts the counts. Returns the number of pages."""
     stages: list[Document] = [{"$match": {"time": {"$gte": day, "$lt": day + DAY}}}, *BY_PAGE]
-    found = await db[LOG_EVENTS.name].aggregate(stages, hint=COUNTED, allowDiskUse=True, batchSize=_INSERTED_AT_ONCE)
+    read = partial(db[LOG_EVENTS.name].aggregate, stages, allowDiskUse=True, batchSize=_INSERTED_AT_ONCE)
+    found = await with_hint(COUNTED, read)
     pages = 0
     async for batch in in_batches(found, _INSERTED_AT_ONCE):
         await db[PAGE_DAYS.name].insert_many([{"roll_up": token, **one} for one in batch], ordered=False)

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING
 
 from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Page, find_page, find_pages
 
 from .buckets import BUCKETS, HOLDING, latest_copies
@@ -44,7 +46,12 @@ async def find_in_buckets(
         {"$project": {"discussion": 1, "low": 1, "comments": _filter([{"$in": ["$$this._id", wanted]}])}},
         *_projection_stages(projection),
     ]
-    found = latest_copies(await (await db[BUCKETS.name].aggregate(stages, hint=HOLDING)).to_list())
+
+    async def read(**options: Any) -> list[Document]:
+        rows: list[Document] = await (await db[BUCKETS.name].aggregate(stages, **options)).to_list()
+        return rows
+
+    found = latest_copies(await with_hint(HOLDING, read))
     return {key: comment for key, comment in found.items() if is_gone_wanted or "gone" not in comment}
 
 

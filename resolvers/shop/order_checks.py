@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from portico.resolvers.accounts import transfers
+from portico.resolvers.accounts import transfer_records
 from portico.resolvers.accounts.accounts import shop_account_id
-from portico.resolvers.accounts.transfers import SETTLED
+from portico.resolvers.accounts.transfer_records import SETTLED
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, Problems, named, problems_in
 from portico.resolvers.writes.sweeps import require
@@ -36,7 +36,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
     stocks = await find_stocks(db, skus) if skus else {}
     payments = {order["_id"]: transfer_of(order["payment_reference"]) for order in batch}
     by_account = [payment for payment in payments.values() if payment is not None]
-    paid = await transfers.find_by_ids(db, by_account) if by_account else {}
+    paid = await transfer_records.find_by_ids(db, by_account) if by_account else {}
     for order in batch:
         require(order, _SHOWN)
         problems = [*_wrong_total(order)]

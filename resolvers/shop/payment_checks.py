@@ -6,7 +6,7 @@ from functools import partial
 
 from pymongo import ASCENDING
 
-from portico.resolvers.accounts.transfers import SETTLED, TRANSFERS
+from portico.resolvers.accounts.transfer_records import SETTLED, TRANSFERS
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, Problems, named, problems_in
 

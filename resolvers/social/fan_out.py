@@ -29,12 +29,14 @@ import asyncio
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import Database, Document, DocumentId, in_batches
+from portico.resolvers.hints import with_hint
 from portico.resolvers.import_outcomes import refused_row
 from portico.resolvers.writes.timer import Timer
 
@@ -153,7 +155,11 @@ async def recipients(db: Database, post: Document, *, after: str | None) -> list
     query = {"of": post["by"]["id"], "follower": {"$lte": post["created"]}, **relations.behind(after)}
     shown = {"_id": 0, "to": 1, "circles": 1}
     sort = [("to", ASCENDING)]
-    return await db[RELATIONS.name].find(query, shown, sort=sort, limit=BATCH, hint=relations.FOLLOWERS).to_list()
+
+    async def read(**options: Any) -> list[Document]:
+        return await db[RELATIONS.name].find(query, shown, sort=sort, limit=BATCH, **options).to_list()
+
+    return await with_hint(relations.FOLLOWERS, read)
 
 
 def is_for(post: Document, follower: Document) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 from portico.resolvers.documents import LENIENT, Database, Document, DocumentId
+from portico.resolvers.hints import with_hint
 from portico.resolvers.writes.sweeps import each
 from portico.resolvers.writes.timer import Timer
 
@@ -96,7 +97,10 @@ class Turns:
         return await self._find({**waiting, "by.id": {"$nin": busy}})
 
     async def _find(self, query: Document) -> Turn | None:
-        found = await self._posts.find(query, {"by.id": 1}, sort=_ORDER, limit=1, hint=PENDING).to_list()
+        async def read(**options: Any) -> list[Document]:
+            return await self._posts.find(query, {"by.id": 1}, sort=_ORDER, limit=1, **options).to_list()
+
+        found = await with_hint(PENDING, read)
         if not found:
             return None
         by = found[0].get("by")

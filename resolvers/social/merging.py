@@ -15,9 +15,13 @@ An author stays merged, because news feeds lack the entries of the posts since t
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.hints import with_hint
 
 from . import relations
 from .members import MEMBERS
@@ -38,7 +42,8 @@ async def must_merge(db: Database, author: Document, post: Document, *, max_fan_
         return False
     followers = {"of": author["_id"], "follower": {"$exists": True}}
     most = max_fan_out + 1
-    if await db[RELATIONS.name].count_documents(followers, limit=most, hint=relations.FOLLOWERS) < most:
+    count = partial(db[RELATIONS.name].count_documents, followers, limit=most)
+    if await with_hint(relations.FOLLOWERS, count) < most:
         return False
     guard = {"_id": author["_id"], "is_merged": {"$ne": True}}
     await db[MEMBERS.name].update_one(guard, {"$set": {"is_merged": True, "merging": {"after": None}}})
@@ -56,8 +61,11 @@ async def mark_batch(db: Database, author: str) -> bool:
     after = member["merging"]["after"]
     query = {"of": author, "follower": {"$exists": True}, **relations.behind(after)}
     sort = [("to", ASCENDING)]
-    page = db[RELATIONS.name].find(query, {"to": 1}, sort=sort, limit=_BATCH, hint=relations.FOLLOWERS)
-    found = await page.to_list()
+
+    async def read(**options: Any) -> list[Document]:
+        return await db[RELATIONS.name].find(query, {"to": 1}, sort=sort, limit=_BATCH, **options).to_list()
+
+    found = await with_hint(relations.FOLLOWERS, read)
     followers = [relation["to"] for relation in found]
     still = {"of": {"$in": followers}, "to": author, "since": {"$exists": True}}
     await db[RELATIONS.name].update_many(still, {"$set": {"is_merged": True}})

@@ -11,6 +11,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.hints import with_hint
 from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes.sweeps import require
@@ -86,7 +87,8 @@ async def _count_missing(db: Database, post: Document) -> int:
     while page := await fan_out.recipients(db, settled, after=after):
         wanted = [follower["to"] for follower in page]
         query = {"post": post["_id"], "of": {"$in": wanted}}
-        missing += len(wanted) - await db[NEWS.name].count_documents(query, hint=[("post", 1), ("of", 1)])
+        count = partial(db[NEWS.name].count_documents, query)
+        missing += len(wanted) - await with_hint([("post", 1), ("of", 1)], count)
         after = wanted[-1]
     return missing
 

@@ -28,10 +28,12 @@ A change is acknowledged when both documents have it. A document is never delete
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.hints import with_hint
 
 # The index of those who followed a member once.
 FOLLOWERS_BEFORE = "followers_before"
@@ -143,8 +145,12 @@ async def find_followers(db: Database, of: str, most: int) -> list[str] | None:
 
 async def _find_others(db: Database, query: Document, index: str, most: int) -> list[str] | None:
     shown = {"_id": 0, "to": 1, "blocks": 1, "blocked": 1}
-    found = db[RELATIONS.name].find(query, shown, limit=most + 1, batch_size=most + 2, hint=index)
-    rows = await found.to_list()
+
+    async def read(**options: Any) -> list[Document]:
+        found = db[RELATIONS.name].find(query, shown, limit=most + 1, batch_size=most + 2, **options)
+        return await found.to_list()
+
+    rows = await with_hint(index, read)
     return None if len(rows) > most else [relation["to"] for relation in rows if not has_block(relation)]
 
 

@@ -123,6 +123,11 @@ class Combiner(Generic[K, W]):
         queue = self._queues.get(key)
         return () if queue is None else queue.waiting
 
+    async def served(self, key: K) -> None:
+        """Waits until all entries of a key are served."""
+        while (queue := self._queues.get(key)) is not None and queue.task is not None:
+            await asyncio.wait({queue.task})
+
     async def close(self) -> None:
         """Waits until all entries are served."""
         while self._queues:

@@ -12,8 +12,9 @@ from graphql import GraphQLError
 from portico.loaders.accounts import accounts as account_loaders
 from portico.loaders.accounts import transfers as transfer_loaders
 from portico.resolvers import errors
-from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.documents import document_id
+from portico.resolvers.writes.settlements import Settler
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
@@ -45,7 +46,7 @@ TRANSFER = Kind(
     path="_id",
     parse=document_id,
     read=transfer_loaders.by_id,
-    collection=transfers.TRANSFERS.name,
+    collection=transfer_records.TRANSFERS.name,
     types=("Transfer",),
     type_name=lambda _document: "Transfer",
     discriminator=("owners",),
@@ -70,7 +71,13 @@ class Account(Node):
     id: strawberry.ID = node_id("Account", "_id")
     name: str = stored(description="The owner's name for it.")
 
-    @reads("owner", "balance", "currency", description="The money that can be spent. For the owner and for a SERVICE.")
+    @reads(
+        "owner",
+        "balance",
+        "currency",
+        "pending",
+        description="The money that can be spent. For the owner and for a SERVICE.",
+    )
     @staticmethod
     def balance(root: strawberry.Parent[Source], info: Info) -> Money:
         caller = info.context.caller
@@ -79,14 +86,14 @@ class Account(Node):
         return cast("Money", {"amount": root["balance"], "currency": root["currency"]})
 
     @reads(
-        "pending.id",
+        "pending",
         length=10,
         description="Unfinished transfers that the account has recorded. For an account of another owner, only those "
         "that the viewer takes part in.",
     )
     @staticmethod
     async def pending_transfers(root: strawberry.Parent[Source], info: Info) -> list[Transfer]:
-        answers = [load(core(info), TRANSFER, note["id"]) for note in root["pending"]]
+        answers = [load(core(info), TRANSFER, note.get("record") or note["id"]) for note in root["pending"]]
         return [cast("Transfer", document) for answer in answers if (document := await answer) is not None]
 
 
@@ -195,6 +202,7 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
+            settler=info.context.resources.of(Settler),
         )
         return AccountPayload(account=cast("Account", paid))
 
@@ -210,5 +218,6 @@ class AccountMutation:
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
+            settler=info.context.resources.of(Settler),
         )
         return TransferPayload(transfer=cast("Transfer", settled))

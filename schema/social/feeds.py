@@ -13,12 +13,14 @@ from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.months import end_of_month
 from portico.schema.connections import position_of
 from portico.schema.context import Caller, Info, core
-from portico.schema.fields import Source, reads
+from portico.schema.fields import Source, costs, reads
 from portico.schema.inputs import After, First, described
 
 from .posts import LISTED, PostConnection
 
 DEFAULT_POSTS = 20
+# What a page of posts costs in addition: if posts are hidden, the database searches for others in several rounds.
+_ROUNDS = 200
 Month = Annotated[
     str | None, described("Starts with this month in UTC, e.g. `201204`, and goes back from there. Default: all posts.")
 ]
@@ -28,6 +30,7 @@ Month = Annotated[
 class UserWall:
     @reads(
         "_id",
+        extra=_ROUNDS,
         description="The posts by and to this user that you see, newest first. On your own wall, these are your own "
         "posts and those of users whom you follow.",
     )
@@ -46,7 +49,7 @@ class UserWall:
 class FeedViewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(description="The posts of users whom you follow, newest first.")
+    @strawberry.field(description="The posts of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS))
     async def news_feed(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
     ) -> PostConnection:
@@ -54,7 +57,8 @@ class FeedViewer:
 
     @strawberry.field(
         description="The posts that others have written on your wall, newest first, whether you follow them or not. "
-        "Without posts of users with a block in either direction."
+        "Without posts of users with a block in either direction.",
+        metadata=costs(extra=_ROUNDS),
     )
     async def incoming(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None

@@ -38,6 +38,7 @@ KIT = Kit(
     budgets=read_budgets(__file__),
     scattered={
         "find transfers open_since",
+        "find accounts pending.at",
         "find transfers ",
         "find accounts ",
     },

@@ -61,23 +61,6 @@ async def test_a_process_that_resumes_after_the_money_is_spent_takes_none(scene:
     assert command > 6
 
 
-async def test_a_transfer_succeeds_if_another_transfer_of_its_accounts_is_cancelled_meanwhile(scene: Transfers) -> None:
-    for command in stops():
-        given = await scene.set("a transfer")
-        call, wake = await scene.asleep("transfer", given, command)
-        if call.done():
-            break
-
-        # The cancellation of a transfer that an account has not noted advances the fence of the account.
-        await scene.gateway.db["accounts"].update_many({}, {"$inc": {"fence": 1}})
-        wake()
-
-        assert (await call).data["transfer"]["__typename"] == "TransferPayload", command
-        await scene.assert_is([70, 30])
-        assert await scene.gateway.db["transfers"].count_documents({"source": {"$ne": None}}) == 1
-    assert command > 6
-
-
 @pytest.mark.parametrize("first", range(3, 9))
 async def test_two_processes_that_pause_at_different_commands_move_the_money_once(scene: Transfers, first: int) -> None:
     for second in range(3, 12):

@@ -10,7 +10,7 @@ from pathlib import Path
 from portico.gateway.app import create_app
 from portico.gateway.domains import OWN_PATHS
 from portico.gateway.error_codes import ERROR_CODES
-from portico.gateway.operations.execution import FAULTS
+from portico.gateway.operations.responses import FAULTS
 from portico.gateway.settings import Settings
 from tests.support.domains import DOMAINS
 

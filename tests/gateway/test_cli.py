@@ -32,6 +32,7 @@ COMMANDS = (
     "demo",
     "payment-service",
     "schema",
+    "documents",
     "explain",
     "indexes",
     "shard",

@@ -51,6 +51,17 @@ def test_costly_input_fields_are_only_at_the_top_of_an_input() -> None:
     assert costly <= arguments
 
 
+@pytest.mark.parametrize(("name", "cost"), [("User.followers", 8), ("Viewer.blockedUsers", 8), ("Circle.members", 4)])
+def test_a_row_of_a_list_of_members_costs_more_than_another_row(name: str, cost: int) -> None:
+    """MongoDB looks each member up."""
+    assert cost_of(dict(fields())[name]).row == cost
+
+
+@pytest.mark.parametrize("name", ["User.wall", "Viewer.newsFeed", "Viewer.incoming"])
+def test_a_page_of_posts_costs_the_search_for_posts_that_are_not_hidden(name: str) -> None:
+    assert cost_of(dict(fields())[name]).extra >= 200
+
+
 @strawberry.type
 class Leaf:
     name: str

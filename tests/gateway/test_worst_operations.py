@@ -49,7 +49,7 @@ async def filled(settings: Settings, size: int, seed: int) -> AsyncIterator[tupl
             await gateway.db.client.drop_database(database)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_the_worst_operations_cost_the_same_in_a_database_of_any_size(settings: Settings, seed: int) -> None:
     async with filled(settings, SMALL, seed) as (gateway, operations):

@@ -33,7 +33,7 @@ from .run import Run
 
 # The most plans that are cached for an operation. Each is for one combination of its conditions.
 _MAX_PLANS = 32
-_NO_VARIABLES = VariableValues({}, {})
+NO_VARIABLES = VariableValues({}, {})
 
 Result = ExecutionResult | Awaitable[ExecutionResult]
 
@@ -166,7 +166,7 @@ class PlanExecutor:
         coerced = self._coerced(definition.variable_definitions, variables)
         if isinstance(coerced, list):
             return ExecutionResult(None, coerced)
-        plan = self._plan(operation, definition, coerced.coerced)
+        plan = self.plan(operation, definition, coerced.coerced)
         if isinstance(plan, NotCompiled):
             self.fallbacks[str(plan)] += 1
             name = None if definition.name is None else definition.name.value
@@ -200,24 +200,32 @@ class PlanExecutor:
         coerced = self._coerced(needed, variables)
         if isinstance(coerced, list):
             raise InvalidVariables(coerced)
-        return self._plan(operation, definition, coerced.coerced)
+        return self.plan(operation, definition, coerced.coerced)
 
     def _coerced(
         self, definitions: Sequence[VariableDefinitionNode] | None, variables: Mapping[str, Any]
     ) -> VariableValues | list[GraphQLError]:
         if not definitions:
-            return _NO_VARIABLES
+            return NO_VARIABLES
         given = cast("dict[str, Any]", variables)
         return get_variable_values(
             self._schema, tuple(definitions), given, max_errors=50, hide_suggestions=self._hide_suggestions
         )
 
-    def _plan(
-        self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
-    ) -> Plan | NotCompiled:
+    def conditions(self, operation: Planned, definition: OperationDefinitionNode) -> tuple[str, ...]:
+        """Returns the names of the variables that the plan depends on."""
         names = operation.conditions.get(id(definition))
         if names is None:
             names = operation.conditions[id(definition)] = conditions_of(operation.document, definition)
+        return names
+
+    def plan(
+        self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> Plan | NotCompiled:
+        """Returns the plan for these coerced variables, or NotCompiled with the reason."""
+        names = operation.conditions.get(id(definition))
+        if names is None:
+            names = self.conditions(operation, definition)
         conditions = {name: variables[name] for name in names if name in variables}
         if any(value.__class__ is not bool for value in conditions.values()):
             # A variable with a default can be null in a condition. Each object with the condition is then an error.

@@ -1,0 +1,65 @@
+"""Gives the memory of large operations back to the system.
+
+Reference counts free almost all that an operation has read as soon as it is answered. Two parts stay:
+
+1. Errors and cancelled tasks reference each other, and what the operation has read. The garbage collector would free
+   them after a number of new objects, however large these are.
+2. Small blocks that are in use keep glibc from returning the free blocks between them.
+
+So after operations that left `_EVERY_BYTES` together, garbage is collected if some of them failed, and glibc returns
+its free blocks. Both take longer in a process with more objects, so it happens for `1 / _PAUSES` of the time at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import sys
+import time
+
+_EVERY_BYTES = 2_000_000
+# By then, the last answer is on its way to its client, and what it consists of is free.
+_SECONDS = 0.05
+_PAUSES = 10
+# By then, the tasks that failed operations left behind have ended, too.
+_LATE_SECONDS = 3.0
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class Memory:
+    """The memory that the operations of one process leave behind."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._has_garbage = False
+        self._soon: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None
+        # In the time of the loop.
+        self._not_before = 0.0
+
+    def note_left(self, size: int, *, has_garbage: bool) -> None:
+        """Notes that an operation has ended that may leave so many bytes. It `has_garbage` if parts of it failed."""
+        self._bytes += size
+        self._has_garbage |= has_garbage
+        if self._bytes < _EVERY_BYTES or self._soon is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._soon = loop.call_at(max(loop.time() + _SECONDS, self._not_before), self._give_back)
+        if self._late is not None:
+            self._late.cancel()
+        self._late = loop.call_later(_LATE_SECONDS, self._give_back_all)
+
+    def _give_back(self) -> None:
+        begun = time.thread_time()
+        if self._has_garbage:
+            gc.collect()
+        if _LIBRARY is not None and hasattr(_LIBRARY, "malloc_trim"):
+            # Only glibc has it.
+            _LIBRARY.malloc_trim(0)
+        self._soon, self._bytes, self._has_garbage = None, 0, False
+        self._not_before = asyncio.get_running_loop().time() + _PAUSES * (time.thread_time() - begun)
+
+    def _give_back_all(self) -> None:
+        self._late, self._has_garbage = None, True
+        self._give_back()

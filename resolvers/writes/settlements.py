@@ -1,0 +1,298 @@
+"""Settlements: one protocol for a write to several documents, without a transaction.
+
+A domain declares how its documents hold notes (`Noted`), what each document notes (`Part`), and the record that
+decides. An **attempt** has a random key, and takes three steps:
+
+1. *prepare*: guarded updates leave a note {key, record, at, …} in every document: one bulk for each collection, all of
+   them at the same time. What must not be spent twice is taken in the same update.
+2. *decide*: one insert of the record, or one guarded update of it, stores the key. The call is answered now.
+3. *settle*: one bulk for each collection removes the notes, after the answer. The update that removes a note gives what
+   the note promised. `Settler` collects what many calls have decided. After a crash, a job does it.
+
+      nothing --1--> noted --2--> decided --3--> settled
+         ^             |
+         +---- undo ---+    remove the notes; give back what was taken
+
+Every interleaving is correct, even if processes stop or are suspended between any two steps:
+
+* Only the attempt that made a key makes its notes, each of them once. A note can be removed once, and the update that
+  removes it gives what it promised or took. So each of these happens at most once.
+* A record stores a key once and for good. What was promised is given only for a stored key. What was taken is given
+  back only for a key that can no longer be stored. So nothing is both given and given back.
+* The attempt itself undoes its notes only before it has tried to decide, or after the record went to somebody else.
+* Others undo notes that are older than five seconds. Before, they make the decision impossible: they insert the missing
+  record without the key, or change what the guard of the decision requires. So a process that resumes late cannot
+  decide. It then removes its own notes.
+* Whoever goes on with what another process has begun looks at the record by a write (`look_at`). A server that has lost
+  its primary role can answer reads, with decisions that are rolled back later.
+
+A reader shows a decision before it is settled: it reads the records that the notes of a document name, after the
+document, and applies those notes whose key is stored (`shown`). A document without notes costs nothing more. A writer
+whose guard does not match settles first what is decided (`settle_decided`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pymongo import ReturnDocument, UpdateOne
+
+from portico.resolvers.documents import CollectionSpec, Database, Document
+
+from .combining import Combiner, Waiting
+from .sweeps import STALE_AFTER, each, sweep
+
+_log = logging.getLogger(__name__)
+
+# The most calls of a process whose notes may wait. Further calls settle theirs before their answer.
+_MOST_WAITING = 1_000
+# How long the notes of a decided call wait for those of others, in seconds.
+_LINGER = 0.01
+
+
+@dataclass(frozen=True)
+class Noted:
+    """How the documents of a collection hold notes.
+
+    Args:
+        spec:     the collection.  path: the list of notes in a document.
+        records:  the collection of the records that decide.
+        given:    what the removal of a note adds to the numbers of the document if its key was decided.
+        back:     the same if its key can no longer be decided.
+        prevent:  makes the decision about a note impossible, if its key is not stored. Gets the record as it was found,
+                  and the time.
+    """
+
+    spec: CollectionSpec
+    path: str
+    records: CollectionSpec
+    given: Callable[[Document], Mapping[str, int]]
+    back: Callable[[Document], Mapping[str, int]]
+    prevent: Callable[[Database, Document, Document | None, datetime], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one document notes.
+
+    Args:     facts: what the note says about itself.  allowed: the guard of the update.
+              taken: what the note adds to the numbers of the document at once, e.g. a negative amount.
+    """
+
+    noted: Noted
+    document: Any
+    facts: Document
+    allowed: Document
+    taken: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt. `record` is the `_id` of the record that decides."""
+
+    record: Any
+    parts: Sequence[Part]
+    at: datetime
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    def note(self, part: Part) -> Document:
+        return {"key": self.key, "record": self.record, "at": self.at, **part.facts}
+
+
+def was_decided(record: Document | None, note: Document) -> bool:
+    """Returns whether the record stores the key of the note."""
+    return record is not None and record.get("key") == note["key"]
+
+
+# A removal of a note: how the document holds it, the `_id` of the document, the note, and what is added.
+_Removal = tuple[Noted, Any, Document, Mapping[str, int]]
+
+
+async def prepare(db: Database, attempt: Attempt) -> bool:
+    """Leaves all notes. If one guard does not match, undoes the others. Returns whether everything is noted.
+
+    Writes:   the documents; one bulk of guarded updates for each collection, and one more to undo them.
+    """
+    bulks: dict[str, list[UpdateOne]] = defaultdict(list)
+    for part in attempt.parts:
+        update: Document = {"$push": {part.noted.path: attempt.note(part)}}
+        if part.taken:
+            update["$inc"] = dict(part.taken)
+        bulks[part.noted.spec.name].append(UpdateOne({"_id": part.document, **part.allowed}, update))
+    if await _send(db, bulks) == len(attempt.parts):
+        return True
+    await undo(db, attempt)
+    return False
+
+
+async def settle(db: Database, *attempts: Attempt) -> None:
+    """Removes the notes of attempts that were decided, and gives what they promised. Idempotent."""
+    await _remove(db, _removals(attempts, lambda part: part.noted.given))
+
+
+async def undo(db: Database, *attempts: Attempt) -> None:
+    """Removes the notes of attempts that cannot be decided any more, and gives back what they took. Idempotent."""
+    await _remove(db, _removals(attempts, lambda part: part.noted.back))
+
+
+def _removals(
+    attempts: Sequence[Attempt], added_by: Callable[[Part], Callable[[Document], Mapping[str, int]]]
+) -> Iterable[_Removal]:
+    for attempt in attempts:
+        for part in attempt.parts:
+            note = attempt.note(part)
+            yield part.noted, part.document, note, added_by(part)(note)
+
+
+async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
+    bulks: dict[str, list[UpdateOne]] = defaultdict(list)
+    for noted, document, note, added in removals:
+        # Not by its time, which the driver may have rounded.
+        mine = {name: value for name, value in note.items() if name != "at"}
+        update: Document = {"$pull": {noted.path: mine}}
+        if added:
+            update["$inc"] = dict(added)
+        bulks[noted.spec.name].append(UpdateOne({"_id": document, noted.path: {"$elemMatch": mine}}, update))
+    await _send(db, bulks)
+
+
+async def _send(db: Database, bulks: Mapping[str, Sequence[UpdateOne]]) -> int:
+    """Sends a bulk for each collection, all at the same time. Returns how many updates matched."""
+    results = await asyncio.gather(
+        *(db[name].bulk_write(updates, ordered=False) for name, updates in bulks.items() if updates)
+    )
+    return sum(result.matched_count for result in results)
+
+
+async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
+    """Returns a record, to go on with what another process has begun. It writes: see the protocol."""
+    looked = {"$inc": {"looks": 1}}
+    return await db[spec.name].find_one_and_update({"_id": record}, looked, return_document=ReturnDocument.AFTER)
+
+
+# ------------------------------------------------------------------------ others
+
+
+async def shown(db: Database, noted: Noted, documents: Sequence[Document], *, decided: str | None = None) -> None:
+    """Applies the notes that were decided to documents as they were read, and drops these notes from their lists.
+
+    Documents without the list of notes stay as they are.
+
+    Args:     decided: a key that the caller knows to be decided.
+    """
+    notes = [note for document in documents for note in _notes(noted, document) if note["key"] != decided]
+    records = await _read(db, noted, notes)
+    for document in documents:
+        for note in _notes(noted, document):
+            if note["key"] == decided or was_decided(records.get(note["record"]), note):
+                document[noted.path].remove(note)
+                for name, added in noted.given(note).items():
+                    if name in document:
+                        document[name] += added
+
+
+def _notes(noted: Noted, document: Document) -> list[Document]:
+    """Returns the notes of a document, without those of former versions, which have no key."""
+    return [note for note in document.get(noted.path, ()) if "key" in note]
+
+
+async def _read(db: Database, noted: Noted, notes: Sequence[Document]) -> dict[Any, Document]:
+    ids = list({note["record"] for note in notes})
+    if not ids:
+        return {}
+    found = db[noted.records.name].find({"_id": {"$in": ids}}, {"key": 1}, batch_size=len(ids) + 1)
+    return {record["_id"]: record for record in await found.to_list()}
+
+
+async def settle_decided(db: Database, noted: Noted, document: Document, *, now: datetime) -> int:
+    """Settles the notes of a document that were decided, and undoes those that are old. Returns how many.
+
+    Call it if a guard does not match: the document may have what is asked for as soon as they are settled.
+    """
+    notes = _notes(noted, document)
+    records = await _read(db, noted, notes)
+    ended = [note for note in notes if was_decided(records.get(note["record"]), note) or _is_old(note, now)]
+    for note in ended:
+        await _end(db, noted, document["_id"], note, now)
+    return len(ended)
+
+
+def _is_old(note: Document, now: datetime) -> bool:
+    is_old: bool = note["at"] <= now - STALE_AFTER
+    return is_old
+
+
+async def _end(db: Database, noted: Noted, document: Any, note: Document, now: datetime) -> int:
+    """Settles or undoes a note of another process. If its key is not decided, makes that impossible first."""
+    record = await look_at(db, noted.records, note["record"])
+    if not was_decided(record, note):
+        await noted.prevent(db, note, record, now)
+        record = await look_at(db, noted.records, note["record"])
+    added = noted.given(note) if was_decided(record, note) else noted.back(note)
+    await _remove(db, [(noted, document, note, added)])
+    return 1
+
+
+async def finish_stale(db: Database, noted: Noted, *, now: datetime) -> int:
+    """Settles or undoes the notes that are older than five seconds: the job of a domain. Returns how many."""
+
+    async def end(document: Document) -> int:
+        stale = [note for note in _notes(noted, document) if _is_old(note, now)]
+        return await each(stale, lambda note: _end(db, noted, document["_id"], note, now))
+
+    return await sweep(db, noted.spec, {f"{noted.path}.at": {"$lte": now - STALE_AFTER}}, end)
+
+
+# ------------------------------------------------------------- after the answer
+
+
+@dataclass(eq=False, kw_only=True)
+class _Decided(Waiting[None]):
+    attempt: Attempt
+
+
+class Settler:
+    """Settles what the calls of a process have decided, after their answers, in batches.
+
+    At most `_MOST_WAITING` calls wait. What fails here is settled by the job.
+    """
+
+    def __init__(self) -> None:
+        self._decided: Combiner[Database, _Decided] = Combiner(_settle_all, linger=lambda _db: _LINGER)
+
+    def add(self, db: Database, attempt: Attempt) -> bool:
+        """Takes over a decided attempt. Returns False if too many wait; the caller then settles it."""
+        if len(self._decided.waiting(db)) >= _MOST_WAITING:
+            return False
+        self._decided.add(db, _Decided(db=db, attempt=attempt, is_urgent=False))
+        return True
+
+    async def settled(self, db: Database) -> None:
+        """Waits until everything that was taken over for this database is settled."""
+        await self._decided.served(db)
+
+    async def close(self) -> None:
+        """Waits until everything is settled."""
+        await self._decided.close()
+
+
+async def _settle_all(db: Database, decided: list[_Decided]) -> None:
+    try:
+        await settle(db, *(one.attempt for one in decided))
+    except Exception as error:  # noqa: BLE001 - the calls have their answers, and the job settles what stays
+        _log.warning("Notes of %d calls stay for the job: %s", len(decided), type(error).__name__)
+    for one in decided:
+        one.answer(None)
+
+
+async def conclude(db: Database, settler: Settler | None, attempt: Attempt) -> None:
+    """Settles a decided attempt: after the answer if there is a settler, otherwise now."""
+    if settler is None or not settler.add(db, attempt):
+        await settle(db, attempt)
