@@ -79,24 +79,29 @@ async def problems_in(
     find: Callable[[list[D]], Problems],
     subject: Subject,
     size: int = 500,
+    *,
+    repair: Callable[[D], Repair] | None = None,
 ) -> Problems:
     """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
 
-    A document that makes `find` fail is itself a problem with this subject.
+    A document that makes `find` fail is itself a problem with this subject, and what `repair` returns repairs it.
     """
     async for batch in in_batches(documents, size):
-        for problem in await _problems_of(batch, find, subject):
+        for problem in await _problems_of(batch, find, subject, repair):
             yield problem
 
 
-async def _problems_of(batch: list[D], find: Callable[[list[D]], Problems], subject: Subject) -> list[Problem]:
+async def _problems_of(
+    batch: list[D], find: Callable[[list[D]], Problems], subject: Subject, repair: Callable[[D], Repair] | None
+) -> list[Problem]:
     try:
         return [problem async for problem in find(batch)]
     except DAMAGED as error:
         if len(batch) == 1:
-            return [Problem(subject(batch[0]), describe_damage(error))]
+            mend = None if repair is None else repair(batch[0])
+            return [Problem(subject(batch[0]), describe_damage(error), mend)]
     # Check one by one to find the damaged document.
-    return [problem for document in batch for problem in await _problems_of([document], find, subject)]
+    return [problem for document in batch for problem in await _problems_of([document], find, subject, repair)]
 
 
 def problems_with(document: D, find: Callable[[D], Iterable[Problem]], subject: Subject) -> list[Problem]:

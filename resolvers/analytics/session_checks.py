@@ -12,7 +12,7 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
-from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, Repair, named, problems_in, problems_with
 from portico.resolvers.roll_ups import REVISION
 from portico.resolvers.writes.sweeps import DAMAGED, describe_damage
 
@@ -80,9 +80,12 @@ async def find_wrong_roll_ups(db: Database) -> Problems:
             is_open = await _is_pending(db, row["user_id"]) or not await _missing_in(db, [row])
             yield _problem(db, row, "it is missing", is_open=is_open)
 
+    def mended(roll_up: Document) -> Repair:
+        return partial(repair, db, roll_up["_id"])
+
     for level in LEVELS:
         stored = db[ROLL_UPS.name].find({"level": level}, sort=[("_id", ASCENDING)])
-        async for problem in problems_in(stored, find_wrong, _ROLL_UP):
+        async for problem in problems_in(stored, find_wrong, _ROLL_UP, repair=mended):
             yield problem
         async for problem in problems_in(await _computed_from_sources(db, level), find_missing, _ROLL_UP):
             yield problem
