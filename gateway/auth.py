@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from jwt.types import Options
 from portico.resolvers.configuration import Secret
 from portico.resolvers.kept import Kept
 from portico.schema.context import Caller
-from portico.schema.roles import Role
+from portico.schema.roles import AnyRole, Role
 
 from .logs import logger
 from .settings import Settings
@@ -66,6 +66,10 @@ class OtherScheme(InvalidToken):
         return 'Bearer realm="portico"'
 
 
+class UnknownRole(Exception):
+    """No served domain has a role with this name."""
+
+
 class KeysUnavailable(Exception):
     """The public keys cannot be read, so the gateway cannot check a token at the moment."""
 
@@ -86,9 +90,19 @@ _NOBODY = Identity(None, math.inf, math.inf)
 
 
 class Authenticator:
-    """Checks the signature, expiry, audience and issuer of tokens. Caches valid tokens for a while."""
+    """Checks the signature, expiry, audience and issuer of tokens. Caches valid tokens for a while.
 
-    def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    `own_roles` are the roles that the served domains declare.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        transport: httpx.AsyncBaseTransport | None = None,
+        *,
+        own_roles: Iterable[AnyRole] = (),
+    ) -> None:
+        self._roles: Sequence[AnyRole] = (*Role, *own_roles)
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
         self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
@@ -160,10 +174,10 @@ class Authenticator:
         shown = _as_text(name.strip()[:_LONGEST_NAME]) if isinstance(name, str) else ""
         return Caller(subject, known, shown), float(claims["exp"])
 
-    def _roles_in(self, given: Any) -> frozenset[Role]:
-        """Returns the roles that Portico has. Logs each other one once, up to 1,000 of them."""
+    def _roles_in(self, given: Any) -> frozenset[AnyRole]:
+        """Returns the roles that the gateway knows. Logs each other one once, up to 1,000 of them."""
         names = given if isinstance(given, list) else []
-        known = frozenset(role for role in Role if role.value in names)
+        known = frozenset(role for role in self._roles if role.value in names)
         others = {repr(name)[:_LONGEST_NAME] for name in names} - {repr(role.value) for role in known}
         if given is not names:
             others = {repr(given)[:_LONGEST_NAME]}
@@ -181,7 +195,7 @@ class Authenticator:
         return self._secret, ["HS256"]
 
     def issue(
-        self, subject: str, roles: list[Role], *, now: datetime, lasts: timedelta, name: str | None = None
+        self, subject: str, roles: Sequence[AnyRole], *, now: datetime, lasts: timedelta, name: str | None = None
     ) -> str:
         """Returns a token for development, signed with the secret.
 
@@ -208,8 +222,19 @@ class Authenticator:
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
 
-def roles_named(names: Iterable[str]) -> list[Role]:
-    return [Role[name] for name in names]
+def roles_named(names: Sequence[str], own_roles: Callable[[], Iterable[AnyRole]] = tuple) -> list[AnyRole]:
+    """Returns the roles with these names, in any case. Raises UnknownRole.
+
+    Args:     own_roles: returns the roles of the domains. It is called for a role that is not one of Portico's.
+    """
+    known: dict[str, AnyRole] = {role.name: role for role in Role}
+    wanted = {name: name.upper() for name in names}
+    if not known.keys() >= set(wanted.values()):
+        known |= {role.name: role for role in own_roles()}
+    for name, role in wanted.items():
+        if role not in known:
+            raise UnknownRole(f"{name!r} is not one of {', '.join(map(repr, known))}.")
+    return [known[name.upper()] for name in names]
 
 
 def _require_subject(subject: str) -> None:

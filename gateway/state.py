@@ -84,5 +84,5 @@ class State:
             loaders=Loaders(),
             seen=set(),
             listed=[],
-            folds={},
+            slots={},
         )

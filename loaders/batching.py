@@ -156,9 +156,7 @@ class Loaders:
 
     def __init__(self) -> None:
         self._loaders: dict[Hashable, Loader[Any, Any]] = {}
-        # Those of the request that came last, and the first.
-        self._latest: Loaders | None = None
-        self._first: Loaders = self
+        self._renewed: Loaders | None = None
         self.siblings = Siblings()
 
     def get(self, name: Hashable, read: Callable[[], BatchRead[K, V]]) -> Loader[K, V]:
@@ -172,20 +170,19 @@ class Loaders:
         return loader
 
     def renewed(self) -> Loaders:
-        """Returns loaders that have read nothing. `stop` of the first ones of the request stops them, too."""
-        renewed = self._first._latest = Loaders()  # noqa: SLF001 - same class
-        renewed._first = self._first
-        return renewed
+        """Returns loaders that have read nothing. `stop` and `clear` of these also concern the latest of those."""
+        self._renewed = Loaders()
+        return self._renewed
 
     def stop(self) -> None:
         """Cancels all reads in flight."""
         for loader in self._loaders.values():
             loader.stop()
-        if self._latest is not None:
-            self._latest.stop()
+        if self._renewed is not None:
+            self._renewed.stop()
 
     def clear(self) -> None:
         """Drops all values. Reads in flight end without them."""
         self._loaders.clear()
-        if self._latest is not None:
-            self._latest.clear()
+        if self._renewed is not None:
+            self._renewed.clear()

@@ -39,9 +39,7 @@ from portico.resolvers.domains import (
     Counter,
     Domain,
     Gauge,
-    Invariant,
     Job,
-    Problem,
     Resources,
     Service,
     Turn,
@@ -56,6 +54,7 @@ from portico.resolvers.keyed import find_pages as find_pages_of
 from portico.resolvers.owned import Owned, OwnedDocuments
 from portico.resolvers.paging import Key as PageKey
 from portico.resolvers.paging import Listing, Page, Sort
+from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.roll_ups import DIRTY_INDEX, RollUp
 from portico.resolvers.served import Served
 from portico.resolvers.server_time import server_time
@@ -88,7 +87,7 @@ from portico.schema.access import require_caller, require_role
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, PageInfo
 from portico.schema.connections import Paged as PagedKind
-from portico.schema.context import Caller, Context, Info
+from portico.schema.context import Caller, Context, Info, Slot
 from portico.schema.errors import Conflict as ConflictMember
 from portico.schema.errors import InvalidInput as InvalidInputMember
 from portico.schema.errors import NotFound as NotFoundMember
@@ -101,7 +100,7 @@ from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id
 from portico.schema.reading import document_kind, document_pages, find_visible, global_id, load_one, load_related
-from portico.schema.roles import Role
+from portico.schema.roles import OwnRole, Role
 from portico.schema.scalars import JSON, BigInt
 from portico.schema.subscriptions import occurrences as subscribe
 from portico.schema.subscriptions import read_shared as read_event_object
@@ -156,6 +155,7 @@ __all__ = [
     "Node",
     "NotFound",
     "NotFoundMember",
+    "OwnRole",
     "Owned",
     "OwnedDocuments",
     "Page",
@@ -171,6 +171,7 @@ __all__ = [
     "Secret",
     "Served",
     "Service",
+    "Slot",
     "Sort",
     "SweepFailed",
     "Target",

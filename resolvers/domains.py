@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 from .attachments import Attachment, Host, Hosts
 from .changes import Source
-from .documents import CollectionSpec, Database, Document
-from .server_time import server_time
-from .writes.sweeps import describe_damage, is_outage
+from .documents import CollectionSpec, Database
+from .problems import Invariant
 
 T = TypeVar("T")
 
@@ -131,62 +130,6 @@ class Command:
     run: Callable[[CommandRun], Awaitable[bool]]
 
 
-Repair = Callable[[], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A violation of an invariant. `repair` fixes it; None if the correct state is unknown.
-
-    A problem with `is_open` can be a false alarm: other writers changed the documents during the check.
-    """
-
-    subject: str
-    text: str
-    repair: Repair | None = None
-    is_open: bool = False
-
-    async def mend(self) -> bool:
-        """Repairs the problem and returns whether it could. An error counts as no. An outage raises its error."""
-        if self.repair is None:
-            return False
-        try:
-            await self.repair()
-        except Exception as error:
-            if is_outage(error):
-                raise
-            return False
-        return True
-
-
-@dataclass(frozen=True)
-class Invariant:
-    """A condition that must always hold, and the check that finds its violations."""
-
-    name: str
-    check: Callable[[Database], AsyncIterator[Problem]]
-
-    async def problems(self, db: Database) -> AsyncIterator[Problem]:
-        """Yields the violations. A check that fails is a problem, too. An outage raises its error."""
-        try:
-            async for problem in self.check(db):
-                yield problem
-        except Exception as error:
-            if is_outage(error):
-                raise
-            yield Problem("the check", f"it stopped: {describe_damage(error)}")
-
-
-async def mend_now(mend: Callable[..., Awaitable[None]], db: Database, wrong: Document) -> None:
-    """Calls a repair function with the current time of the database server."""
-    await mend(db, wrong, now=await server_time(db))
-
-
-def named(kind: str, wrong: Document, name: str) -> str:
-    """Returns a readable name of the document: the value at `name`, or its `_id` if it has none."""
-    return f"{kind} {wrong.get(name, wrong['_id'])}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """One domain: what it stores, what finishes its writes, and what clients see.
@@ -195,6 +138,7 @@ class Domain:
         name:           lower case; its name in `PORTICO_DOMAINS` and of its folders.
         about:          one readable line.
         needs:          the names of the domains that it imports.
+        roles:          its own roles of callers.
         collections:    its collections, with indexes, shard keys and versions.
         hosts:          the kinds of its objects that can have attachments of other domains.
         attachments:    its data at objects of other domains, in the order in which deletions close it.
@@ -226,6 +170,7 @@ class Domain:
     name: str
     about: str
     needs: Sequence[str] = ()
+    roles: Sequence[Any] = ()
     collections: Sequence[CollectionSpec] = ()
     hosts: Sequence[Host] = ()
     attachments: Sequence[Attachment] = ()

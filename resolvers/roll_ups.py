@@ -22,8 +22,9 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, key_of
-from portico.resolvers.domains import Invariant, Job, Problem, Turn
+from portico.resolvers.domains import Job, Turn
 from portico.resolvers.errors import Conflict
+from portico.resolvers.problems import Invariant, Problem
 
 from .attachments import Hosts
 from .writes.retries import attempts

@@ -11,8 +11,9 @@ from typing import Any
 from .attachments import Attachments, Hosts
 from .changes import Source
 from .documents import CollectionSpec, Database, upgrade_batch
-from .domains import Command, Counter, Domain, Gauge, Invariant, Job, Resources, Turn
+from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
 from .persisted_queries import PERSISTED_QUERIES
+from .problems import Invariant
 from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
@@ -43,6 +44,7 @@ class Domains:
         self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
         self._require_unique("metric", self._each(_names_of_metrics))
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
+        self._require_unique("role", self._each(lambda domain: [role.name for role in domain.roles]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
         self.kinds: Mapping[str, Any] = {kind.name: kind for domain in self.all for kind in domain.kinds}
@@ -55,6 +57,11 @@ class Domains:
     @property
     def names(self) -> Sequence[str]:
         return [domain.name for domain in self.all]
+
+    @property
+    def roles(self) -> Sequence[Any]:
+        """The roles that the domains declare, besides those of Portico."""
+        return [role for domain in self.all for role in domain.roles]
 
     @property
     def collections(self) -> Sequence[CollectionSpec]:

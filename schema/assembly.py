@@ -20,6 +20,7 @@ from .errors import camel_case
 from .fields import Related, declaration_of
 from .mutations import Write
 from .nodes import Kind
+from .roles import OwnRole
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The root types, with the attribute of a domain that declares their fields.
@@ -142,8 +143,20 @@ def additions_of(domains: Domains) -> dict[str, list[Addition]]:
                     f"{domains.source_of(domain)} declares the mutation {name} without an operation id. "
                     "Declare it with `portico.mutation` instead of `strawberry.mutation`."
                 )
+            _require_role(domains, domain, name, field)
             found.setdefault(type_name, []).append(Addition(name, field, domains.source_of(domain)))
     return found
+
+
+def _require_role(domains: Domains, domain: str, name: str, field: StrawberryField) -> None:
+    """Raises InvalidDomains for a mutation with a role that no served domain declares."""
+    roles = [one.role for one in field.extensions if isinstance(one, Write)]
+    for role in roles:
+        if isinstance(role, OwnRole) and role not in domains.roles:
+            raise InvalidDomains(
+                f"{domains.source_of(domain)} declares the mutation {name} for the role {role.name}, which no served "
+                "domain declares. List the role in `roles` of the domain."
+            )
 
 
 def _name_of(field: StrawberryField) -> str:

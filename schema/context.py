@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import strawberry
 from graphql import GraphQLResolveInfo
@@ -20,7 +20,7 @@ from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settlements import Answering, Settler
 
-from .roles import Role
+from .roles import AnyRole, Role
 
 _NO_OPERATION = "Only mutations that are declared with `mutation` have an operation id."
 
@@ -33,7 +33,7 @@ class Caller:
     """The caller, as described by the bearer token."""
 
     subject: str
-    roles: frozenset[Role]
+    roles: frozenset[AnyRole]
     name: str = ""
 
     @property
@@ -41,7 +41,7 @@ class Caller:
         """The caller as the author of a document, as it is stored."""
         return {"id": self.subject, "name": self.name or self.subject}
 
-    def has(self, role: Role) -> bool:
+    def has(self, role: AnyRole) -> bool:
         return role in self.roles or Role.ADMIN in self.roles
 
 
@@ -129,8 +129,8 @@ class Context:
     the settings and services of its domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is
     the process of the gateway.
     `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
-    yet. `connection` identifies the connection that the operation came by: connections take turns. `folds` has the
-    folded form of each keyword that a field of the operation has folded. `record` is what telemetry records of the
+    yet. `connection` identifies the connection that the operation came by: connections take turns. `slots` has
+    what domains keep for the fields of the operation, see `Slot`. `record` is what telemetry records of the
     operation; None if it records nothing. If it `is_read_only`, mutations are refused.
     """
 
@@ -148,7 +148,7 @@ class Context:
     loaders: Loaders = field(default_factory=Loaders)
     seen: set[tuple[str, str]] = field(default_factory=set)
     listed: list[tuple[Any, Sequence[Any]]] = field(default_factory=list)
-    folds: dict[str, str] = field(default_factory=dict)
+    slots: dict[Any, Any] = field(default_factory=dict)
     connection: Hashable = None
     record: Any = None
     is_read_only: bool = False
@@ -185,7 +185,7 @@ class Context:
         """The settings of the domains, and what their services have opened, by type."""
         return self.served.resources
 
-    def has_role(self, role: Role) -> bool:
+    def has_role(self, role: AnyRole) -> bool:
         """Returns whether the caller has this role, or ADMIN."""
         return self.caller is not None and self.caller.has(role)
 
@@ -213,15 +213,31 @@ class Context:
         return self.loaders.get(name, read)
 
 
+class Slot(Generic[V]):
+    """What a domain keeps for all fields of one operation. `make` makes it at its first use."""
+
+    def __init__(self, make: Callable[[], V]) -> None:
+        self._make = make
+
+    def of(self, context: Context) -> V:
+        """Returns the value of this operation."""
+        if self not in context.slots:
+            context.slots[self] = self._make()
+        value: V = context.slots[self]
+        return value
+
+
 def derived(context: Context, **changes: Any) -> Context:
     """Returns a copy of a context with these values. `dataclasses.replace` takes ten times as long."""
+    values = context.__dict__.copy()
+    values.update(changes)
     copy = object.__new__(Context)
-    copy.__dict__.update(context.__dict__, **changes)
+    object.__setattr__(copy, "__dict__", values)
     return copy
 
 
 def of_root_field(context: Context) -> Context:
-    """Returns the context of the next root field of a mutation, from that of the operation or the last one."""
+    """Returns the context of the next root field of a mutation, from that of the whole operation."""
     write = Operation(context.clock())
     return derived(context, loaders=context.loaders.renewed(), seen=set(), listed=[], write=write)
 

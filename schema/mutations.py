@@ -28,7 +28,7 @@ from .fields import costs
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, shown
-from .roles import Role
+from .roles import AnyRole, OwnRole, Role
 
 Next = Callable[..., Awaitable[Any]]
 Work = Callable[[], Awaitable[Any]]
@@ -46,8 +46,8 @@ class Write(FieldExtension):
     then missing, as it is for a new call.
     """
 
-    def __init__(self, role: Role | None, *, settles: bool = False) -> None:
-        self._role = role
+    def __init__(self, role: AnyRole | None, *, settles: bool = False) -> None:
+        self.role = role
         self._settles = settles
 
     def apply(self, field: StrawberryField) -> None:
@@ -68,8 +68,8 @@ class Write(FieldExtension):
 
     async def _resolve(self, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
-        if self._role is not None:
-            require_role(context, self._role)
+        if self.role is not None:
+            require_role(context, self.role)
         key = _key_of(kwargs.get("input"))
         try:
             if key is None:
@@ -199,7 +199,7 @@ class Write(FieldExtension):
                 if document is None and kind.find_gone is not None:
                     document = await kind.find_gone(context.db, key, context.operation_id)
                 # A caller with the role of the mutation sees the objects that it writes, whoever owns them.
-                if document is not None and self._role is None:
+                if document is not None and self.role is None:
                     document = await shown(context, kind, document)
                 if document is not None:
                     found[name, text] = document
@@ -227,7 +227,7 @@ async def _resolved(result: Any) -> Any:
 
 def mutation(
     *,
-    role: Role | None = None,
+    role: AnyRole | None = None,
     description: str,
     weight: tuple[str, float] | None = None,
     settles: bool = False,
@@ -236,10 +236,12 @@ def mutation(
 
     A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided.
     Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
-    Raises TypeError for a role of another enum, which no caller could have.
+    Raises TypeError for a role that no caller could have.
     """
-    if role is not None and not isinstance(role, Role):
-        raise TypeError(f"`role` of a mutation must be a member of `portico.Role`; got {role!r}.")
+    if role is not None and not isinstance(role, Role | OwnRole):
+        raise TypeError(
+            f"`role` of a mutation must be a member of `portico.Role` or a `portico.OwnRole`; got {role!r}."
+        )
     declared = costs(extra=MUTATION_COST, weight=weight)
     return strawberry.mutation(description=description, extensions=[Write(role, settles=settles)], metadata=declared)
 

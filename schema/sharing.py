@@ -16,7 +16,7 @@ from portico.resolvers.kept import Kept
 
 from .context import Context
 from .nodes import Kind
-from .roles import Role
+from .roles import AnyRole
 
 V = TypeVar("V")
 
@@ -71,7 +71,7 @@ async def shared(
     key: Hashable,
     read: Callable[[], Awaitable[V]],
     *,
-    current_for: Role | None = None,
+    current_for: AnyRole | None = None,
 ) -> V:
     """Returns a figure about objects of a kind, which callers with equal rights share for some seconds.
 

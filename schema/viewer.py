@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import strawberry
 
 from .context import Caller, Info
 from .fields import costs
-from .roles import Role
+from .roles import OwnRole, Role
 
 
 @strawberry.type(description="The caller, as described by the bearer token.")
@@ -19,7 +21,9 @@ class Viewer:
 
     @strawberry.field(description="The roles of the caller.", metadata=costs(length=len(Role)))
     def roles(self) -> list[Role]:
-        return [role for role in Role if role in self.caller.roles]
+        own = sorted((role for role in self.caller.roles if isinstance(role, OwnRole)), key=lambda role: role.name)
+        # The enum of the schema has the roles of the domains, too.
+        return [*(role for role in Role if role in self.caller.roles), *cast("list[Role]", own)]
 
 
 @strawberry.type

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .context import Caller
-from .roles import Role
+from .roles import AnyRole, OwnRole, Role
 
 # Something that can be read of a caller: the name of an attribute, or a role, which the caller has or has not.
-Fact = str | Role
+Fact = str | AnyRole
 _ATTRIBUTES = ("subject", "roles", "name")
 
 
 def fact_of(caller: Caller, fact: Fact) -> Any:
     """Returns the value of an attribute, or whether the caller has the role."""
-    return caller.has(fact) if isinstance(fact, Role) else getattr(caller, fact)
+    return caller.has(fact) if isinstance(fact, Role | OwnRole) else getattr(caller, fact)
 
 
 def agrees(caller: Caller, facts: Mapping[Fact, Any]) -> bool:
@@ -40,7 +40,7 @@ class Facts(dict[Fact, Any]):
 class WatchedCaller(Caller):
     """A caller that records in `facts` what is read of it."""
 
-    def __init__(self, subject: str, roles: frozenset[Role], name: str = "") -> None:
+    def __init__(self, subject: str, roles: frozenset[AnyRole], name: str = "") -> None:
         super().__init__(subject, roles, name)
         # The attributes of the base class are frozen.
         object.__setattr__(self, "facts", Facts())
@@ -61,7 +61,7 @@ class WatchedCaller(Caller):
                 getattr(self, one)
         return value
 
-    def has(self, role: Role) -> bool:
+    def has(self, role: AnyRole) -> bool:
         # Only this role is read, not all of them.
         has_it = Caller("", super().__getattribute__("roles")).has(role)
         self.facts[role] = has_it

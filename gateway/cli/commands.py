@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Coroutine
 from datetime import timedelta
-from enum import Enum
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -44,20 +43,6 @@ else:
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
-# The names of `roles.Role`, which is not imported here because it imports all of GraphQL.
-RoleName = Enum(
-    "RoleName",
-    {
-        "ADMIN": "ADMIN",
-        "MERCHANT": "MERCHANT",
-        "EDITOR": "EDITOR",
-        "GAME_MASTER": "GAME_MASTER",
-        "ADVERTISER": "ADVERTISER",
-        "ANALYST": "ANALYST",
-        "SERVICE": "SERVICE",
-    },
-    type=str,
-)
 
 
 class _Commands(TyperGroup):
@@ -359,7 +344,7 @@ def commands() -> None:
 def token(
     sub: Annotated[str, typer.Option(help="The subject of the token.", callback=_require_utf8)],
     role: Annotated[
-        list[RoleName] | None, typer.Option(help="A role. You can repeat the option.", case_sensitive=False)
+        list[str] | None, typer.Option(help="A role, such as MERCHANT or ADMIN. You can repeat the option.")
     ] = None,
     name: Annotated[
         str | None,
@@ -369,7 +354,10 @@ def token(
 ) -> None:
     """Print a token for development."""
     lasts = timedelta(hours=hours)
-    roles = auth.roles_named(one.value for one in role or [])
+    try:
+        roles = auth.roles_named(role or [], domain_commands.roles)
+    except auth.UnknownRole as unknown:
+        raise typer.BadParameter(str(unknown), param_hint="'--role'") from None
     issued = auth.Authenticator(settings()).issue(sub, roles, now=SystemClock().now(), lasts=lasts, name=name)
     sys.stdout.write(issued + "\n")
 

@@ -27,8 +27,9 @@ from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.gateway.work.jobs import Worker
 from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
-from portico.resolvers.domains import Invariant, Resources
+from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes, migrate, shard_collections
+from portico.resolvers.problems import Invariant
 from portico.resolvers.server_time import server_time
 
 from .printing import printable

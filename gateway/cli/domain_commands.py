@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -23,6 +23,11 @@ from .printing import printable
 def all_of() -> Mapping[str, Command]:
     """Returns the commands by name."""
     return domains.load(Settings.from_env().domain_names).commands
+
+
+def roles() -> Sequence[Any]:
+    """Returns the roles that the served domains declare."""
+    return domains.load(Settings.from_env().domain_names).roles
 
 
 def command(name: str) -> Any:

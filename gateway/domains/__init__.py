@@ -22,6 +22,7 @@ from portico.resolvers.domains import Domain, Resources, Wakeups
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
+from portico.schema.roles import Role
 from portico.schema.sharing import SharedReads
 
 GROUP = "portico.domains"
@@ -59,6 +60,7 @@ def load_once(names: Sequence[str] | None) -> Domains:
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
     _require_own("collection", domains, [spec.name for spec in SHARED_COLLECTIONS], _collections_of)
     _require_own("job", domains, [UPGRADES], lambda domain: [job.name for job in domain.jobs])
+    _require_own("role", domains, [role.name for role in Role], lambda domain: [role.name for role in domain.roles])
     _require_own("setting", domains, [variable for variable, _ in declared(Settings)], _settings_of)
     _require_own("error code", domains, ERROR_CODES, lambda domain: domain.error_codes)
     _require_own("command", domains, OWN_COMMANDS, lambda domain: [command.name for command in domain.commands])

@@ -30,7 +30,7 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
 from portico.resolvers.writes.settlements import Settler
-from portico.schema.roles import Role
+from portico.schema.roles import AnyRole
 
 SECRET = Secret("a secret of the tests, long enough to be one")
 _SESSION_COMMANDS = {"hello", "ping", "endSessions", "createIndexes", "isMaster", "listIndexes"}
@@ -109,7 +109,7 @@ class Gateway:
     commands: Commands
     settings: Settings
     app: Starlette
-    roles: Sequence[Role] = ()
+    roles: Sequence[AnyRole] = ()
     subject: str = "tester"
 
     @property
@@ -122,11 +122,11 @@ class Gateway:
         """The domains that the gateway serves."""
         return self.state.served.domains
 
-    def as_caller(self, subject: str, *roles: Role) -> Self:
+    def as_caller(self, subject: str, *roles: AnyRole) -> Self:
         """Returns the same gateway with another caller."""
         return replace(self, subject=subject, roles=roles)
 
-    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
+    def token(self, subject: str | None = None, roles: Sequence[AnyRole] | None = None) -> str:
         """Returns a bearer token. The defaults are the caller's subject and roles."""
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
 
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 
 from . import accounts
 from .transfer_records import CANCELLED, TRANSFERS
 
+_NAME = named("transfer")
 _SHOWN = dict.fromkeys(("source", "destination", "state"), 1)
 
 
-async def find_wrong_transfers(db: Database) -> AsyncIterator[Document]:
-    """Yields transfers with a missing account, as {_id, problem}.
+async def find_wrong_transfers(db: Database) -> Problems:
+    """Yields transfers with a missing account.
 
     Accounts are inserted before their transfers, and never removed.
     """
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
-    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
-        yield wrong
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
     # A transfer that was called off before it was decided has no sides.
     made = [transfer for transfer in batch if "source" in transfer or transfer["state"] != CANCELLED]
     sides = [(transfer, side) for transfer in made for side in ("source", "destination")]
@@ -36,4 +36,4 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
         # A deposit has no source.
         is_outside = side == "source" and transfer[side] is None
         if not is_outside and transfer[side] not in there:
-            yield {"_id": transfer["_id"], "problem": f"its {side}, account {transfer[side]}, does not exist"}
+            yield Problem(_NAME(transfer), f"its {side}, account {transfer[side]}, does not exist")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,9 +11,10 @@ from bson import ObjectId
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, require, sweep, wrong_with
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, require, sweep
 
 from . import former_transfers
 from .accounts import ACCOUNTS, NOTED
@@ -39,20 +40,20 @@ async def _finish_former(db: Database, now: datetime) -> int:
     return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
 
 
-async def find_wrong_accounts(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_accounts(db: Database) -> Problems:
     """Yields accounts with a negative balance, with a balance other than its transfers, or with an outdated note.
 
     If every balance equals the sum of the account's deposits and transfers, no money is lost or created: an amount that
     has left one account and not reached the other is noted in the first. Each hundred accounts are read as of one point
-    in time. Yields {_id, name, problem}, and `transfer` if removing its note repairs the account.
+    in time.
     """
     ids = db[ACCOUNTS.name].find({}, {"_id": 1}, sort=[("_id", ASCENDING)])
     async for batch in in_batches(ids, _BATCH):
-        async for wrong in _wrong_in(db, [account["_id"] for account in batch]):
-            yield wrong
+        async for problem in _wrong_in(db, [account["_id"] for account in batch]):
+            yield problem
 
 
-async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> Problems:
     stages: list[Document] = [
         {"$match": {"_id": {"$in": list(ids)}}},
         _sum_of("destination", "came"),
@@ -61,8 +62,12 @@ async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Docu
         _noted_by("id"),
     ]
     for account in await read_at_one_time(db, ACCOUNTS, stages, batch_size=len(ids) + 1):
-        for wrong in wrong_with(account, _problems):
-            yield {"_id": account["_id"], "name": account.get("name"), **wrong}
+        for problem in problems_with(account, partial(_problems, db), _name_of):
+            yield problem
+
+
+def _name_of(account: Mapping[str, Any]) -> str:
+    return f"account {account['_id']} ({account.get('name')})"
 
 
 def _noted_by(name: str) -> Document:
@@ -81,35 +86,34 @@ def _sum_of(side: str, name: str) -> Document:
     return {"$lookup": lookup}
 
 
-def _problems(account: Document) -> list[Document]:
+def _problems(db: Database, account: Document) -> Iterator[Problem]:
     require(account, _FIELDS)
     by_record, by_id = ({one["_id"]: one for one in account[name]} for name in ("by_record", "by_id"))
     expected = _total(account["came"]) - _total(account["went"])
-    found: list[Document] = []
     for note in account["pending"]:
         if "key" in note:
             is_certain = settlements.was_decided(by_record.get(note["record"]), note)
         else:
             transfer = by_id.get(note["id"])
             is_certain = transfer is not None and transfer["state"] in {COMMITTED, SETTLED}
-            found += _problems_of_former(transfer)
+            yield from _problems_of_former(db, account, transfer)
         # Subtracted but not counted yet, or counted but not added yet.
         if (note["amount"] < 0) is not is_certain:
             expected -= abs(note["amount"])
     if account["balance"] < 0:
-        found.append({"problem": f"its balance is {account['balance']}"})
+        yield Problem(_name_of(account), f"its balance is {account['balance']}")
     if account["balance"] != expected:
-        found.append({"problem": f"its balance is {account['balance']}, but its transfers add up to {expected}"})
-    return found
+        text = f"its balance is {account['balance']}, but its transfers add up to {expected}"
+        yield Problem(_name_of(account), text)
 
 
-def _problems_of_former(transfer: Document | None) -> list[Document]:
-    """Returns what is wrong if an account has a note of this transfer of a former version."""
+def _problems_of_former(db: Database, account: Document, transfer: Document | None) -> Iterator[Problem]:
+    """Yields what is wrong if an account has a note of this transfer of a former version."""
     if transfer is None or transfer["state"] == SETTLED:
-        return [{"problem": "it has a note of a transfer that is settled or missing"}]
-    if transfer["state"] == CANCELLED:
-        return [{"problem": "it has a note of a transfer that was rolled back", "transfer": transfer}]
-    return []
+        yield Problem(_name_of(account), "it has a note of a transfer that is settled or missing")
+    elif transfer["state"] == CANCELLED:
+        forget = partial(former_transfers.remove_note, db, transfer, account["_id"])
+        yield Problem(_name_of(account), "it has a note of a transfer that was rolled back", forget)
 
 
 def _total(sums: list[Document]) -> Any:

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from functools import partial
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 from portico.resolvers.snapshots import read_at_one_time
-from portico.resolvers.writes.sweeps import wrong_in_batches
 
-from .capping import placements, smallest_cap
+from .capping import placements, settle, smallest_cap
 from .counters import COUNTERS, CountedAd
 from .zones import ZONES, is_live
 
 _BATCH = 100
+_ZONE = named("zone")
 
 
-async def find_wrong_caps(db: Database) -> AsyncIterator[Document]:
-    """Yields {_id, problem, ad} of ads whose cap is not the smallest total cap of their placements in every zone."""
+async def find_wrong_caps(db: Database) -> Problems:
+    """Yields the zones of ads whose cap is not the smallest total cap of their placements in every zone."""
     seen: set[str] = set()
 
-    async def find(zones: list[Document]) -> AsyncIterator[Document]:
+    async def find(zones: list[Document]) -> Problems:
         for zone in zones:
             capped = [ad for ad in zone["ads"] if ad["total_cap"] is not None or ad.get("cap") is not None]
             for ad in map(CountedAd.of, capped):
                 if ad.key not in seen:
                     seen.add(ad.key)
-                    problem = await _wrong_with(db, ad)
-                    if problem is not None:
-                        yield {"_id": zone["_id"], "problem": problem, "ad": ad}
+                    text = await _wrong_with(db, ad)
+                    if text is not None:
+                        yield Problem(_ZONE(zone), text, partial(settle, db, ad, repairs=True))
 
     names = ("campaign_id", "ad_unit_id", "total_cap", "cap")
     fields = {f"ads.{name}": 1 for name in names}
-    async for wrong in wrong_in_batches(db[ZONES.name].find({}, fields), find, _BATCH):
-        yield wrong
+    async for problem in problems_in(db[ZONES.name].find({}, fields), find, _ZONE, _BATCH):
+        yield problem
 
 
 async def _wrong_with(db: Database, ad: CountedAd) -> str | None:

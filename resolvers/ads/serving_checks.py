@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import require, wrong_in_batches, wrong_with
+from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
+from portico.resolvers.writes.sweeps import require
 
 from .ads import ad_key
 from .counters import COUNTERS
 from .profiles import IMPRESSION, MAX_COUNTED_ADS, MAX_STORED, PROFILES, day_of
 
+_COUNTER, _PROFILE = named("ad counter"), named("ad profile")
 
-async def find_wrong_counters(db: Database) -> AsyncIterator[Document]:
-    """Yields counters that exceed their caps, or that no job can settle, as {_id, problem}."""
+
+async def find_wrong_counters(db: Database) -> Problems:
+    """Yields counters that exceed their caps, or that no job can settle."""
     found = db[COUNTERS.name].find({}, sort=[("_id", ASCENDING)])
-    async for wrong in wrong_in_batches(found, _wrong_counters):
-        yield wrong
+    async for problem in problems_in(found, _wrong_counters, _COUNTER):
+        yield problem
 
 
-async def _wrong_counters(batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_counters(batch: list[Document]) -> Problems:
     for counter in batch:
-        for problem in _wrong_with_counter(counter):
-            yield {"_id": counter["_id"], "problem": problem}
+        for text in _wrong_with_counter(counter):
+            yield Problem(_COUNTER(counter), text)
 
 
 def _wrong_with_counter(counter: Document) -> Iterator[str]:
@@ -49,22 +52,22 @@ def _wrong_with_counter(counter: Document) -> Iterator[str]:
         yield "it has a claim that no job finds"
 
 
-async def find_wrong_profiles(db: Database) -> AsyncIterator[Document]:
-    """Yields profiles that break a bound, or that no job forgets, as {_id, problem}."""
+async def find_wrong_profiles(db: Database) -> Problems:
+    """Yields profiles that break a bound, or that no job forgets."""
     found = db[PROFILES.name].find({}, sort=[("_id", ASCENDING)], batch_size=100)
-    async for wrong in wrong_in_batches(found, _wrong_profiles, 100):
-        yield wrong
+    async for problem in problems_in(found, _wrong_profiles, _PROFILE, 100):
+        yield problem
 
 
-async def _wrong_profiles(batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_profiles(batch: list[Document]) -> Problems:
     for profile in batch:
-        for wrong in wrong_with(profile, _wrong_with_profile):
-            yield wrong
+        for problem in problems_with(profile, _wrong_with_profile, _PROFILE):
+            yield problem
 
 
-def _wrong_with_profile(profile: Document) -> Iterator[Document]:
-    for problem in (*_wrong_counts(profile), *_wrong_events(profile), *_wrong_serves(profile)):
-        yield {"_id": profile["_id"], "problem": problem}
+def _wrong_with_profile(profile: Document) -> Iterator[Problem]:
+    for text in (*_wrong_counts(profile), *_wrong_events(profile), *_wrong_serves(profile)):
+        yield Problem(_PROFILE(profile), text)
 
 
 def _wrong_counts(profile: Document) -> Iterator[str]:

@@ -4,83 +4,84 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bson import Int64
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import wrong_in_batches, wrong_with
+from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in, problems_with
 
 from .hit_counters import DAYS, HIT_DAYS, HIT_MONTHS, HOURS, MINUTES, Counter, hits_in_day, increments_of
-from .hit_repairs import within
+from .hit_repairs import repair, within
 from .hit_slots import HIT_SLOTS, hits_of
 from .periods import start_of
 
+_COUNTER, _SLOT = named("hit counter"), named("hit slot")
 
-async def find_wrong_counters(db: Database) -> AsyncIterator[Document]:
-    """Yields counters that are damaged or disagree, as {_id, problem, is_open, counter}.
 
-    `is_open` means that a flush was being counted during the check. `hit_repairs.repair` repairs a problem that has a
-    `counter`.
+async def find_wrong_hits(db: Database) -> Problems:
+    """Yields counters that are damaged or disagree, and damaged slots of writers.
+
+    A problem is open if a flush was being counted during the check. Nobody writes in a damaged slot, and hits of its
+    latest flush may not count.
     """
-
-    async def find_in_days(batch: list[Document]) -> AsyncIterator[Document]:
-        slots = await _slots_of(db, batch)
-        for day in batch:
-            for wrong in wrong_with(day, lambda one: _wrong_with_day(one, slots)):
-                yield wrong
-        async for day in _without_month(db, batch):
-            yield {**_wrong(day, "the counter of its month is missing"), "counter": day}
-
-    async def find_in_months(batch: list[Document]) -> AsyncIterator[Document]:
-        for month in batch:
-            for wrong in await _wrong_with_month(db, month):
-                yield wrong
-
-    async for wrong in wrong_in_batches(db[HIT_DAYS.name].find({}, sort=[("_id", ASCENDING)]), find_in_days):
-        yield wrong
-    async for wrong in wrong_in_batches(db[HIT_MONTHS.name].find({}, sort=[("_id", ASCENDING)]), find_in_months):
-        yield wrong
+    for spec, find, name in (
+        (HIT_DAYS, _wrong_days, _COUNTER),
+        (HIT_MONTHS, _wrong_months, _COUNTER),
+        (HIT_SLOTS, _wrong_slots, _SLOT),
+    ):
+        async for problem in problems_in(db[spec.name].find({}, sort=[("_id", ASCENDING)]), partial(find, db), name):
+            yield problem
 
 
-async def find_wrong_slots(db: Database) -> AsyncIterator[Document]:
-    """Yields damaged slots, as {_id, problem}. Nobody writes in them, and hits of their latest flush may not count."""
-
-    async def find(batch: list[Document]) -> AsyncIterator[Document]:
-        for slot in batch:
-            for wrong in wrong_with(slot, _wrong_with_slot):
-                yield wrong
-
-    async for wrong in wrong_in_batches(db[HIT_SLOTS.name].find({}, sort=[("_id", ASCENDING)]), find):
-        yield wrong
+async def _wrong_days(db: Database, days: list[Document]) -> Problems:
+    slots = await _slots_of(db, days)
+    for day in days:
+        for problem in problems_with(day, partial(_wrong_with_day, slots), _COUNTER):
+            yield problem
+    async for day in _without_month(db, days):
+        yield _mendable(db, day, "the counter of its month is missing")
 
 
-def _wrong_with_slot(slot: Document) -> Iterator[Document]:
+async def _wrong_months(db: Database, months: list[Document]) -> Problems:
+    for month in months:
+        for problem in await _wrong_with_month(db, month):
+            yield problem
+
+
+async def _wrong_slots(_db: Database, slots: list[Document]) -> Problems:
+    for slot in slots:
+        for problem in problems_with(slot, _wrong_with_slot, _SLOT):
+            yield problem
+
+
+def _mendable(db: Database, counter: Document, text: str, *, is_open: bool = False) -> Problem:
+    return Problem(_COUNTER(counter), text, partial(mend_now, repair, db, counter), is_open)
+
+
+def _wrong_with_slot(slot: Document) -> Iterator[Problem]:
     if not isinstance(slot["seq"], Int64):
-        yield _wrong(slot, "it has no number of a flush")
+        yield Problem(_SLOT(slot), "it has no number of a flush")
     if not isinstance(slot["until"], datetime):
-        yield _wrong(slot, "its lease has no end")
+        yield Problem(_SLOT(slot), "its lease has no end")
     if (flush := slot["flush"]) is not None:
         increments_of(hits_of(flush, [event["_id"] for event in flush["events"]]), slot["_id"])
 
 
-def _wrong_with_day(day: Document, slots: Mapping[int, int]) -> Iterator[Document]:
+def _wrong_with_day(slots: Mapping[int, int], day: Document) -> Iterator[Problem]:
     hours, minutes = day["hours"], day["minutes"]
     if len(hours) != HOURS or [len(one) for one in minutes] != [MINUTES] * HOURS:
-        yield _wrong(day, "it has not 24 hours of 60 minutes")
+        yield Problem(_COUNTER(day), "it has not 24 hours of 60 minutes")
     elif [sum(one) for one in minutes] != hours:
-        yield _wrong(day, "its hours are not the sums of their minutes")
+        yield Problem(_COUNTER(day), "its hours are not the sums of their minutes")
     elif min(map(min, minutes)) < 0:
-        yield _wrong(day, "it has a negative count")
+        yield Problem(_COUNTER(day), "it has a negative count")
     if day.get("unplaced", 0) < 0:
-        yield _wrong(day, "it has a negative number of hits without a minute")
+        yield Problem(_COUNTER(day), "it has a negative number of hits without a minute")
     if day["seq"] > slots.get(day["slot"], -1):
-        yield _wrong(day, "it has a flush that its slot has not")
-
-
-def _wrong(counter: Document, problem: str) -> Document:
-    return {"_id": counter["_id"], "problem": problem}
+        yield Problem(_COUNTER(day), "it has a flush that its slot has not")
 
 
 async def _slots_of(db: Database, counters: list[Document]) -> Mapping[int, int]:
@@ -99,9 +100,9 @@ async def _without_month(db: Database, days: list[Document]) -> AsyncIterator[Do
             yield day
 
 
-async def _wrong_with_month(db: Database, month: Document) -> list[Document]:
+async def _wrong_with_month(db: Database, month: Document) -> list[Problem]:
     if len(month["days"]) != DAYS or min(month["days"]) < 0:
-        return [_wrong(month, "it has not 31 counts of 0 or more")]
+        return [Problem(_COUNTER(month), "it has not 31 counts of 0 or more")]
     days, latest = [0] * DAYS, 0
     async for day in db[HIT_DAYS.name].find(within(month), {"start": 1, "hours": 1, "unplaced": 1, "seq": 1}):
         days[day["start"].day - 1] = hits_in_day(day)
@@ -111,7 +112,7 @@ async def _wrong_with_month(db: Database, month: Document) -> list[Document]:
     # A flush that counts in a day counts in its month as well.
     is_partly_counted = latest > month["seq"] and await _is_flushing(db, month, latest)
     is_open = is_partly_counted or await _has_moved(db, month)
-    return [{**_wrong(month, _difference(month, days)), "is_open": is_open, "counter": month}]
+    return [_mendable(db, month, _difference(month, days), is_open=is_open)]
 
 
 def _difference(month: Document, days: list[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
 
@@ -11,6 +10,7 @@ from pymongo import ASCENDING, timeout
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.hints import with_hint
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.server_time import server_time
 
 from .log_days import BY_PAGE, DAY, LOG_DAYS, PAGE_DAYS, VALID, uncounted_days
@@ -21,8 +21,8 @@ from .page_roll_ups import roll_up_day
 _CHECK_SECONDS = 600.0
 
 
-async def find_wrong_days(db: Database) -> AsyncIterator[Document]:
-    """Yields the days whose valid counts are not those of their events, {_id, problem}.
+async def find_wrong_days(db: Database) -> Problems:
+    """Yields the days whose valid counts are not those of their events.
 
     Late events differ from the counts until the day is rolled up again. So a day with uncounted events has no problem,
     nor has one of which another roll-up became valid during the check.
@@ -31,11 +31,11 @@ async def find_wrong_days(db: Database) -> AsyncIterator[Document]:
     for stored in await found.to_list():
         day = stored["_id"]
         if not isinstance(day, datetime):
-            yield {"_id": day, "problem": "it is not a day"}
+            yield Problem(f"log day {day}", "it is not a day")
             continue
-        problem = await _problem_of(db, day, stored) if VALID in stored else None
-        if problem is not None and not await _has_moved(db, stored):
-            yield {"_id": day, "problem": problem}
+        text = await _problem_of(db, day, stored) if VALID in stored else None
+        if text is not None and not await _has_moved(db, stored):
+            yield Problem(f"log day {day}", text, partial(repair, db, day))
 
 
 async def _problem_of(db: Database, day: datetime, stored: Document) -> str | None:

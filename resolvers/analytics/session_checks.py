@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bson import Int64
@@ -11,8 +12,9 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
+from portico.resolvers.problems import Problem, Problems, Repair, named, problems_in, problems_with
 from portico.resolvers.roll_ups import REVISION
-from portico.resolvers.writes.sweeps import DAMAGED, describe_damage, wrong_in_batches, wrong_with
+from portico.resolvers.writes.sweeps import DAMAGED, describe_damage
 
 from .session_roll_ups import fields_of, is_same, lenient, recompute, sums_of
 from .sessions import (
@@ -29,24 +31,25 @@ from .sessions import (
 )
 
 _LONGEST = int(MAX_LENGTH.total_seconds()) * MICROSECONDS
+_SESSION, _ROLL_UP = named("session"), named("roll-up")
 _DIFFERS = "it does not match what it is computed from"
 
 
-async def find_wrong_sessions(db: Database) -> AsyncIterator[Document]:
-    """Yields damaged sessions, as {_id, problem}."""
+async def find_wrong_sessions(db: Database) -> Problems:
+    """Yields damaged sessions."""
 
-    async def find(batch: list[Document]) -> AsyncIterator[Document]:
+    async def find(batch: list[Document]) -> Problems:
         for session in batch:
-            for wrong in wrong_with(session, _wrong_with_session):
-                yield wrong
+            for problem in problems_with(session, _wrong_with_session, _SESSION):
+                yield problem
 
-    async for wrong in wrong_in_batches(db[SESSIONS.name].find({}, sort=[("_id", ASCENDING)]), find):
-        yield wrong
+    async for problem in problems_in(db[SESSIONS.name].find({}, sort=[("_id", ASCENDING)]), find, _SESSION):
+        yield problem
 
 
-def _wrong_with_session(session: Document) -> Iterator[Document]:
-    for problem in _problems_of(session):
-        yield {"_id": session["_id"], "problem": problem}
+def _wrong_with_session(session: Document) -> Iterator[Problem]:
+    for text in _problems_of(session):
+        yield Problem(_SESSION(session), text)
 
 
 def _problems_of(session: Document) -> Iterator[str]:
@@ -61,31 +64,38 @@ def _problems_of(session: Document) -> Iterator[str]:
         yield "the time since which it is pending is not a time"
 
 
-async def find_wrong_roll_ups(db: Database) -> AsyncIterator[Document]:
-    """Yields roll-ups that are wrong, superfluous or missing, as {_id, problem, is_open}.
+async def find_wrong_roll_ups(db: Database) -> Problems:
+    """Yields roll-ups that are wrong, superfluous or missing.
 
     It checks each level after the levels below, so that a repair of a level is part of the check of the next.
-    `is_open` means that a session of the user was recorded or rolled up during the check.
+    A problem is open if a session of the user was recorded or rolled up during the check.
     """
 
-    async def find_wrong(batch: list[Document]) -> AsyncIterator[Document]:
-        for roll_up in await _wrong_in(db, batch):
-            yield roll_up
+    async def find_wrong(batch: list[Document]) -> Problems:
+        for problem in await _wrong_in(db, batch):
+            yield problem
 
-    async def find_missing(batch: list[Document]) -> AsyncIterator[Document]:
+    async def find_missing(batch: list[Document]) -> Problems:
         for row in await _missing_in(db, batch):
             is_open = await _is_pending(db, row["user_id"]) or not await _missing_in(db, [row])
-            yield {"_id": row["_id"], "problem": "it is missing", "is_open": is_open}
+            yield _problem(db, row, "it is missing", is_open=is_open)
+
+    def mended(roll_up: Document) -> Repair:
+        return partial(repair, db, roll_up["_id"])
 
     for level in LEVELS:
         stored = db[ROLL_UPS.name].find({"level": level}, sort=[("_id", ASCENDING)])
-        async for wrong in wrong_in_batches(stored, find_wrong):
-            yield wrong
-        async for wrong in wrong_in_batches(await _computed_from_sources(db, level), find_missing):
-            yield wrong
+        async for problem in problems_in(stored, find_wrong, _ROLL_UP, repair=mended):
+            yield problem
+        async for problem in problems_in(await _computed_from_sources(db, level), find_missing, _ROLL_UP):
+            yield problem
     strays = db[ROLL_UPS.name].find({"level": {"$nin": list(LEVELS)}}, {"_id": 1})
     async for roll_up in strays:
-        yield {"_id": roll_up["_id"], "problem": "it has no level", "is_open": False}
+        yield _problem(db, roll_up, "it has no level")
+
+
+def _problem(db: Database, roll_up: Document, text: str, *, is_open: bool = False) -> Problem:
+    return Problem(_ROLL_UP(roll_up), text, partial(repair, db, roll_up["_id"]), is_open)
 
 
 async def _computed_from_sources(db: Database, level: Level) -> Any:
@@ -101,17 +111,17 @@ async def _computed_from_sources(db: Database, level: Level) -> Any:
     return await db[ROLL_UPS.name].aggregate(stages, allowDiskUse=True)
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> list[Document]:
+async def _wrong_in(db: Database, batch: list[Document]) -> list[Problem]:
     """Returns which of the roll-ups of one level differ from what they are computed from."""
     sums = await sums_of(db, {roll_up["_id"]: period_of(roll_up) for roll_up in batch})
     wrong = []
     for roll_up in batch:
         try:
-            problem = _wrong_with_roll_up(roll_up, sums.get(roll_up["_id"]))
+            text = _wrong_with_roll_up(roll_up, sums.get(roll_up["_id"]))
         except DAMAGED as error:
-            problem = describe_damage(error)
-        if problem is not None:
-            wrong.append({"_id": roll_up["_id"], "problem": problem, "is_open": await _has_moved(db, roll_up)})
+            text = describe_damage(error)
+        if text is not None:
+            wrong.append(_problem(db, roll_up, text, is_open=await _has_moved(db, roll_up)))
     return wrong
 
 

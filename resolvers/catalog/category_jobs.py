@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from functools import partial
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
 from portico.resolvers.errors import CategoryNotEmpty, NotFound
-from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_turn, sweep, wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_turn, sweep
 
 from . import category_edits
 from .categories import CATEGORIES, CategoryDocument, find_by_ids, lineage_below
@@ -17,7 +18,7 @@ from .category_lineage import LineageUnsettled, refresh_subtree
 
 # Each attempt reads the whole subtree, and a damaged category stays damaged until an operator repairs it.
 _DAMAGED_AGAIN_AFTER = timedelta(minutes=10)
-OUT_OF_DATE = "its ancestors are out of date"
+_NAME = named("category", "slug")
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
@@ -69,22 +70,23 @@ async def _refresh(db: Database, category: CategoryDocument, now: datetime) -> N
     await db[CATEGORIES.name].update_one(mine, {"$pull": {"refresh": seen}})
 
 
-async def find_wrong_lineages(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_lineages(db: Database) -> Problems:
     """Yields the categories whose parent is missing, or whose ancestors are not the parent's ancestors plus the parent.
 
-    If this holds for each category and its parent, it holds for the whole chain. Yields {_id, slug, problem}.
+    If this holds for each category and its parent, it holds for the whole chain.
     """
     found = CATEGORIES.of(db).find({}, {"slug": 1, "parent": 1, "ancestors": 1})
-    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
-        yield wrong
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def _wrong_in(db: Database, batch: list[CategoryDocument]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[CategoryDocument]) -> Problems:
     ids = list({category["parent"] for category in batch if category["parent"] is not None})
     parents = await find_by_ids(db, ids, {"slug": 1, "name": 1, "ancestors": 1})
     for category in batch:
         parent = None if category["parent"] is None else parents.get(category["parent"])
         if category["parent"] is not None and parent is None:
-            yield {"_id": category["_id"], "slug": category["slug"], "problem": "its parent does not exist"}
+            yield Problem(_NAME(category), "its parent does not exist")
         elif category["ancestors"] != lineage_below(parent):
-            yield {"_id": category["_id"], "slug": category["slug"], "problem": OUT_OF_DATE}
+            again = partial(refresh_subtree, db, category["_id"])
+            yield Problem(_NAME(category), "its ancestors are out of date", again)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from portico.resolvers.attachments import Attachments
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.intents import Intent
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep, wrong_in_batches
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
 from . import product_edits
 from .categories import find_by_ids
 from .product_terms import search_keys
 from .products import PRODUCTS, ProductDocument, priced
 
+_NAME = named("product", "sku")
 _CHECKED = {
     "sku": 1,
     "nonce": 1,
@@ -65,35 +68,37 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     )
 
 
-async def find_wrong_products(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_products(db: Database) -> Problems:
     """Yields products whose terms or savings do not follow from their fields, or whose categories do not exist.
 
-    Yields {_id, sku, problem, nonce, stock_version, repair}; `repair` holds the correct values. It skips products of an
-    older version, because an upgrade computes them again.
+    It skips products of an older version, because an upgrade computes them again.
     """
     found = PRODUCTS.of(db).find({"schema_version": PRODUCTS.version}, _CHECKED)
-    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
-        yield wrong
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def _wrong_in(db: Database, batch: list[ProductDocument]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[ProductDocument]) -> Problems:
     ids = list({category_id for product in batch for category_id in product["category_ids"]})
     known = await find_by_ids(db, ids, {"_id": 1}) if ids else {}
+
+    def wrong(product: ProductDocument, text: str, correct: Mapping[str, Any]) -> Problem:
+        return Problem(_NAME(product), text, partial(_mend, db, product, correct))
+
     for product in batch:
-        row = {key: product.get(key) for key in ("_id", "sku", "nonce", "stock_version")}
         if any(category_id not in known for category_id in product["category_ids"]):
             kept = [category_id for category_id in product["category_ids"] if category_id in known]
             mended = {"category_ids": kept, **search_keys({**product, "category_ids": kept})}
-            yield {**row, "problem": "it is in a category that does not exist", "repair": mended}
+            yield wrong(product, "it is in a category that does not exist", mended)
         elif {name: product.get(name) for name in ("terms", "keywords")} != (keys := search_keys(product)):
-            yield {**row, "problem": "its search terms are out of date", "repair": keys}
+            yield wrong(product, "its search terms are out of date", keys)
         pricing = product["pricing"]
         right = priced(pricing["currency"], pricing["list"], pricing["retail"])
         if pricing != right:
-            yield {**row, "problem": "its savings do not follow from its prices", "repair": {"pricing": right}}
+            yield wrong(product, "its savings do not follow from its prices", {"pricing": right})
 
 
-async def mend_product(db: Database, wrong: Document) -> None:
-    """Writes the correct values that `find_wrong_products` found, unless the product was edited in the meantime."""
-    guard = {key: wrong[key] for key in ("sku", "nonce", "stock_version")}
-    await db[PRODUCTS.name].update_one(guard, {"$set": wrong["repair"]})
+async def _mend(db: Database, product: ProductDocument, correct: Mapping[str, Any]) -> None:
+    """Writes the correct values, unless the product was edited since the check."""
+    guard = {key: product.get(key) for key in ("sku", "nonce", "stock_version")}
+    await db[PRODUCTS.name].update_one(guard, {"$set": correct})

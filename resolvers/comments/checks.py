@@ -6,14 +6,14 @@ Discussions with writes in flight are skipped: a job finishes or undoes those wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
 
 from .buckets import BUCKETS, FULL
 from .comments import END
@@ -25,21 +25,19 @@ from .page_storage import KEYS
 from .storages import STORAGES
 
 _FIELDS = ("_id", "key", "slug", "parent", "replies", "deleted", "coming", "removing", "gone")
-COUNT, REPLIES, CHILDLESS, COMING = "count", "replies", "childless", "coming"
+# What `_mend` would do.
+_COUNT, _REPLIES, _CHILDLESS, _COMING = "count", "replies", "childless", "coming"
+_NAME = named("discussion")
 
 
-async def find_wrong_discussions(db: Database) -> AsyncIterator[Document]:
-    """Finds the problems in the stored discussions.
-
-    Yields {_id: the discussion's, storage, problem, repair, …}. `repair` names what `mend_discussion` would do; None if
-    the correct value is not known.
-    """
+async def find_wrong_discussions(db: Database) -> Problems:
+    """Finds the problems in the stored discussions."""
     every = db[DISCUSSIONS.name].find(OPEN, {"storage": 1, "count": 1, "under_way": 1})
-    async for wrong in wrong_in_batches(every, partial(_wrong_in, db), 1):
-        yield wrong
+    async for problem in problems_in(every, partial(_wrong_in, db), _NAME, 1):
+        yield problem
 
 
-async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, discussions: list[Document]) -> Problems:
     for discussion in discussions:
         outline = await _outline(db, discussion)
         if outline is None:
@@ -53,26 +51,28 @@ async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[
         is_busy = (
             after is None or discussion["under_way"] or after["under_way"] or after["count"] != discussion["count"]
         )
-        for problem in [] if is_busy else found:
-            yield {"_id": discussion["_id"], "storage": discussion["storage"], **problem}
+        for one in [] if is_busy else found:
+            given = {"_id": discussion["_id"], "storage": discussion["storage"], **one}
+            repair = None if one["repair"] is None else partial(mend_now, _mend, db, given)
+            yield Problem(_NAME(discussion), one["problem"], repair)
 
 
-async def mend_discussion(db: Database, wrong: Document, *, now: datetime) -> None:
+async def _mend(db: Database, wrong: Document, *, now: datetime) -> None:
     """Makes the repair that `repair` names, unless the data has changed since the check."""
     comment = wrong.get("comment")
     storage = STORAGES[wrong["storage"]]
-    if wrong["repair"] == COUNT and wrong["storage"] == EMBEDDED:
+    if wrong["repair"] == _COUNT and wrong["storage"] == EMBEDDED:
         query = {"_id": wrong["_id"], "count": wrong["stored"], "comments": {"$size": wrong["there"]}}
         await db[DISCUSSION_DOCUMENTS.name].update_one(query, {"$set": {"count": wrong["right"]}})
-    elif wrong["repair"] == COUNT:
+    elif wrong["repair"] == _COUNT:
         query = {"_id": wrong["_id"], "count": wrong["stored"], "under_way": []}
         await db[DISCUSSIONS.name].update_one(query, {"$set": {"count": wrong["right"]}})
     elif isinstance(storage, LedgerStorage) and comment is not None:
         comment = {**comment, "discussion": wrong["_id"]}
-        if wrong["repair"] == REPLIES:
+        if wrong["repair"] == _REPLIES:
             idle = {"replies": comment["replies"], "coming.0": {"$exists": False}}
             await storage.change(db, comment, idle, {"$set": {"replies": wrong["right"]}})
-        elif wrong["repair"] == COMING:
+        elif wrong["repair"] == _COMING:
             await storage.change(db, comment, {}, {"$pull": {"coming": {"attempt": wrong["attempt"]}}})
         else:
             await storage.remove_if_childless(db, comment, now=now)
@@ -151,17 +151,17 @@ def _wrong_comments(comments: Sequence[Document]) -> Iterator[Document]:
         right = replies[comment["_id"]]
         if comment["replies"] != right:
             text = f"{name} counts {comment['replies']:,} replies, but has {right:,}"
-            yield _problem(text, REPLIES, comment=comment, right=right)
+            yield _problem(text, _REPLIES, comment=comment, right=right)
         for coming in comment.get("coming", ()):
             yield _problem(
-                f"{name} waits for a write that is not in flight", COMING, comment=comment, attempt=coming["attempt"]
+                f"{name} waits for a write that is not in flight", _COMING, comment=comment, attempt=coming["attempt"]
             )
         if comment["deleted"] and right == 0 and is_childless(comment):
-            yield _problem(f"{name} is deleted and has no replies", CHILDLESS, comment=comment)
+            yield _problem(f"{name} is deleted and has no replies", _CHILDLESS, comment=comment)
 
 
 def _wrong_count(stored: int, right: int, **facts: object) -> list[Document]:
     if stored == right:
         return []
     text = f"it counts {stored:,} comments, but has {right:,}"
-    return [_problem(text, COUNT, stored=stored, right=right, **facts)]
+    return [_problem(text, _COUNT, stored=stored, right=right, **facts)]

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
-from portico.resolvers.writes.sweeps import wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 
 from .discussion_removal import remove_comments
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .posted import COMMENTS_COLLECTION, EMBEDDED_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION
 
 _GONE: Document = {"of": None, "by": "", "is_final": True}
+_NAME = named("discussion")
 
 
-async def find_stray_discussions(db: Database, hosts: Hosts) -> AsyncIterator[Document]:
+async def find_stray_discussions(db: Database, hosts: Hosts) -> Problems:
     """Finds discussions whose subject is gone, and comments whose discussion does not exist.
 
-    Skips what a deletion in progress removes. Yields {_id: the discussion's, problem, is_stray, …}, with `subject` if
-    the discussion had one. If `is_stray` is missing, the document is damaged, and it is not known whether it is stray.
+    Skips what a deletion in progress removes.
     """
     found = db[DISCUSSIONS.name].find(OPEN, {"subject": 1, "of": 1})
-    async for wrong in wrong_in_batches(found, partial(_stray_in, db, hosts)):
-        yield wrong
+    async for problem in problems_in(found, partial(_stray_in, db, hosts), _NAME):
+        yield problem
     for name in (COMMENTS_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION, EMBEDDED_COLLECTION):
         path = "_id" if name == EMBEDDED_COLLECTION else "discussion"
         ids = await db[name].aggregate([{"$sort": {path: 1}}, {"$group": {"_id": f"${path}"}}])
         async for batch in in_batches(ids):
             for discussion_id in await _without_discussion(db, [row["_id"] for row in batch]):
-                problem = f"{name} has documents of it, but it does not exist"
-                yield {"_id": discussion_id, "problem": problem, "is_stray": True}
+                remove = partial(_remove, db, discussion_id, is_open=False)
+                text = f"{name} has documents of it, but it does not exist"
+                yield Problem(_NAME({"_id": discussion_id}), text, remove)
 
 
-async def _stray_in(db: Database, hosts: Hosts, discussions: list[Document]) -> AsyncIterator[Document]:
+async def _stray_in(db: Database, hosts: Hosts, discussions: list[Document]) -> Problems:
     for discussion in await _without_subject(db, hosts, discussions):
         subject = discussion["subject"]
-        problem = f"its subject {subject['kind']}:{subject['key']} is gone"
-        yield {**discussion, "problem": problem, "is_stray": True}
+        remove = partial(_remove, db, discussion["_id"], is_open=True)
+        yield Problem(_NAME(discussion), f"its subject {subject['kind']}:{subject['key']} is gone", remove)
 
 
 async def _without_subject(db: Database, hosts: Hosts, discussions: Sequence[Document]) -> list[Document]:
@@ -69,7 +70,7 @@ async def _without_discussion(db: Database, ids: Sequence[ObjectId]) -> list[Obj
     return [key for key in ids if key not in known]
 
 
-async def remove_stray(db: Database, wrong: Document) -> None:
+async def _remove(db: Database, discussion_id: ObjectId, *, is_open: bool) -> None:
     """Closes a discussion without a subject permanently, and removes its comments."""
     fresh: Document = {
         "subject": None,
@@ -79,9 +80,9 @@ async def remove_stray(db: Database, wrong: Document) -> None:
         SCHEMA_VERSION: DISCUSSIONS.version,
     }
     closed = {"$set": {"closed": _GONE, "count": 0, "under_way": []}}
-    here = {"_id": wrong["_id"]}
+    here = {"_id": discussion_id}
     await db[DISCUSSIONS.name].update_one(here, {"$setOnInsert": {**fresh, "closed": _GONE}}, upsert=True)
-    if "subject" in wrong:
+    if is_open:
         await db[DISCUSSIONS.name].update_one({**here, **OPEN}, closed)
     if await db[DISCUSSIONS.name].find_one({**here, "closed.is_final": True}, {"_id": 1}) is not None:
-        await remove_comments(db, wrong["_id"])
+        await remove_comments(db, discussion_id)

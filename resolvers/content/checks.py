@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from pymongo import ASCENDING, DESCENDING
 
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.writes.sweeps import wrong_in_batches, wrong_with
+from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
 
 from . import revisions
 from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, visible_from
@@ -20,39 +20,34 @@ from .rules import require_place
 
 # Small, because the batches contain texts.
 _BATCH = 50
+_NAME = named("content", "slug")
 _PLACE = {"type": 1, "ancestors": 1, "detail.kind": 1}
 _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 
 
-async def find_wrong_nodes(db: Database) -> AsyncIterator[Document]:
-    """Finds nodes in wrong places, with duplicate paths, or with a wrong `visible_from`.
-
-    Yields {_id, parent, slug, nonce, problem, repair}. `repair` is what to set; None if the correct value is not known.
-    """
+async def find_wrong_nodes(db: Database) -> Problems:
+    """Finds nodes in wrong places, with duplicate paths, or with a wrong `visible_from`."""
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(NODES.of(db).find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
         ids: list[Any] = list({node.get("parent") for node in batch} - {None})
         parents = await find_by_ids(db, ids or [ObjectId()], _PLACE)
         for node in batch:
-            for wrong in wrong_with(node, partial(_wrong_in_place, before=before, parents=parents)):
-                yield wrong
+            for problem in problems_with(node, partial(_wrong_in_place, db, before=before, parents=parents), _NAME):
+                yield problem
             before = node.get("parent"), node.get("slug")
 
 
 def _wrong_in_place(
-    node: NodeDocument, before: tuple[Any, Any] | None, parents: dict[ObjectId, NodeDocument]
-) -> Iterator[Document]:
+    db: Database, node: NodeDocument, before: tuple[Any, Any] | None, parents: dict[ObjectId, NodeDocument]
+) -> Iterator[Problem]:
     if (node["parent"], node["slug"]) == before:
-        yield _wrong(node, "another node below the same parent has the same slug")
-    for problem, repair in _problems(node, None if node["parent"] is None else parents.get(node["parent"])):
-        yield _wrong(node, problem, repair)
-
-
-def _wrong(node: NodeDocument, problem: str, repair: Document | None = None) -> Document:
-    return {**{name: node[name] for name in ("_id", "parent", "slug", "nonce")}, "problem": problem, "repair": repair}
+        yield Problem(_NAME(node), "another node below the same parent has the same slug")
+    for text, correct in _problems(node, None if node["parent"] is None else parents.get(node["parent"])):
+        yield Problem(_NAME(node), text, None if correct is None else partial(_mend_node, db, node, correct))
 
 
 def _problems(node: NodeDocument, parent: NodeDocument | None) -> list[tuple[str, Document | None]]:
+    """Returns what is wrong, and what to set; None if the correct value is not known."""
     if node["parent"] is not None and parent is None:
         # It is being created below a section that was deleted. The creation is rolled back.
         return [] if "pending" in node else [("its parent does not exist", None)]
@@ -74,42 +69,49 @@ def _problems(node: NodeDocument, parent: NodeDocument | None) -> list[tuple[str
     return found
 
 
-async def mend_node(db: Database, wrong: Document) -> None:
-    """Sets the correct values that `find_wrong_nodes` has found, unless the node was edited since."""
-    same = {name: wrong[name] for name in ("_id", "parent", "nonce")}
-    await db[NODES.name].update_one(same, {"$set": wrong["repair"]})
+async def _mend_node(db: Database, node: NodeDocument, correct: Document) -> None:
+    """Sets the correct values, unless the node was edited since the check."""
+    same = {name: node[name] for name in ("_id", "parent", "nonce")}
+    await db[NODES.name].update_one(same, {"$set": correct})
 
 
-async def find_missing_revisions(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_revisions(db: Database) -> Problems:
+    """Finds texts that are not in the revisions, and revisions of nodes that do not exist."""
+    async for problem in _missing_revisions(db):
+        yield problem
+    async for problem in _stray_revisions(db):
+        yield problem
+
+
+async def _missing_revisions(db: Database) -> Problems:
     """Finds pages and entries whose current text is not in the revisions, and not marked `unrevised`.
 
-    Yields {_id, problem, node, is_missing}. If `is_missing` is false, the revision holds another text, and it is not
-    known which of the two is correct.
+    If the revision holds another text, it is not known which of the two is correct.
     """
     settled = {"type": {"$in": sorted(WITH_TEXT)}, "unrevised": None}
     found = NODES.of(db).find(settled).sort(_BY_PLACE)
-    async for wrong in wrong_in_batches(found, partial(_unrevised, db), _BATCH):
-        yield wrong
+    async for problem in problems_in(found, partial(_unrevised, db), _NAME, _BATCH):
+        yield problem
 
 
-async def _unrevised(db: Database, nodes: list[NodeDocument]) -> AsyncIterator[Document]:
+async def _unrevised(db: Database, nodes: list[NodeDocument]) -> Problems:
     keys = {node["_id"]: f"{node['_id']}.{node['revision']}" for node in nodes}
     kept = await revisions.find_by_ids(db, list(keys.values()))
     for node in nodes:
         revision = kept.get(keys[node["_id"]])
         if revision is None or (revision["nonce"], revision["text"]) != (node["nonce"], node["detail"]["text"]):
-            problem = "its current text is not in its revisions"
-            yield {"_id": node["_id"], "problem": problem, "node": node, "is_missing": revision is None}
+            repair = partial(_mend_revision, db, node) if revision is None else None
+            yield Problem(_NAME(node), "its current text is not in its revisions", repair)
 
 
-async def mend_revision(db: Database, node: NodeDocument) -> None:
+async def _mend_revision(db: Database, node: NodeDocument) -> None:
     """Stores the current text of a page or entry as a revision. Its author is the author of the node."""
     unrevised: NodeDocument = {**node, "unrevised": {"at": node["updated"], "author": node["author"]}}
     await revisions.store_unrevised(db, unrevised)
 
 
-async def find_stray_revisions(db: Database) -> AsyncIterator[ObjectId]:
-    """Finds ids of nodes that have revisions but do not exist."""
+async def _stray_revisions(db: Database) -> Problems:
+    """Finds revisions of nodes that do not exist."""
     by_node = REVISIONS.of(db).find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", DESCENDING)])
     last: ObjectId | None = None
     async for batch in in_batches(by_node):
@@ -118,4 +120,5 @@ async def find_stray_revisions(db: Database) -> AsyncIterator[ObjectId]:
         there = await find_by_ids(db, ids or [ObjectId()], {"_id": 1})
         for node_id in ids:
             if node_id not in there:
-                yield node_id
+                remove = partial(revisions.delete_revisions, db, node_id)
+                yield Problem(f"revisions of {node_id}", "the node does not exist", remove)

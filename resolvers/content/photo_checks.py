@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from typing import Any
 
 from bson import ObjectId
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 
 from . import assets, photos, thumbnails
 from .assets import CHUNKS, FILES, FileDocument
 from .nodes import NODES, PHOTO, Detail, NodeDocument
 
-NO_PHOTO, NO_FILE = "no photo uses it", "it has chunks, but does not exist"
+_FILE = named("file")
 
 
-async def find_broken_photos(db: Database) -> AsyncIterator[Document]:
-    """Finds photos whose bytes are missing or do not match their checksum. Yields {_id, slug, problem}.
+async def find_broken_photos(db: Database) -> Problems:
+    """Finds photos whose bytes are missing or do not match their checksum.
 
     Reads all bytes of all photos, in small parts.
     """
     whole = {"type": PHOTO, "detail.file": {"$ne": None}}
-    async for wrong in wrong_in_batches(NODES.of(db).find(whole, {"slug": 1, "detail": 1}), partial(_broken, db), 1):
-        yield wrong
+    found = NODES.of(db).find(whole, {"slug": 1, "detail": 1})
+    async for problem in problems_in(found, partial(_broken, db), _photo, 1):
+        yield problem
 
 
-async def _broken(db: Database, nodes: list[NodeDocument]) -> AsyncIterator[Document]:
+def _photo(node: Mapping[str, Any]) -> str:
+    return f"photo {node['_id']} ({node.get('slug')})"
+
+
+async def _broken(db: Database, nodes: list[NodeDocument]) -> Problems:
     for node in nodes:
         problem = await _problem_of(db, node["detail"])
         if problem is not None:
-            yield {"_id": node["_id"], "slug": node["slug"], "problem": problem}
+            yield Problem(_photo(node), problem)
 
 
 async def _problem_of(db: Database, detail: Detail) -> str | None:
@@ -49,22 +55,26 @@ async def _problem_of(db: Database, detail: Detail) -> str | None:
     return None if digest.hexdigest() == detail["checksum"] else "its bytes do not match its checksum"
 
 
-async def find_stray_files(db: Database) -> AsyncIterator[Document]:
-    """Finds files without a photo, and chunks without a file. Yields {_id: the file's, problem}."""
+async def find_stray_files(db: Database) -> Problems:
+    """Finds files without a photo, and chunks without a file."""
     settled = {"metadata.unsettled": None, "metadata.removed": None}
-    async for stray in wrong_in_batches(FILES.of(db).find(settled, {"metadata": 1}), partial(_unused, db), 1):
-        yield stray
+    async for problem in problems_in(FILES.of(db).find(settled, {"metadata": 1}), partial(_unused, db), _FILE, 1):
+        yield problem
     async for file_id in _ids_of_chunks(db):
         if not await _exists(db, FILES.name, {"_id": file_id}) and await _exists(
             db, CHUNKS.name, {"files_id": file_id}
         ):
-            yield {"_id": file_id, "problem": NO_FILE}
+            yield _stray(db, file_id, "it has chunks, but does not exist")
 
 
-async def _unused(db: Database, files: list[FileDocument]) -> AsyncIterator[Document]:
+async def _unused(db: Database, files: list[FileDocument]) -> Problems:
     for file in files:
         if not await _is_used(db, file):
-            yield {"_id": file["_id"], "problem": NO_PHOTO}
+            yield _stray(db, file["_id"], "no photo uses it")
+
+
+def _stray(db: Database, file_id: ObjectId, text: str) -> Problem:
+    return Problem(_FILE({"_id": file_id}), text, partial(_mend_stray, db, file_id))
 
 
 async def _exists(db: Database, collection: str, query: Document) -> bool:
@@ -92,8 +102,8 @@ async def _ids_of_chunks(db: Database) -> AsyncIterator[ObjectId]:
             yield previous
 
 
-async def mend_stray_file(db: Database, stray: Document) -> None:
+async def _mend_stray(db: Database, file_id: ObjectId) -> None:
     """Deletes the file, unless a photo uses it by now."""
-    file = await assets.find_file(db, stray["_id"])
+    file = await assets.find_file(db, file_id)
     if file is None or not await _is_used(db, file):
-        await assets.delete_files(db, [stray["_id"]])
+        await assets.delete_files(db, [file_id])

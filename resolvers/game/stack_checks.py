@@ -7,15 +7,14 @@ moment, so all of it is read as of one point in time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from bson import Decimal128
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 from portico.resolvers.snapshots import read_at_one_time
-from portico.resolvers.writes.sweeps import wrong_in_batches
 
 from . import stacks
 from .stacks import STACKS, Place
@@ -23,14 +22,12 @@ from .trade_records import OFFERED, TRADES
 
 _ITEM = {"category": "$category", "item_id": "$item_id"}
 _ZERO = Decimal128("0")
+_STACK = named("stack")
 _SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", "quantity"), 1)
 
 
-async def find_unbalanced_items(db: Database) -> AsyncIterator[Document]:
-    """Yields the kinds of items of which there is more or less than was granted and not consumed.
-
-    Yields {_id: {category, item_id}, expected, found, problem}.
-    """
+async def find_unbalanced_items(db: Database) -> Problems:
+    """Yields the kinds of items of which there is more or less than was granted and not consumed."""
     stages: list[Document] = [
         _sums("$quantity", {"$subtract": ["$granted", "$consumed"]}),
         {"$unionWith": {"coll": STACKS.name, "pipeline": _noted()}},
@@ -41,8 +38,8 @@ async def find_unbalanced_items(db: Database) -> AsyncIterator[Document]:
     wrong = await read_at_one_time(db, STACKS, stages, batch_size=1_000)
     for item in sorted(wrong, key=lambda item: str(item["_id"])):
         found, expected = (int(item[name].to_decimal()) for name in ("found", "expected"))
-        problem = f"there are {found:,}, but {expected:,} were granted and not consumed"
-        yield {"_id": item["_id"], "expected": expected, "found": found, "problem": problem}
+        text = f"there are {found:,}, but {expected:,} were granted and not consumed"
+        yield Problem(f"item {item['_id'].get('category')}/{item['_id'].get('item_id')}", text)
 
 
 def _sums(found: Any, expected: Any) -> Document:
@@ -81,17 +78,17 @@ def _offered() -> list[Document]:
     ]
 
 
-async def find_wrong_stacks(db: Database) -> AsyncIterator[Document]:
-    """Yields stacks with a negative quantity, or whose `_id` is not that of their item, as {_id, problem}."""
+async def find_wrong_stacks(db: Database) -> Problems:
+    """Yields stacks with a negative quantity, or whose `_id` is not that of their item."""
     found = db[STACKS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
-    async for wrong in wrong_in_batches(found, _wrong_in):
-        yield wrong
+    async for problem in problems_in(found, _wrong_in, _STACK):
+        yield problem
 
 
-async def _wrong_in(batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(batch: list[Document]) -> Problems:
     for stack in batch:
         if not 0 <= stack["quantity"] <= stacks.MAX_QUANTITY:
-            yield {"_id": stack["_id"], "problem": f"its quantity is {stack['quantity']:,}"}
+            yield Problem(_STACK(stack), f"its quantity is {stack['quantity']:,}")
         place = Place(stack["owner"], stack["inventory"])
         if stack["_id"] != stacks.stack_id(place, stack["category"], stack["item_id"]):
-            yield {"_id": stack["_id"], "problem": "its `_id` is not that of its item"}
+            yield Problem(_STACK(stack), "its `_id` is not that of its item")

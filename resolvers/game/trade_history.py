@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import sweep
 
@@ -47,16 +47,16 @@ async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime)
     return await sweep(db, TRADES, expired, cancel, fields=(), at_once=4)
 
 
-async def find_stuck_offers(db: Database) -> AsyncIterator[Document]:
-    """Yields expired offers whose goods cannot go back, because the inventory has no room, as {_id, problem}."""
+async def find_stuck_offers(db: Database) -> Problems:
+    """Yields expired offers whose goods cannot go back, because the inventory has no room."""
     stuck = {"state": OFFERED, "no_room_at": {"$exists": True}}
     async for trade in db[TRADES.name].find(stuck, {"from": 1, "no_room_at": 1}):
         owner, name = trade["from"]["owner"], trade["from"]["inventory"]
-        problem = (
+        text = (
             f"it has expired, but the inventory {name!r} of {owner!r} had no room for its goods at "
             f"{trade['no_room_at'].isoformat(timespec='seconds')}Z. Consume some, or move some to another inventory"
         )
-        yield {"_id": trade["_id"], "problem": problem}
+        yield Problem(f"trade {trade['_id']}", text)
 
 
 async def prune_trades(db: Database, *, kept: timedelta, now: datetime) -> int:

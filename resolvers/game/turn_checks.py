@@ -6,21 +6,26 @@ steps of a turn, the places of items and gold follow the rule in `turns`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.problems import Problem, Problems, mend_now, named
+from portico.resolvers.server_time import server_time
 from portico.resolvers.snapshots import read_at_one_time
 
-from . import blueprints
+from . import blueprints, turn_jobs
 from .characters import CHARACTERS
 from .equipment import equipped
 from .items import weight_of
 from .locations import LOCATIONS, keeper_key, present
+from .rooms import Rooms
+from .turns import help_along
 
 _ITEM = ("_id", "weight", "inside")
 _ROOM = (
@@ -48,6 +53,7 @@ _LEFT: dict[str, tuple[str, tuple[str, ...]]] = {
     "stale_since": ("characters have had old copies of it", ()),
 }
 _ON_ITS_WAY = "on its way"
+_CHARACTER_NAME, _ROOM_NAME = named("character"), named("room")
 # Turns during which a character is in no roster, or in two.
 _BETWEEN_ROOMS = ("MOVE", "ENTER", "WAKE", "REST", "REMOVE")
 
@@ -92,10 +98,10 @@ async def read_world(db: Database) -> World:
     return World(rooms, {one["_id"]: one for one in found if "is_room" not in one}, entries)
 
 
-async def find_wrong_items(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_items(db: Database) -> Problems:
     """Yields items that are in several places or in none, and references to items that are not there.
 
-    Yields {_id, problem}. That an item is nowhere is known only if an import has made it; see `blueprints.made_in`.
+    That an item is nowhere is known only if an import has made it; see `blueprints.made_in`.
     """
     world = await read_world(db)
     places: dict[ObjectId, list[str]] = {}
@@ -105,29 +111,30 @@ async def find_wrong_items(db: Database) -> AsyncIterator[Document]:
             places.setdefault(item["_id"], []).append(place)
             # What is on its way still says what it was inside.
             if item["inside"] is not None and item["inside"] not in here and not place.startswith(_ON_ITS_WAY):
-                yield {"_id": item["_id"], "problem": f"{place}, it is inside an item that is not there"}
+                yield Problem(f"item {item['_id']}", f"{place}, it is inside an item that is not there")
     for item_id, found in places.items():
         if len(found) > 1:
-            yield {"_id": item_id, "problem": f"it is in {len(found)} places: {'; '.join(found)}"}
-    for wrong in _nowhere(world, places.keys()):
-        yield wrong
+            yield Problem(f"item {item_id}", f"it is in {len(found)} places: {'; '.join(found)}")
+    for problem in _nowhere(world, places.keys()):
+        yield problem
     for character in world.characters.values():
         # The things of a character that is being deleted are on their way to the floor.
         handed = character.get("action", {}).get("items", ()) if _is_leaving(character) else ()
         top = {item["_id"] for item in (*character["items"], *handed) if item["inside"] is None}
         for missing in equipped(character) - top:
-            yield {"_id": missing, "problem": f"character {character['_id']} wears or wields it, but does not have it"}
+            text = f"character {character['_id']} wears or wields it, but does not have it"
+            yield Problem(f"item {missing}", text)
 
 
 def _is_leaving(character: Document) -> bool:
     return bool(character.get("action", {}).get("kind") == "REMOVE")
 
 
-def _nowhere(world: World, found: Collection[ObjectId]) -> Iterator[Document]:
+def _nowhere(world: World, found: Collection[ObjectId]) -> Iterator[Problem]:
     for room in world.rooms.values():
         for object_id, item_id in blueprints.made_in(room):
             if item_id not in found:
-                yield {"_id": item_id, "problem": f"it is nowhere; room {room['_id']} had it as {object_id!r}"}
+                yield Problem(f"item {item_id}", f"it is nowhere; room {room['_id']} had it as {object_id!r}")
 
 
 def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
@@ -146,8 +153,8 @@ def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
             yield f"{_ON_ITS_WAY} from character {character['_id']}", character["action"]["items"]
 
 
-async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
-    """Yields that gold pieces came from nowhere or are lost, and who has less than none, as {_id, kind, problem}."""
+async def find_wrong_gold(db: Database) -> Problems:
+    """Yields that gold pieces came from nowhere or are lost, and who has less than none."""
     world = await read_world(db)
     keepers = [keeper for room in world.rooms.values() for keeper in room["keepers"]]
     holders = [*world.characters.values(), *keepers]
@@ -160,7 +167,7 @@ async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
     )
     expected = sum(holder["initial_gold"] for holder in holders)
     if total != expected:
-        yield {"_id": "all", "kind": "all", "problem": f"there are {total:,} gold pieces; there should be {expected:,}"}
+        yield Problem("the gold", f"there are {total:,} gold pieces; there should be {expected:,}")
     owners: list[tuple[str, ObjectId | str, Document]] = [
         ("character", key, one) for key, one in world.characters.items()
     ]
@@ -171,79 +178,83 @@ async def find_wrong_gold(db: Database) -> AsyncIterator[Document]:
     ]
     for kind, key, owner in owners:
         if owner["gold"] < 0:
-            yield {"_id": key, "kind": kind, "problem": f"it has {owner['gold']:,} gold pieces"}
+            yield Problem(f"{kind} {key}", f"it has {owner['gold']:,} gold pieces")
 
 
-async def find_left_behind(db: Database, *, now: datetime) -> AsyncIterator[Document]:
-    """Yields actions that have not ended, and marks of rooms that no job has settled, after more than a minute.
-
-    Yields {_id, kind, problem}; `kind` is `character` or `room`.
-    """
-    old = {"$lte": now - _LEFT_BEHIND_AFTER, "$type": "date"}
+async def find_left_behind(db: Database) -> Problems:
+    """Yields actions that have not ended, and marks of rooms that no job has settled, after more than a minute."""
+    old = {"$lte": await server_time(db) - _LEFT_BEHIND_AFTER, "$type": "date"}
     query = {"action.since": old}
     async for one in db[CHARACTERS.name].find(query, {"action.kind": 1, "action.since": 1}):
         action = one["action"]
-        problem = f"its action {action.get('kind')} has been under way since {_shown(action['since'])}"
-        yield {"_id": one["_id"], "kind": "character", "problem": problem}
+        text = f"its action {action.get('kind')} has been under way since {_shown(action['since'])}"
+        yield Problem(_CHARACTER_NAME(one), text, partial(help_along, db, Rooms(), one["_id"]))
     for mark, (problem, fields) in _LEFT.items():
         wanted = {mark: 1, **{f"characters.{name}": 1 for name in ("_id", *fields)}}
         async for room in db[LOCATIONS.name].find({mark: old}, wanted):
             marked = [str(one["_id"]) for one in room["characters"] if any(one.get(name) for name in fields)]
             whose = f", of characters {', '.join(marked)}" if marked else ""
-            yield {"_id": room["_id"], "kind": "room", "problem": f"{problem} since {_shown(room[mark])}{whose}"}
+            text = f"{problem} since {_shown(room[mark])}{whose}"
+            yield Problem(_ROOM_NAME(room), text, partial(mend_now, _settle_rooms, db))
+
+
+async def _settle_rooms(db: Database, *, now: datetime) -> None:
+    await turn_jobs.settle_rooms(db, Rooms(), now=now)
 
 
 def _shown(moment: datetime) -> str:
     return f"{moment.isoformat(timespec='seconds')}Z"
 
 
-async def find_wrong_rosters(db: Database) -> AsyncIterator[Document]:
-    """Yields characters that do not agree with the rosters, as {_id, problem}; with `room` if a refresh repairs it."""
+async def find_wrong_rosters(db: Database) -> Problems:
+    """Yields characters that do not agree with the rosters, and rosters with characters that do not exist."""
     world = await read_world(db)
     for character in world.characters.values():
-        for problem in _roster_problems(world, character):
-            yield {"_id": character["_id"], **problem}
+        for text, room_id in _roster_problems(world, character):
+            refresh = None if room_id is None else partial(Rooms().refresh, db, room_id)
+            yield Problem(_CHARACTER_NAME(character), text, refresh)
     for character_id, found in world.entries.items():
         if character_id not in world.characters and any("absent" not in entry for _, entry in found):
-            yield {"_id": character_id, "problem": f"room {found[0][0]} lists it, but it does not exist"}
+            yield Problem(f"character {character_id}", f"room {found[0][0]} lists it, but it does not exist")
 
 
-def _roster_problems(world: World, character: Document) -> Iterator[Document]:
+def _roster_problems(world: World, character: Document) -> Iterator[tuple[str, ObjectId | None]]:
+    """Yields what is wrong, with the room whose refresh repairs it."""
     listed = dict(world.entries.get(character["_id"], ()))
     shown = [place for place in listed if present({"characters": [listed[place]]})]
     action: dict[str, Any] = character.get("action", {})
     if "deleted" in character:
         if shown:
-            yield {"problem": f"it is deleted, but room {shown[0]} lists it"}
+            yield f"it is deleted, but room {shown[0]} lists it", None
         return
     if action.get("kind") in _BETWEEN_ROOMS:
         if len(shown) > 1:
-            yield {"problem": f"{len(shown)} rooms list it"}
+            yield f"{len(shown)} rooms list it", None
         return
     here = character["location"]["_id"]
     if character.get("resting_since") is not None:
         if shown:
-            yield {"problem": f"it rests, but room {shown[0]} lists it"}
+            yield f"it rests, but room {shown[0]} lists it", None
         return
     if shown != [here]:
         rooms = ", ".join(str(place) for place in shown) or "no room"
-        yield {"problem": f"it is in room {here}, but {rooms} lists it"}
+        yield f"it is in room {here}, but {rooms} lists it", None
         return
-    yield from _load_problems(world, character, listed[here])
+    if (wrong := _wrong_load(world, character, listed[here])) is not None:
+        yield wrong, None
     room = world.rooms[here]
     # An entry that is left over is the mark of a refresh that is still to come.
     if character["location"]["version"] < room["version"] and "stale_since" not in room and len(listed) == 1:
-        yield {"problem": f"its copy of room {here} is old", "room": here}
+        yield f"its copy of room {here} is old", here
 
 
-def _load_problems(world: World, character: Document, entry: Document) -> Iterator[Document]:
+def _wrong_load(world: World, character: Document, entry: Document) -> str | None:
     carried = [*character["items"], *entry["gifts"]]
     if world.is_given(entry):
         carried += entry["took"]
     elif "action" in character:
         carried += character["action"].get("items", [])
-    if (entry["load"], entry["count"]) != (weight_of(carried), len(carried)):
-        yield {
-            "problem": f"its room counts {entry['count']} items of {entry['load']} hundredths of a pound, "
-            f"but it carries {len(carried)} of {weight_of(carried)}"
-        }
+    if (entry["load"], entry["count"]) == (weight_of(carried), len(carried)):
+        return None
+    counted = f"its room counts {entry['count']} items of {entry['load']} hundredths of a pound"
+    return f"{counted}, but it carries {len(carried)} of {weight_of(carried)}"

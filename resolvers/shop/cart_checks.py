@@ -2,68 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import require, wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.writes.sweeps import require
 
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .orders import find_by_ids, order_id
 
+_NAME = named("cart")
 _FIELDS = ("owner", "status", "items", "last_modified", "expires_at", "version")
 _SHOWN = dict.fromkeys(
     (*_FIELDS, "holding", "due", "settlement.id", "checkout.reference", "checkout.payment.method"), 1
 )
 
 
-async def find_wrong_carts(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_carts(db: Database) -> Problems:
     """Yields carts that no job finds, that wrongly hold or do not hold units, or that are paid but have no order.
 
     One read is enough: the fields in question change in one update of the cart, and an order is written before its cart
-    is complete. Yields {_id, problem, guard, repair}. `repair` has the fields to set besides `due`, which leaves the
-    cart to a job; None if the correct state is unknown.
+    is complete.
     """
     found = db[CARTS.name].find({"_id": {"$gte": ""}}, _SHOWN)
-    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
-        yield wrong
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def mend_cart(db: Database, wrong: Document, *, now: datetime) -> None:
+@dataclass(frozen=True)
+class _Wrong:
+    """What is wrong with a cart. `changes` are to be set besides `due`, which leaves the cart to a job.
+
+    `changes` is None if the correct state is unknown.
+    """
+
+    text: str
+    guard: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] | None = None
+
+    def problem(self, db: Database, cart: Document) -> Problem:
+        repair = None if self.changes is None else partial(mend_now, _mend, db, cart, self)
+        return Problem(_NAME(cart), self.text, repair)
+
+
+async def _mend(db: Database, cart: Document, wrong: _Wrong, *, now: datetime) -> None:
     """Leaves the cart to a job, unless it has changed since the check."""
-    await db[CARTS.name].update_one({"_id": wrong["_id"], **wrong["guard"]}, {"$set": {**wrong["repair"], "due": now}})
+    await db[CARTS.name].update_one(
+        {"_id": cart["_id"], **wrong.guard}, {"$set": {**(wrong.changes or {}), "due": now}}
+    )
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
     bought = {cart["_id"]: order_id(cart["checkout"]["reference"]) for cart in batch if cart["status"] == COMPLETE}
     orders = await find_by_ids(db, list(bought.values()), {"_id": 1}) if bought else {}
     for cart in batch:
         require(cart, _FIELDS)
         for wrong in (_unreachable(cart), _wrongly_holding(cart), _miscounted(cart)):
             if wrong is not None:
-                yield {"_id": cart["_id"], **wrong}
+                yield wrong.problem(db, cart)
         if cart["_id"] in bought and bought[cart["_id"]] not in orders:
-            yield {"_id": cart["_id"], **_wrong("it is paid for, but has no order")}
+            yield Problem(_NAME(cart), "it is paid for, but has no order")
 
 
-def _wrong(problem: str, guard: Document | None = None, repair: Document | None = None) -> Document:
-    return {"problem": problem, "guard": guard, "repair": repair}
-
-
-def _unreachable(cart: Document) -> Document | None:
+def _unreachable(cart: Document) -> _Wrong | None:
     """Returns the problem of a cart that no job will ever continue."""
     status, locked = cart["status"], cart.get("checkout", {})
     if status not in {ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED}:
-        return _wrong(f"its status is {status}")
+        return _Wrong(f"its status is {status}")
     if status == ACTIVE and not _is_time(cart["expires_at"]):
-        return _wrong("it never expires, because it has no `expires_at`")
+        return _Wrong("it never expires, because it has no `expires_at`")
     if status == PENDING and not ("reference" in locked and "method" in locked.get("payment", {})):
-        return _wrong("it is locked for a payment, but does not identify the payment")
+        return _Wrong("it is locked for a payment, but does not identify the payment")
     if status in {PENDING, EXPIRING} and not _is_time(cart.get("due")):
         guard = {"status": status, "due": cart.get("due")}
-        return _wrong(f"it is {status}, but no job finds it", guard, {})
+        return _Wrong(f"it is {status}, but no job finds it", guard, {})
     return None
 
 
@@ -71,12 +87,12 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, datetime)
 
 
-def _miscounted(cart: Document) -> Document | None:
+def _miscounted(cart: Document) -> _Wrong | None:
     wrong = [line for line in cart["items"] if line["quantity"] < 1]
-    return _wrong(f"it has {wrong[0]['quantity']} units of {wrong[0]['sku']}") if wrong else None
+    return _Wrong(f"it has {wrong[0]['quantity']} units of {wrong[0]['sku']}") if wrong else None
 
 
-def _wrongly_holding(cart: Document) -> Document | None:
+def _wrongly_holding(cart: Document) -> _Wrong | None:
     """Returns the problem of a cart whose lines are wrongly counted as reserved, or wrongly not counted."""
     status, holds = cart["status"], cart.get("holding") is True
     if status in {COMPLETE, EXPIRED} and holds:
@@ -84,7 +100,7 @@ def _wrongly_holding(cart: Document) -> Document | None:
         again = {"status": EXPIRED, "holding": True, "settlement": None}
         can_expire = status == EXPIRED and "settlement" not in cart
         problem = f"it is {status}, but still holds its units"
-        return _wrong(problem, again, {"status": EXPIRING} if can_expire else None)
+        return _Wrong(problem, again, {"status": EXPIRING} if can_expire else None)
     if not holds and (status == ACTIVE or (status in {PENDING, EXPIRING} and "settlement" not in cart)):
-        return _wrong(f"it is {status}, but does not hold its units")
+        return _Wrong(f"it is {status}, but does not hold its units")
     return None

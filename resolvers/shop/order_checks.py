@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -10,28 +10,30 @@ from portico.resolvers.accounts import transfer_records
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.accounts.transfer_records import SETTLED
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import require, wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.writes.sweeps import require
 
 from .account_payments import transfer_of
 from .carts import total_of
 from .orders import ORDERS
 from .stock import find_stocks
 
+_NAME = named("order")
 _SHOWN = dict.fromkeys(("owner", "cart_id", "placed_at", "items", "total", "currency", "payment_reference"), 1)
 
 
-async def find_wrong_orders(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_orders(db: Database) -> Problems:
     """Yields orders with a wrong total, with SKUs without stock, or without their payment by account.
 
     One read is enough: the transfer is settled before the order is written, the stock exists before units are sold, and
-    neither is ever deleted. Payments by token are not checked. Yields {_id, problem}.
+    neither is ever deleted. Payments by token are not checked.
     """
     found = db[ORDERS.name].find({"_id": {"$gte": ""}}, _SHOWN)
-    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
-        yield wrong
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
     skus = list({line["sku"] for order in batch for line in order["items"]})
     stocks = await find_stocks(db, skus) if skus else {}
     payments = {order["_id"]: transfer_of(order["payment_reference"]) for order in batch}
@@ -44,8 +46,8 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Docume
         payment = payments[order["_id"]]
         if payment is not None:
             problems += _unpaid(order, paid.get(payment))
-        for problem in problems:
-            yield {"_id": order["_id"], "problem": problem}
+        for text in problems:
+            yield Problem(_NAME(order), text)
 
 
 def _wrong_total(order: Document) -> list[str]:

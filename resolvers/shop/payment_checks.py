@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
 
 from pymongo import ASCENDING
 
 from portico.resolvers.accounts.transfer_records import SETTLED, TRANSFERS
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, named, problems_in
 
 from .carts import CARTS, PENDING
 from .orders import find_by_ids, order_id
 
+_NAME = named("transfer")
 _SHOWN = dict.fromkeys(("state", "reference"), 1)
 
 
-async def find_payments_without_order(db: Database) -> AsyncIterator[Document]:
-    """Yields transfers that have paid for a checkout without an order, as {_id, problem}."""
+async def find_payments_without_order(db: Database) -> Problems:
+    """Yields transfers that have paid for a checkout without an order."""
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
-    async for wrong in wrong_in_batches(found, partial(_wrong_in, db)):
-        yield wrong
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
     for transfer in await _without_order(db, batch):
-        yield {"_id": transfer["_id"], "problem": "it has paid for a checkout, but there is no order"}
+        yield Problem(_NAME(transfer), "it has paid for a checkout, but there is no order")
 
 
 async def _without_order(db: Database, batch: list[Document]) -> list[Document]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import require, wrong_in_batches
+from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.writes.sweeps import require
 
 from .carts import CARTS, PENDING
 from .moves import decisions
@@ -18,57 +19,54 @@ from .stock import STOCK, change, changed_by
 # The most reads of a SKU that looks wrong. If it changes every time, it is too busy to judge.
 _LOOKS = 50
 _PAUSE = 0.02
-TOO_BUSY = "it changed during every check"
+_NAME, _CART = named("stock of"), named("cart")
 _COUNTERS = ("available", "reserved", "sold")
 _CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
 
 
-async def find_wrong_stocks(db: Database) -> AsyncIterator[Document]:
+async def find_wrong_stocks(db: Database) -> Problems:
     """Yields stocks whose counters do not add up to what was restocked, or differ from carts and orders.
 
     A SKU that looks wrong is read again, and judged by what was read between two equal versions of its stock. Every
     change of a line first adds a move to the stock and finally removes it, so in between only the listed moves can have
-    changed something.
-
-    Yields {_id, problem, version, repair}; `repair` has the correct counters, None if they are unknown. The problem is
-    `TOO_BUSY` if the stock changed during every check, so that it cannot be judged.
+    changed something. The problem is open if the stock changed during every check, so that it cannot be judged.
     """
-    async for wrong in wrong_in_batches(db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED), partial(_wrong_in, db)):
-        yield wrong
+    found = db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)
+    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+        yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Document]:
+async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
     held, sold = await _held(db, batch, []), await _sold(db, batch, [])
     for stock in batch:
         require(stock, _CHECKED)
         sku = stock["_id"]
         if _problem(stock, held.get(sku, 0), sold.get(sku, 0)) is not None:
-            wrong = await _look_again(db, sku)
-            if wrong is not None:
-                yield wrong
+            for problem in await _look_again(db, sku):
+                yield problem
 
 
-async def find_lines_without_stock(db: Database) -> AsyncIterator[Document]:
-    """Yields carts that hold units of a SKU without a stock, as {_id, problem}."""
+async def find_lines_without_stock(db: Database) -> Problems:
+    """Yields carts that hold units of a SKU without a stock."""
     holding = {"holding": True, "items.sku": {"$gte": ""}}
-    async for wrong in wrong_in_batches(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db)):
-        yield wrong
+    async for problem in problems_in(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db), _CART):
+        yield problem
 
 
-async def _unstocked(db: Database, carts: list[Document]) -> AsyncIterator[Document]:
+async def _unstocked(db: Database, carts: list[Document]) -> Problems:
     skus = list({line["sku"] for cart in carts for line in cart["items"]})
     known = {stock["_id"] async for stock in db[STOCK.name].find({"_id": {"$in": skus}}, {"_id": 1})}
     for cart in carts:
         for line in cart["items"]:
             if line["sku"] not in known:
-                yield {"_id": cart["_id"], "problem": f"it holds units of {line['sku']}, which has no stock"}
+                yield Problem(_CART(cart), f"it holds units of {line['sku']}, which has no stock")
 
 
-async def mend_stock(db: Database, wrong: Document, *, now: datetime) -> None:
-    """Writes the correct counters that `find_wrong_stocks` found, unless the stock has changed in the meantime."""
+async def _mend(db: Database, stock: Document, counters: Document, *, now: datetime) -> None:
+    """Writes the correct counters, unless the stock has changed since the check."""
     update = changed_by(now)
-    update[0]["$set"] |= wrong["repair"]
-    await change(db, {"_id": wrong["_id"], "version": wrong["version"]}, update)
+    update[0]["$set"] |= counters
+    await change(db, {"_id": stock["_id"], "version": stock["version"]}, update)
 
 
 async def _held(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
@@ -108,20 +106,20 @@ def _problem(stock: Document, held: int, sold: int) -> str | None:
     return None
 
 
-async def _look_again(db: Database, sku: str) -> Document | None:
-    """Returns what is wrong with the stock of the SKU, or that it is too busy; None if nothing is wrong."""
+async def _look_again(db: Database, sku: str) -> Sequence[Problem]:
+    """Returns what is wrong with the stock of the SKU, or that it is too busy."""
     for _ in range(_LOOKS):
         stock = await db[STOCK.name].find_one({"_id": sku}, _CHECKED)
         if stock is None:
-            return None
+            return []
         found = await _look(db, stock)
         if found is not None:
-            return found if found["problem"] is not None else None
+            return found
         await asyncio.sleep(_PAUSE)
-    return {"_id": sku, "problem": TOO_BUSY, "version": None, "repair": None}
+    return [Problem(_NAME({"_id": sku}), "it changed during every check", is_open=True)]
 
 
-async def _look(db: Database, stock: Document) -> Document | None:
+async def _look(db: Database, stock: Document) -> Sequence[Problem] | None:
     """Judges a stock as it was read; returns None if it has changed since.
 
     While its version stays the same, only carts with a listed move can change their lines of the SKU or decide. Each of
@@ -138,7 +136,7 @@ async def _look(db: Database, stock: Document) -> Document | None:
     after = await db[STOCK.name].find_one({"_id": sku}, {"version": 1})
     if not is_same or after is None or after["version"] != stock["version"]:
         return None
-    return _judged(stock, held + _reserved_for(carts, sku, moves), sold)
+    return _judged(db, stock, held + _reserved_for(carts, sku, moves), sold)
 
 
 async def _carts(db: Database, ids: Sequence[str]) -> dict[str, Document]:
@@ -170,13 +168,12 @@ def _reserved_for(carts: dict[str, Document], sku: str, moves: Sequence[Document
     return int(held + sum(move["quantity"] for move in in_flight))
 
 
-def _judged(stock: Document, held: int, sold: int) -> Document:
+def _judged(db: Database, stock: Document, held: int, sold: int) -> Sequence[Problem]:
     """Computes the correct counters: carts and orders are the truth, and the rest of `restocked` is available."""
+    text = _problem(stock, held, sold)
+    if text is None:
+        return []
     available = stock["restocked"] - held - sold
     can_mend = available >= 0 and not stock["under_way"]
-    return {
-        "_id": stock["_id"],
-        "problem": _problem(stock, held, sold),
-        "version": stock["version"],
-        "repair": {"available": available, "reserved": held, "sold": sold} if can_mend else None,
-    }
+    counters = {"available": available, "reserved": held, "sold": sold}
+    return [Problem(_NAME(stock), text, partial(mend_now, _mend, db, stock, counters) if can_mend else None)]

@@ -31,7 +31,7 @@ from typing import Any, Generic, TypeVar
 from bson.errors import BSONError
 from pymongo.errors import BulkWriteError, PyMongoError, WriteConcernError, WriteError
 
-from portico.resolvers.documents import CollectionSpec, D, Database, Document, in_batches, key_of
+from portico.resolvers.documents import CollectionSpec, Database, Document, key_of
 from portico.resolvers.elections import met_election
 
 Item = TypeVar("Item")
@@ -197,44 +197,10 @@ async def sweep(
     return await each(spec.of(db).find(query, key), one, at_once=at_once, most=most)
 
 
-async def wrong_in_batches(
-    documents: AsyncIterable[D], find: Callable[[list[D]], AsyncIterator[Document]], size: int = 500
-) -> AsyncIterator[Document]:
-    """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
-
-    A document that makes `find` fail is itself wrong, as {_id, problem}, and does not stop the check of the others.
-    """
-    async for batch in in_batches(documents, size):
-        for wrong in await _wrong_in(batch, find):
-            yield wrong
-
-
-async def _wrong_in(batch: list[D], find: Callable[[list[D]], AsyncIterator[Document]]) -> list[Document]:
-    try:
-        return [wrong async for wrong in find(batch)]
-    except DAMAGED as error:
-        if len(batch) == 1:
-            return [_damaged(batch[0], error)]
-    # Check one by one to find the damaged document.
-    return [wrong for document in batch for wrong in await _wrong_in([document], find)]
-
-
-def wrong_with(document: D, find: Callable[[D], Iterable[Document]]) -> list[Document]:
-    """Returns what `find` finds wrong in one document, like `wrong_in_batches`."""
-    try:
-        return list(find(document))
-    except DAMAGED as error:
-        return [_damaged(document, error)]
-
-
 def require(document: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raises KeyError if the document lacks one of these fields."""
     for name in names:
         document[name]
-
-
-def _damaged(document: Mapping[str, Any], error: Exception) -> Document:
-    return {"_id": document["_id"], "problem": describe_damage(error)}
 
 
 def describe_damage(error: Exception) -> str:

@@ -16,11 +16,14 @@ from portico.resolvers.ads.choosing import Choice
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
-from portico.schema.context import Context, Info
+from portico.schema.context import Context, Info, Slot
 from portico.schema.fields import Source, as_type, computed, costs, stored
 from portico.schema.inputs import described
 
 from .zones import Ad, SiteId, ZoneId
+
+# The folded form of each keyword that a field of the operation has folded.
+FOLDS: Slot[dict[str, str]] = Slot(dict)
 
 RNG = SystemRandom()
 # What each keyword of a page adds to the cost of a choice: it is folded, and looked up among the ads.
@@ -94,7 +97,7 @@ class ChoosingQuery:
         limit: Annotated[int, described("The most ads to choose, 1 to 100.")] = 1,
     ) -> AdChoice:
         context = info.context
-        words = require_page_keywords(keywords, "keywords", folds=context.folds)
+        words = require_page_keywords(keywords, "keywords", folds=FOLDS.of(context))
         require_limit(limit, "limit")
         zone, counts = await asyncio.gather(
             context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)

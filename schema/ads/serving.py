@@ -29,7 +29,7 @@ from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 
-from .choosing import KEYWORD_COST, RNG, RejectedAd, profile_id_of, rejected_of
+from .choosing import FOLDS, KEYWORD_COST, RNG, RejectedAd, profile_id_of, rejected_of
 from .zones import Ad
 
 
@@ -119,7 +119,7 @@ class ServingMutation:
         weight=("input.keywords", KEYWORD_COST),
     )
     async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
-        keywords = require_page_keywords(input.keywords, "keywords", folds=info.context.folds)
+        keywords = require_page_keywords(input.keywords, "keywords", folds=FOLDS.of(info.context))
         require_limit(input.limit, "limit")
         call = _call(info.context, input)
         served = await serving.serve(_means(info.context), call, keywords=keywords, limit=input.limit)

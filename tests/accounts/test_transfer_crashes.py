@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portico.resolvers.domains import Problem
+from portico.resolvers.problems import Problem
 from tests.accounts.support.stages import Transfers
 from tests.support.domains import INVARIANTS
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, stops

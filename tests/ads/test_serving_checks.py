@@ -58,8 +58,8 @@ async def test_damage_to_a_counter_is_found(gateway: GatewayClient, name: str) -
     await gateway.db["ads.counters"].update_one({"_id": BANNER}, change)
 
     found = [wrong async for wrong in serving_checks.find_wrong_counters(gateway.db)]
-    assert [wrong["_id"] for wrong in found] == [BANNER]
-    assert found[0]["problem"].startswith(problem)
+    assert [wrong.subject for wrong in found] == [f"ad counter {BANNER}"]
+    assert found[0].text.startswith(problem)
 
 
 PROFILES: dict[str, tuple[Document, str]] = {
@@ -92,9 +92,9 @@ async def test_damage_to_a_profile_is_found(gateway: GatewayClient, name: str) -
 
     assert (await gateway.db["ads.profiles"].update_one(key, change)).matched_count == 1
 
-    found = [wrong["problem"] async for wrong in serving_checks.find_wrong_profiles(gateway.db)]
+    found = [wrong.text async for wrong in serving_checks.find_wrong_profiles(gateway.db)]
     assert [text for text in found if text.startswith(problem)], found
-    assert len({str(wrong["_id"]) async for wrong in serving_checks.find_wrong_profiles(gateway.db)}) == 1
+    assert len({wrong.subject async for wrong in serving_checks.find_wrong_profiles(gateway.db)}) == 1
 
 
 async def test_a_damaged_counter_does_not_keep_the_job_from_others(

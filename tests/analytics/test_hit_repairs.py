@@ -9,7 +9,7 @@ import pytest
 
 from portico.gateway.domains.analytics import DOMAIN
 from portico.resolvers.analytics.hit_writing import HitWriter
-from portico.resolvers.domains import Problem
+from portico.resolvers.problems import Problem
 from tests.analytics.support.hits import COLLECTIONS, hit, points, record_hits
 from tests.support.harness import GatewayClient, assert_invariants, half_of_stops, part_of_stops
 from tests.support.interruptions import crashing, interrupted, stopping

@@ -15,8 +15,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.analytics.session_checks import repair
 from portico.resolvers.analytics.sessions import Period
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Document
-from portico.resolvers.domains import Problem
 from portico.resolvers.errors import Conflict
+from portico.resolvers.problems import Problem
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 from tests.analytics.support.session_cases import (
     COLLECTIONS,

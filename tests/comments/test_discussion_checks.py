@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.comments.checks import find_wrong_discussions, mend_discussion
+from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from tests.comments.support.discussions import ON_EACH, count, everything, open_on_product, post
 from tests.support.harness import GatewayClient, assert_invariants
@@ -17,13 +17,13 @@ PLACES = {DOCUMENTS: ("comments", ""), PAGES: ("comment_pages", "comments.$[it].
 
 
 async def wrong(gateway: GatewayClient) -> list[str]:
-    return [one["problem"] async for one in find_wrong_discussions(gateway.db)]
+    return [one.text async for one in find_wrong_discussions(gateway.db)]
 
 
 async def mend(gateway: GatewayClient) -> None:
     for one in [one async for one in find_wrong_discussions(gateway.db)]:
-        if one["repair"] is not None:
-            await mend_discussion(gateway.db, one, now=SystemClock().now())
+        if one.repair is not None:
+            await one.repair()
 
 
 async def spoil(gateway: GatewayClient, storage: str, slug: str, changes: dict[str, Any]) -> None:

@@ -114,7 +114,7 @@ class Scene:
 
     async def assert_settled(self) -> None:
         """Assert that nothing is in flight, and that the length of each list equals the count."""
-        assert [wrong["problem"] async for wrong in find_wrong_discussions(self.db)] == []
+        assert [wrong.text async for wrong in find_wrong_discussions(self.db)] == []
         assert await self.db["discussions"].find_one({"under_way": {"$ne": []}}) is None
         assert await self.db["comment_pages"].find_one({"split": {"$exists": True}}) is None
         rows, by_time = await self._listed(THREADED), await self._listed(CHRONOLOGICAL)

@@ -217,4 +217,4 @@ async def test_discussions_match_the_model_after_any_steps(db: Database, storage
 
     await Machine(db, dict(discussion)).run(steps)
 
-    assert [wrong["problem"] async for wrong in find_wrong_discussions(db)] == []
+    assert [wrong.text async for wrong in find_wrong_discussions(db)] == []

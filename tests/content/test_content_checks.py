@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.gateway.domains import content
-from portico.resolvers.domains import Problem
+from portico.resolvers.content import checks
+from portico.resolvers.problems import Problem
 from tests.content.support.site import FUTURE, create_entry, create_page, create_section
 from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.ids import key_in
@@ -18,7 +18,11 @@ Given = dict[str, Any]
 
 
 async def problems(gateway: GatewayClient) -> list[Problem]:
-    return [problem for check in (content._content, content._revisions) async for problem in check(gateway.db)]
+    return [
+        problem
+        for check in (checks.find_wrong_nodes, checks.find_wrong_revisions)
+        async for problem in check(gateway.db)
+    ]
 
 
 async def scene(gateway: GatewayClient) -> dict[str, ObjectId]:

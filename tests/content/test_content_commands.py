@@ -8,7 +8,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.gateway.domains import content
+from portico.resolvers.content import checks
 from portico.resolvers.content import jobs as content_jobs
 from portico.schema.nodes import encode_id
 from tests.content.support.site import (
@@ -226,7 +226,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: Gatew
     gateway.commands.clear()
 
     settled = await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=clock.now() + timedelta(seconds=6))
-    for check in (content._content, content._revisions):
+    for check in (checks.find_wrong_nodes, checks.find_wrong_revisions):
         assert [problem async for problem in check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []
 

@@ -9,7 +9,7 @@ import pytest
 from bson import Int64, ObjectId
 
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Problem
+from portico.resolvers.problems import Problem
 from tests.content.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of, use_pictures
 from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants

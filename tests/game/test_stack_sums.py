@@ -65,7 +65,7 @@ async def test_the_doctor_adds_up_more_items_than_64_bits_can_count(gateway: Gat
 
     await gateway.db["game.stacks"].update_one({"owner": "mara"}, {"$inc": {"quantity": 1}})
 
-    problems = [one["problem"] async for one in find_unbalanced_items(gateway.db)]
+    problems = [one.text async for one in find_unbalanced_items(gateway.db)]
     assert problems == [
         f"there are {12 * MAX_QUANTITY + 11:,}, but {12 * MAX_QUANTITY + 10:,} were granted and not consumed"
     ]

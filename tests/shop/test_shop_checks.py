@@ -11,11 +11,11 @@ from bson import ObjectId
 from rich.console import Console
 
 from portico.gateway.cli.data import check_invariant, import_files
-from portico.gateway.domains import shop as shop_domain
 from portico.gateway.mongo.faults import Crash
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
-from portico.resolvers.domains import Invariant, Problem
+from portico.resolvers.problems import Invariant, Problem
+from portico.resolvers.shop.payment_checks import find_payments_without_order
 from tests.accounts.support.accounts import open_account
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_of, stock_up
@@ -232,7 +232,7 @@ async def test_a_checkout_that_ends_while_its_payment_is_checked_is_not_reported
 
     watched = interrupted(gateway.db, None, None, lambda: run_jobs(gateway, clock), skip=skip)
 
-    assert [problem async for problem in shop_domain._payments(watched)] == []
+    assert [problem async for problem in find_payments_without_order(watched)] == []
     assert await gateway.db["orders"].count_documents({}) == 1
 
 
@@ -269,7 +269,7 @@ async def test_a_damaged_document_neither_ends_a_run_nor_hides_others(
         "discussion 000",
         "category 000",
         "content 000",
-        f"product {odd['_id']}",
+        "product odd",
     }
     assert "stock of sold: its counters do not add up to the 10 that were restocked" in found
     assert left >= len(damaged)

@@ -8,7 +8,7 @@ import pytest
 
 from portico.gateway.domains.social import graph
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Problem
+from portico.resolvers.problems import Problem
 from tests.social.support.social import block, circle, join, operation, uncircle
 from tests.support.interruptions import interrupted
 

@@ -10,7 +10,8 @@ from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Invariant, Job, Problem, Resources, Service, Turn
+from portico.resolvers.domains import Job, Resources, Service, Turn
+from portico.resolvers.problems import Invariant
 from portico.schema.ads import profiles, serving
 
 
@@ -37,21 +38,13 @@ async def _forget_events(turn: Turn) -> int:
     return await serving_jobs.forget_events(turn.db, now=turn.now, days=days)
 
 
-async def _counters(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in serving_checks.find_wrong_counters(db):
-        yield Problem(f"ad counter {wrong['_id']}", wrong["problem"])
-
-
-async def _profiles(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in serving_checks.find_wrong_profiles(db):
-        yield Problem(f"ad profile {wrong['_id']}", wrong["problem"])
-
-
 SERVICES = (Service(Counters, _writer), Service(Tally, _tally))
 QUERIES = (profiles.ProfileQuery,)
 MUTATIONS = (serving.ServingMutation,)
 JOBS = (Job("settle-ad-claims", _settle_claims), Job("forget-ad-events", _forget_events))
 INVARIANTS = (
-    Invariant("No ad was shown more often than its cap in all allows.", _counters),
-    Invariant("Profiles of browsers are within their bounds, and jobs forget them.", _profiles),
+    Invariant("No ad was shown more often than its cap in all allows.", serving_checks.find_wrong_counters),
+    Invariant(
+        "Profiles of browsers are within their bounds, and jobs forget them.", serving_checks.find_wrong_profiles
+    ),
 )

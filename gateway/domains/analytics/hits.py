@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
-from portico.resolvers.analytics import hit_checks, hit_jobs, hit_repairs
+from portico.resolvers.analytics import hit_checks, hit_jobs
 from portico.resolvers.analytics.hit_counters import HIT_DAYS, HIT_MONTHS
 from portico.resolvers.analytics.hit_slots import HIT_IDS, HIT_SLOTS
 from portico.resolvers.analytics.hit_writing import HitWriter
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Invariant, Job, Problem, Resources, Service, Turn, mend_now
+from portico.resolvers.domains import Job, Resources, Service, Turn
+from portico.resolvers.problems import Invariant
 from portico.schema.analytics import hits
 
 
@@ -34,18 +34,9 @@ async def _forget_hit_ids(turn: Turn) -> int:
     return await hit_jobs.forget_hit_ids(turn.db, now=turn.now, days=days)
 
 
-async def _counters(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in hit_checks.find_wrong_counters(db):
-        counter = wrong.get("counter")
-        mend = None if counter is None else partial(mend_now, hit_repairs.repair, db, counter)
-        yield Problem(f"hit counter {wrong['_id']}", wrong["problem"], mend, wrong.get("is_open", False))
-    async for wrong in hit_checks.find_wrong_slots(db):
-        yield Problem(f"hit slot {wrong['_id']}", wrong["problem"])
-
-
 COLLECTIONS = (HIT_DAYS, HIT_MONTHS, HIT_SLOTS, HIT_IDS)
 SERVICES = (Service(HitWriter, _writer),)
 JOBS = (Job("settle-hits", _settle_hits), Job("forget-hit-ids", _forget_hit_ids))
-INVARIANTS = (Invariant("Counters of hits add up, from minutes to months.", _counters),)
+INVARIANTS = (Invariant("Counters of hits add up, from minutes to months.", hit_checks.find_wrong_hits),)
 QUERIES = (hits.HitQuery,)
 MUTATIONS = (hits.HitMutation,)

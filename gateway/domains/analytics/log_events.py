@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from portico.resolvers.analytics import log_jobs, page_checks, page_roll_ups
 from portico.resolvers.analytics.log_days import LOG_DAYS, PAGE_DAYS
 from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Invariant, Job, Problem, Turn
+from portico.resolvers.domains import Job, Turn
+from portico.resolvers.problems import Invariant
 from portico.schema.analytics import log_events, logging
 
 from . import log_files
@@ -28,16 +26,9 @@ async def _roll_up_days(turn: Turn) -> int:
     return await page_roll_ups.roll_up_days(turn.db, now=turn.now, days=days)
 
 
-async def _days(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in page_checks.find_wrong_days(db):
-        day = wrong["_id"]
-        mend = partial(page_checks.repair, db, day) if isinstance(day, datetime) else None
-        yield Problem(f"log day {day}", wrong["problem"], mend)
-
-
 COLLECTIONS = (LOG_EVENTS, LOG_DAYS, PAGE_DAYS)
 JOBS = (Job("forget-log-events", _forget_log_events), Job(page_roll_ups.JOB, _roll_up_days))
-INVARIANTS = (Invariant("Every roll-up of log events equals the events of its day.", _days),)
+INVARIANTS = (Invariant("Every roll-up of log events equals the events of its day.", page_checks.find_wrong_days),)
 KINDS = (log_events.LOG_EVENT,)
 PAGES = (log_events.PAGES,)
 QUERIES = (log_events.LogQuery,)

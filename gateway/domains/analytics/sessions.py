@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from functools import partial
-
 from portico.resolvers.analytics import session_checks, session_reads, session_roll_ups
 from portico.resolvers.analytics.sessions import ROLL_UPS, SESSIONS
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Command, CommandRun, Gauge, Invariant, Job, Problem, Turn
+from portico.resolvers.domains import Command, CommandRun, Gauge, Job, Turn
 from portico.resolvers.errors import DomainError
+from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 from portico.schema.analytics.sessions import SessionMutation, SessionQuery
 
@@ -36,22 +33,17 @@ async def _roll_up_now(run: CommandRun) -> bool:
     return failure is None
 
 
-async def _sessions(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in session_checks.find_wrong_sessions(db):
-        yield Problem(f"session {wrong['_id']}", wrong["problem"])
-
-
-async def _roll_ups(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in session_checks.find_wrong_roll_ups(db):
-        mend = partial(session_checks.repair, db, wrong["_id"])
-        yield Problem(f"roll-up {wrong['_id']}", wrong["problem"], mend, wrong.get("is_open", False))
-
-
 COLLECTIONS = (SESSIONS, ROLL_UPS)
 JOBS = (Job(session_roll_ups.JOB, _roll_up),)
 INVARIANTS = (
-    Invariant("Every session has a valid length, and is counted in the hour in which it began.", _sessions),
-    Invariant("Every roll-up of sessions equals what it is computed from, from hours to years.", _roll_ups),
+    Invariant(
+        "Every session has a valid length, and is counted in the hour in which it began.",
+        session_checks.find_wrong_sessions,
+    ),
+    Invariant(
+        "Every roll-up of sessions equals what it is computed from, from hours to years.",
+        session_checks.find_wrong_roll_ups,
+    ),
 )
 GAUGES = (
     Gauge(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 from portico.gateway.imports.runs import Importer
@@ -11,11 +9,10 @@ from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import category_jobs, product_jobs, products
 from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.category_imports import import_categories
-from portico.resolvers.catalog.category_lineage import refresh_subtree
 from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.settings import CatalogSettings
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, named
+from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.problems import Invariant
 from portico.schema.catalog import categories as category_schema
 from portico.schema.catalog import category_products, product_mutations
 from portico.schema.catalog import products as product_schema
@@ -32,19 +29,6 @@ async def _finish_products(turn: Turn) -> int:
     return await product_jobs.finish_changes(turn.db, turn.resources.of(Attachments), now=turn.now)
 
 
-async def _categories(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in category_jobs.find_wrong_lineages(db):
-        mendable = wrong["problem"] == category_jobs.OUT_OF_DATE
-        repair = partial(refresh_subtree, db, wrong["_id"]) if mendable else None
-        yield Problem(named("category", wrong, "slug"), wrong["problem"], repair)
-
-
-async def _products(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in product_jobs.find_wrong_products(db):
-        mend = partial(product_jobs.mend_product, db, wrong)
-        yield Problem(named("product", wrong, "sku"), wrong["problem"], mend if wrong.get("repair") else None)
-
-
 DOMAIN = Domain(
     name="catalog",
     about="Categories and products.",
@@ -54,10 +38,12 @@ DOMAIN = Domain(
     jobs=(Job("finish-categories", _finish_categories), Job("finish-products", _finish_products)),
     invariants=(
         Invariant(
-            "Every stored ancestor list equals the chain of parents, with their current names and slugs.", _categories
+            "Every stored ancestor list equals the chain of parents, with their current names and slugs.",
+            category_jobs.find_wrong_lineages,
         ),
         Invariant(
-            "Every product's terms, keywords and savings follow from its fields, and its categories exist.", _products
+            "Every product's terms, keywords and savings follow from its fields, and its categories exist.",
+            product_jobs.find_wrong_products,
         ),
     ),
     kinds=(category_schema.CATEGORY, product_schema.PRODUCT),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttach
 from portico.resolvers.comments.document_storage import COMMENTS
 from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.page_storage import KEYS
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Invariant, Job, Problem, Turn, mend_now
+from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.comments import discussions, posting
 from portico.schema.comments.events import CommentSubscription
@@ -33,21 +33,9 @@ async def _finish_comments(turn: Turn) -> int:
     )
 
 
-async def _discussions(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in checks.find_wrong_discussions(db):
-        mend = partial(mend_now, checks.mend_discussion, db, wrong)
-        yield Problem(f"discussion {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None)
-
-
-async def _subjects(hosts: Hosts, db: Database) -> AsyncIterator[Problem]:
-    async for stray in discussion_checks.find_stray_discussions(db, hosts):
-        remove = partial(discussion_checks.remove_stray, db, stray)
-        yield Problem(f"discussion {stray['_id']}", stray["problem"], remove if "is_stray" in stray else None)
-
-
 def _invariants_of(hosts: Hosts) -> Sequence[Invariant]:
     name = "Every discussion has its subject, and every comment its discussion."
-    return [Invariant(name, partial(_subjects, hosts))]
+    return [Invariant(name, partial(discussion_checks.find_stray_discussions, hosts=hosts))]
 
 
 DOMAIN = Domain(
@@ -59,7 +47,7 @@ DOMAIN = Domain(
     invariants=(
         Invariant(
             "Every discussion counts its comments, every comment counts its replies, and every reply has its parent.",
-            _discussions,
+            checks.find_wrong_discussions,
         ),
     ),
     host_invariants=_invariants_of,

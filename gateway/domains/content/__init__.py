@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from starlette.routing import BaseRoute, Route
@@ -23,8 +22,9 @@ from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Invariant, Job, Problem, Resources, Service, Turn, named
+from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.import_outcomes import Outcome
+from portico.resolvers.problems import Invariant
 from portico.schema.content import creation, edits, photos
 from portico.schema.content import types as nodes
 
@@ -51,35 +51,6 @@ async def _finish_uploads(turn: Turn) -> int:
     return await photo_jobs.finish_uploads(turn.db, now=turn.now)
 
 
-async def _photos(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in photo_checks.find_broken_photos(db):
-        yield Problem(f"photo {wrong['_id']} ({wrong.get('slug')})", wrong["problem"])
-
-
-async def _assets(db: Database) -> AsyncIterator[Problem]:
-    async for stray in photo_checks.find_stray_files(db):
-        mend = partial(photo_checks.mend_stray_file, db, stray)
-        is_known = stray["problem"] in {photo_checks.NO_PHOTO, photo_checks.NO_FILE}
-        yield Problem(f"file {stray['_id']}", stray["problem"], mend if is_known else None)
-
-
-async def _content(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in checks.find_wrong_nodes(db):
-        mend = partial(checks.mend_node, db, wrong)
-        yield Problem(named("content", wrong, "slug"), wrong["problem"], mend if wrong.get("repair") else None)
-
-
-async def _revisions(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in checks.find_missing_revisions(db):
-        node = wrong.get("node", {"_id": wrong["_id"]})
-        mend = partial(checks.mend_revision, db, node)
-        yield Problem(named("content", node, "slug"), wrong["problem"], mend if wrong.get("is_missing") else None)
-    async for node_id in checks.find_stray_revisions(db):
-        yield Problem(
-            f"revisions of {node_id}", "the node does not exist", partial(revisions.delete_revisions, db, node_id)
-        )
-
-
 def _routes(state: Callable[[], State]) -> Sequence[BaseRoute]:
     return [Route(assets.ROUTE, assets.Assets(state)), Route(feeds.ROUTE, feeds.Feeds(state))]
 
@@ -93,12 +64,16 @@ DOMAIN = Domain(
     services=(Service(UploadRules, _upload_rules),),
     jobs=(Job("finish-content", _finish_content), Job("finish-uploads", _finish_uploads)),
     invariants=(
-        Invariant("Every photo has all its bytes, and they match its checksum.", _photos),
-        Invariant("Every file belongs to a photo, and every chunk to a file.", _assets),
+        Invariant("Every photo has all its bytes, and they match its checksum.", photo_checks.find_broken_photos),
+        Invariant("Every file belongs to a photo, and every chunk to a file.", photo_checks.find_stray_files),
         Invariant(
-            "Every content node has a unique path, in a section of the right kind, and the right visibility.", _content
+            "Every content node has a unique path, in a section of the right kind, and the right visibility.",
+            checks.find_wrong_nodes,
         ),
-        Invariant("The text of every page and entry is in its revisions, and every revision has its node.", _revisions),
+        Invariant(
+            "The text of every page and entry is in its revisions, and every revision has its node.",
+            checks.find_wrong_revisions,
+        ),
     ),
     kinds=(nodes.CONTENT, nodes.REVISION),
     pages=(nodes.NODE_PAGES, nodes.ENTRY_PAGES, nodes.REVISION_PAGES),

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Invariant, Job, Problem, Turn
+from portico.resolvers.domains import Job, Turn
 from portico.resolvers.game import stack_checks, stack_jobs, trade_history
 from portico.resolvers.game.settings import GameSettings
+from portico.resolvers.problems import Invariant
 
 
 async def _finish_trades(turn: Turn) -> int:
     return await stack_jobs.finish_trades(turn.db, now=turn.now)
-
-
-async def _items(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in stack_checks.find_unbalanced_items(db):
-        item = wrong["_id"]
-        yield Problem(f"item {item.get('category')}/{item.get('item_id')}", wrong["problem"])
-
-
-async def _stacks(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in stack_checks.find_wrong_stacks(db):
-        yield Problem(f"stack {wrong['_id']}", wrong["problem"])
-
-
-async def _stuck_offers(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in trade_history.find_stuck_offers(db):
-        yield Problem(f"trade {wrong['_id']}", wrong["problem"])
 
 
 async def _expire_trades(turn: Turn) -> int:
@@ -51,7 +34,9 @@ JOBS = (
     Job("prune-trades", _prune_trades),
 )
 INVARIANTS = (
-    Invariant("Items in stacks and trades are those that were granted and not consumed.", _items),
-    Invariant("Every stack has a valid quantity, and the id of its item.", _stacks),
-    Invariant("Goods of expired offers have room in their inventory.", _stuck_offers),
+    Invariant(
+        "Items in stacks and trades are those that were granted and not consumed.", stack_checks.find_unbalanced_items
+    ),
+    Invariant("Every stack has a valid quantity, and the id of its item.", stack_checks.find_wrong_stacks),
+    Invariant("Goods of expired offers have room in their inventory.", trade_history.find_stuck_offers),
 )

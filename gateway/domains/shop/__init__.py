@@ -10,8 +10,9 @@ from pathlib import Path
 from portico.gateway.payments import provider
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Invariant, Job, Problem, Resources, Service, Turn, mend_now
+from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.problems import Invariant
 from portico.resolvers.shop import cart_checks, cart_jobs, order_checks, payment_checks, stock_checks, stock_jobs
 from portico.resolvers.shop.carts import CARTS
 from portico.resolvers.shop.orders import ORDERS
@@ -52,34 +53,6 @@ async def _finish_checkouts(turn: Turn) -> int:
     return await cart_jobs.finish_checkouts(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
 
 
-async def _stock(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in stock_checks.find_wrong_stocks(db):
-        mend = partial(mend_now, stock_checks.mend_stock, db, wrong)
-        is_open = wrong["problem"] == stock_checks.TOO_BUSY
-        yield Problem(f"stock of {wrong['_id']}", wrong["problem"], mend if wrong.get("repair") else None, is_open)
-
-
-async def _lines(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in stock_checks.find_lines_without_stock(db):
-        yield Problem(f"cart {wrong['_id']}", wrong["problem"])
-
-
-async def _carts(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in cart_checks.find_wrong_carts(db):
-        mend = partial(mend_now, cart_checks.mend_cart, db, wrong)
-        yield Problem(f"cart {wrong['_id']}", wrong["problem"], None if wrong.get("repair") is None else mend)
-
-
-async def _orders(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in order_checks.find_wrong_orders(db):
-        yield Problem(f"order {wrong['_id']}", wrong["problem"])
-
-
-async def _payments(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in payment_checks.find_payments_without_order(db):
-        yield Problem(f"transfer {wrong['_id']}", wrong["problem"])
-
-
 DOMAIN = Domain(
     name="shop",
     about="Stock, carts, checkout and orders.",
@@ -98,17 +71,20 @@ DOMAIN = Domain(
         Invariant(
             "Every SKU's available, reserved and sold units add up to what was restocked; reserved units are in live "
             "carts, and sold units in orders.",
-            _stock,
+            stock_checks.find_wrong_stocks,
         ),
-        Invariant("Every unit in a live cart belongs to a stock.", _lines),
+        Invariant("Every unit in a live cart belongs to a stock.", stock_checks.find_lines_without_stock),
         Invariant(
             "Every live cart holds its units, every cart is found by its job, and every paid cart has its order.",
-            _carts,
+            cart_checks.find_wrong_carts,
         ),
         Invariant(
-            "Every order's total equals its lines and its payment by account, and its lines belong to a stock.", _orders
+            "Every order's total equals its lines and its payment by account, and its lines belong to a stock.",
+            order_checks.find_wrong_orders,
         ),
-        Invariant("Every transfer that has paid for a checkout has its order.", _payments),
+        Invariant(
+            "Every transfer that has paid for a checkout has its order.", payment_checks.find_payments_without_order
+        ),
     ),
     kinds=(carts.CART, orders.ORDER),
     pages=(orders.PAGES,),

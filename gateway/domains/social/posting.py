@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from functools import partial
 
 from portico.gateway.settings import Settings
-from portico.resolvers.documents import Database
-from portico.resolvers.domains import Gauge, Invariant, Job, Problem, Resources, Turn, Wakeups
+from portico.resolvers.domains import Gauge, Job, Resources, Turn, Wakeups
+from portico.resolvers.problems import Invariant
 from portico.resolvers.social import fan_out, post_checks, post_jobs, renames
 from portico.resolvers.social.settings import SocialSettings
 
@@ -35,43 +33,17 @@ async def _copy_names(turn: Turn) -> int:
     return await renames.copy_names(turn.db, now=turn.now)
 
 
-async def _strays(db: Database) -> AsyncIterator[Problem]:
-    async for stray in post_checks.find_strays(db):
-        mend = partial(post_checks.remove_stray, db, stray) if "key" in stray else None
-        yield Problem(f"{stray.get('collection', 'document')} {stray['_id']}", stray["problem"], mend)
-
-
-async def _undelivered(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in post_checks.find_undelivered(db):
-        yield Problem(f"post {wrong['_id']}", wrong["problem"], partial(post_checks.deliver_again, db, wrong["_id"]))
-
-
-async def _comments(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in post_checks.find_wrong_comments(db):
-        mend = partial(post_checks.mend_count, db, wrong) if "counted" in wrong else None
-        yield Problem(f"post {wrong['_id']}", wrong["problem"], mend)
-
-
-async def _votes(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in post_checks.find_wrong_votes(db):
-        mend = partial(post_checks.mend_votes, db, wrong) if "counted" in wrong else None
-        yield Problem(f"votes {wrong['_id']}", wrong["problem"], mend)
-
-
-async def _names(db: Database) -> AsyncIterator[Problem]:
-    async for wrong in post_checks.find_outdated_names(db):
-        mend = partial(renames.copy_name, db, wrong["member"], wrong["name"]) if "member" in wrong else None
-        yield Problem(f"post {wrong['_id']}", wrong["problem"], mend)
-
-
 INVARIANTS = (
-    Invariant("Every entry of a news feed, every comment page and every vote belongs to a post.", _strays),
     Invariant(
-        "Every public post is in the news feeds of all who followed its author, or is merged on read.", _undelivered
+        "Every entry of a news feed, every comment page and every vote belongs to a post.", post_checks.find_strays
     ),
-    Invariant("Every post counts its comments, and has all its comment pages.", _comments),
-    Invariant("Every poll counts its votes, one for each voter.", _votes),
-    Invariant("Posts and comments have the current names of members.", _names),
+    Invariant(
+        "Every public post is in the news feeds of all who followed its author, or is merged on read.",
+        post_checks.find_undelivered,
+    ),
+    Invariant("Every post counts its comments, and has all its comment pages.", post_checks.find_wrong_comments),
+    Invariant("Every poll counts its votes, one for each voter.", post_checks.find_wrong_votes),
+    Invariant("Posts and comments have the current names of members.", post_checks.find_outdated_names),
 )
 JOBS = (
     Job(fan_out.JOB, _deliver_posts, is_shared=True),

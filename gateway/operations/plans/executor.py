@@ -51,11 +51,16 @@ class Planned(Protocol):
 class ReferenceExecutor(CoreExecutor[Any]):
     """graphql-core's executor, with the coerced variables as a plain mapping, as strawberry's info expects them."""
 
+    # The context of a whole mutation. Each root field has its own.
+    _whole: Any = None
+
     def build_resolve_info(self, *args: Any) -> GraphQLResolveInfo[Any]:
         path: Path = args[-1]
         if path.prev is None and self.operation.operation is OperationType.MUTATION:
             # The fields before it have ended.
-            self.context_value = context_of_root_field(self.context_value)
+            if self._whole is None:
+                self._whole = self.context_value
+            self.context_value = context_of_root_field(self._whole)
         info = super().build_resolve_info(*args)
         return info._replace(variable_values=cast("Any", self.variable_values.coerced))
 

@@ -18,7 +18,7 @@ from .plan import FieldPlan, Plan
 
 
 def context_of_root_field(context: Any) -> Any:
-    """Returns the context of the next root field of a mutation, from that of the operation or the last one."""
+    """Returns the context of the next root field of a mutation, from that of the whole operation."""
     return of_root_field(context) if isinstance(context, Context) else context
 
 

@@ -61,7 +61,7 @@ class Run(Nulls):
         super().__init__(self._size, context.loaders.siblings if isinstance(context, Context) else Siblings())
         self.plan = plan
         self.variables = variables
-        self.context = context
+        self.context = self._whole = context
         self.root_value = root_value
         self._record = context.record if isinstance(context, Context) else None
         # Root fields, relations and awaitables that have not started.
@@ -256,7 +256,7 @@ class Run(Nulls):
                 arguments = field.arguments.of(self.variables)
                 assert field.resolve is not None
                 if place is None and self.plan.is_serial:
-                    self.context = context_of_root_field(self.context)
+                    self.context = context_of_root_field(self._whole)
                 value = field.resolve(source, self._info(field, here), **arguments)
             if is_awaitable(value):
                 if self._record is not None:

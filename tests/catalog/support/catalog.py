@@ -16,7 +16,7 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.catalog.product_imports import import_products
-from portico.resolvers.catalog.product_jobs import find_wrong_products, mend_product
+from portico.resolvers.catalog.product_jobs import find_wrong_products
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database, Document
 from tests.support.databases import database
@@ -81,7 +81,7 @@ async def mark_in_stock(db: Database, which: Document) -> None:
     """Marks the products that match the filter document as in stock."""
     await db["products"].update_many(which, {"$set": {"in_stock": True}})
     for wrong in [wrong async for wrong in find_wrong_products(db)]:
-        await mend_product(db, wrong)
+        assert await wrong.mend()
 
 
 async def skus(gateway: GatewayClient, sort: str = "NEWEST", **conditions: Any) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.gateway.domains import content
+from portico.resolvers.content import checks
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
@@ -159,5 +159,5 @@ class Site(Stage):
             assert await self.gateway.db["cms.nodes"].find_one({mark: {"$exists": True}}) is None, mark
         assert await self.gateway.db["intents"].find_one({}) is None
         for invariant in INVARIANTS:
-            if invariant.check in {content._content, content._revisions}:
+            if invariant.check in {checks.find_wrong_nodes, checks.find_wrong_revisions}:
                 assert [problem async for problem in invariant.check(self.gateway.db)] == []
