@@ -123,8 +123,7 @@ async def move(
               Conflict (it was called off too often), NotFound (an account is missing): the next call may succeed.
     Writes:   transfers, accounts; a settlement.
     """
-    timer, number = Timer(now), 0
-    record = _record(source, destination, amount, now, reference)
+    timer, number, record = Timer(now), 0, _record(source, destination, amount, now, reference)
     async for tried in attempts(_ATTEMPTS, steps=2):
         record["_id"] = idempotency.derived_id(operation_id, f"transfer {number}")
         # Use the current time: the call may have waited, and an old attempt would be called off.
