@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 from rich.console import Console
 from rich.table import Table
 
@@ -29,13 +30,15 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.indexes import create_indexes
+from portico.resolvers.writes.retries import attempts
 from portico.schema.roles import Role
 from portico.testing import Gateway, running
 from portico.testing.gateways import SECRET
 
 PROFILE_BYTES = 200_000_000
+_NAMESPACE_EXISTS = 48
 # The database has room for what the operations read, as in production.
 CACHE_GB = 3.0
 # For the fill: much memory to sort the keys of indexes, and as many of them at a time as there are.
@@ -96,13 +99,26 @@ def _allows(gateway: Gateway, operation: Operation, times: int) -> bool:
     return True
 
 
+async def _create_profile(db: Database) -> None:
+    """Creates an empty collection for the profiler. A command that ends meanwhile, e.g. of a job, creates it, too."""
+    async for _ in attempts(100, steps=100):
+        await db["system.profile"].drop()
+        try:
+            await db.create_collection("system.profile", capped=True, size=PROFILE_BYTES)
+        except OperationFailure as error:
+            if error.code != _NAMESPACE_EXISTS:
+                raise
+        else:
+            return
+    raise RuntimeError("The profiler of MongoDB does not stop.")
+
+
 async def examine(gateway: Gateway, operation: Operation, times: int) -> Cost:
     """Runs an operation once with the profiler of MongoDB. Returns what was read and answered."""
     cost = Cost(times)
     db = gateway.db
     await db.command("profile", 0)
-    await db["system.profile"].drop()
-    await db.create_collection("system.profile", capped=True, size=PROFILE_BYTES)
+    await _create_profile(db)
     await db.command("profile", 2)
     await run(gateway, operation, times, cost)
     await db.command("profile", 0)

@@ -21,7 +21,8 @@ from tests.support.harness import MUTATIONS, GatewayClient, category_input
 from tests.support.interruptions import crashing
 from tests.support.processes import environment, eventually, served
 
-CALLS = 16
+# So many that a fast machine cannot finish all of them before the gateway is killed.
+CALLS = 64
 _SHOW = (
     "import sys; from portico.gateway.processes import this_process; "
     "print(this_process().name, flush=True); sys.stdin.read()"

@@ -45,6 +45,7 @@ LISTS = {
     "notes.at",
     "owners",
     "parents",
+    "pending.at",
     "refresh.at",
     "removing",
     "tags",
