@@ -58,10 +58,16 @@ async def counted(gateway: GatewayClient) -> dict[str, int]:
     return {name: int(float(value)) for name, value in found}
 
 
+def around_requests(gateway: GatewayClient) -> list[Any]:
+    """Returns what is around the requests of the gateway, besides the compression."""
+    classes: list[Any] = [middleware.cls for middleware in gateway.app.user_middleware]
+    return [one for one in classes if one is not CompressMiddleware]
+
+
 async def test_without_the_setting_nothing_is_around_requests(gateway: GatewayClient) -> None:
     await gateway.ask(QUERY)
 
-    assert [one for one in gateway.app.user_middleware if one.cls is not CompressMiddleware] == []
+    assert around_requests(gateway) == []
     assert await counted(gateway) == {"logged": 0, "not_logged": 0}
     assert await gateway.db[LOG].count_documents({}) == 0
 
@@ -131,8 +137,7 @@ async def test_health_checks_and_metrics_are_not_logged(logged_gateway: GatewayC
 
 async def test_a_request_that_fails_or_that_its_client_left_has_a_status(logged_gateway: GatewayClient) -> None:
     gateway = logged_gateway
-    (middleware,) = [one for one in gateway.app.user_middleware if one.cls is not CompressMiddleware]
-    around: Any = middleware.cls
+    (around,) = around_requests(gateway)
 
     async def fail(*_: Any) -> None:
         raise RuntimeError

@@ -118,8 +118,8 @@ CASES = {
         class Extra:
             add_extra = portico.mutation(role=Rank.CHIEF, description="Adds.")
         """,
-        "cannot be imported: TypeError: `role` of a mutation must be a member of `portico.Role` or a `portico.OwnRole`; "
-        "got <Rank.CHIEF",
+        "cannot be imported: TypeError: `role` of a mutation must be a member of `portico.Role` or a "
+        "`portico.OwnRole`; got <Rank.CHIEF",
     ),
     "a kind without a rule": Broken(
         THING.format(rule="", field="", types_of="types=(Thing,)"),
