@@ -111,7 +111,8 @@ def _of_products(size: int) -> dict[str, Operation]:
             'a%n: products(first: 1, filter: { type: GENERAL, genres: ["%n", "half"], inStock: false, minPrice: %n }, sort: TITLE_ASC) { pageInfo { endCursor } }'
         ),
         "filters below categories": Operation(
-            "a%n: categories(first: 10) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }"
+            "a%n: categories(first: 10) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }",
+            refused="BAD_USER_INPUT",
         ),
         "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
         "different nodes": Operation(
@@ -125,7 +126,8 @@ def _of_categories(category: str, wide: str, star: str) -> dict[str, Operation]:
     below: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": category}}
     return {
         "products of categories": Operation(
-            "a%n: categories(first: 10) { nodes { products(first: 5) { nodes { title } } } }"
+            "a%n: categories(first: 10) { nodes { products(first: 5) { nodes { title } } } }",
+            refused="BAD_USER_INPUT",
         ),
         "products below one category": Operation(
             "a%n: node(id: $id) { ... on Category { products(first: %p) { pageInfo { endCursor } } } }", **below
