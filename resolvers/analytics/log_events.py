@@ -36,7 +36,7 @@ class LogEventDocument(Versioned):
     host: str
     # None if it is not known.
     user: str | None
-    # Who is counted as one visitor: `u:` and the user, or `h:` and the host.
+    # The visitor: `u:` and the user, or `h:` and the host. Events with the same value are one visitor.
     visitor: str
     # When the request came.
     time: datetime

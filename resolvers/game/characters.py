@@ -33,7 +33,7 @@ class Intrinsics(TypedDict):
 
 
 class Presence(TypedDict):
-    """Who is in a room. The `_id` of a shopkeeper is a text."""
+    """A character or shopkeeper in a room. The `_id` of a shopkeeper is a text."""
 
     _id: ObjectId | str
     name: str

@@ -23,7 +23,7 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * Others undo notes that are older than five seconds. Before, they make the decision impossible: they insert the missing
   record without the key, or change what the guard of the decision requires. So a process that resumes late cannot
   decide. It then removes its own notes.
-* Whoever goes on with what another process has begun looks at the record by a write (`look_at`). A server that has lost
+* A process that continues what another one has begun looks at the record by a write (`look_at`). A server that has lost
   its primary role can answer reads, with decisions that are rolled back later.
 
 A reader shows exactly what is decided: it reads the records that the notes of a document name, after the document. It
