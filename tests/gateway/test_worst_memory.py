@@ -59,6 +59,10 @@ class Attacked:
     def request(self, operation: dict[str, Any], **headers: str) -> bytes:
         return request(operation["query"], operation["variables"], Authorization=f"Bearer {self.token}", **headers)
 
+    def peak(self) -> int:
+        """Returns the most bytes that the worker has used since it was at rest."""
+        return memory(self.served.process.pid, "VmHWM")
+
     def send(self, operation: dict[str, Any]) -> set[str]:
         """Sends an operation, and reads the answer. Returns the codes of its errors."""
         headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
@@ -104,9 +108,10 @@ def attacked(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         at_rest = memory(pid)
         forget_peak(pid)
 
-        yield Attacked(process, target.token)
+        attacked = Attacked(process, target.token)
+        yield attacked
 
-        peak = memory(pid, "VmHWM")
+        peak = attacked.peak()
         assert peak < MOST, f"{peak // MB} MB"
         eventually(lambda: memory(pid) < at_rest + LEFT, 30)
         assert process.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
@@ -169,6 +174,7 @@ def test_unread_answers_use_a_bounded_amount_of_memory(target: Target, attacked:
             client = stack.enter_context(unbuffered(attacked.served))
             client.sendall(attacked.request(operations[number % len(operations)], Accept=accept))
         wait_until_quiet(attacked.served)
+        assert attacked.peak() < MOST
 
 
 def test_unread_answers_of_sockets_use_a_bounded_amount_of_memory(target: Target, attacked: Attacked) -> None:
@@ -178,3 +184,4 @@ def test_unread_answers_of_sockets_use_a_bounded_amount_of_memory(target: Target
             for number in range(UNREAD):
                 client.send(json.dumps(subscribe(str(number), **operations[number % len(operations)])))
         wait_until_quiet(attacked.served)
+        assert attacked.peak() < MOST
