@@ -79,7 +79,7 @@ class Cost:
 
 def most(gateway: Gateway, operation: Operation) -> int:
     """Returns under how many aliases the limits allow the part, at least once."""
-    low, high = 1, 1_000
+    low, high = 1, operation.most
     while low < high:
         middle = (low + high + 1) // 2
         if _allows(gateway, operation, middle):

@@ -108,18 +108,25 @@ async def find_latest(
 
 
 async def find_hidden(
-    db: Database, posts: Sequence[DocumentId], *, author: str, first: int, after: Key | None
+    db: Database,
+    posts: Sequence[DocumentId],
+    *,
+    author: str,
+    others: Collection[str],
+    first: int,
+    after: Key | None,
 ) -> dict[DocumentId, Page]:
     """Returns a page of the comments on each post that its author does not see because of a block.
 
-    Each comment has its author in `by`, or None if they have blocked the author of the post. Up to five commands for
+    Each comment has its author in `by`, or None if they have blocked the author of the post. Up to four commands for
     all posts, and more only for long pages. Looks for such comments among the next 20,000, and a page ends early if it
     has found too few. Leaves out missing posts.
 
-    Args:     author: the author of all posts.  after: the key of a cursor, from `hidden_comments_of`.
+    Args:     author: the author of all posts.  others: the members with whom the author has a block.
+              after: the key of a cursor, from `hidden_comments_of`.
     """
     readers = {post["_id"]: _Reader(post, after) for post in await _find_posts(db, posts)}
-    others = set(await relations_of.find_blocks(db, author))
+    others = set(others)
     ends = _considered(readers.values())
     numbers = await _pages_by(db, [one for one in readers.values() if one.spilled], others, ends)
     while unfinished := [one for one in readers.values() if len(one.shown) <= first and one.is_before(ends)]:

@@ -5,6 +5,8 @@ Everybody else sees them there. The owner of the wall can delete them, and finds
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.paging import Key, Listing, Page, Sort
 
@@ -29,18 +31,17 @@ def hidden_posts_of(owner: str) -> Listing:
     return Listing({}, _NEWEST_FIRST, named={"hidden posts of": owner})
 
 
-async def find_page(db: Database, owner: str, *, first: int, after: Key | None) -> Page:
+async def find_page(db: Database, owner: str, *, others: Sequence[str], first: int, after: Key | None) -> Page:
     """Returns a page of the posts, newest first. Each has its author, or None if they have blocked the owner.
 
-    Four commands, or one if the owner has no block. The names are decided last: see `visibility`.
+    Three commands, or none if the owner has no block. The names are decided last: see `visibility`.
 
-    Args:     after: the key of a cursor, from `hidden_posts_of`.
+    Args:     others: the members with a block.  after: the key of a cursor, from `hidden_posts_of`.
     """
     condition: Document = {"to.id": owner}
     if after is not None:
         posted, last = after
         condition |= {"posted": {"$lte": posted}, "$or": [{"posted": {"$lt": posted}}, {"_id": {"$lt": last}}]}
-    others = await relations.find_blocks(db, owner)
     places = await walks.find_places(db, walks.by_authors(others, condition), first + 1)
     # A post can be deleted after its place was read. So the places say where the page ends, and what follows.
     end = places[first - 1] if len(places) > first else None
