@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
+from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
@@ -25,13 +26,13 @@ from portico.gateway.state import State
 from portico.schema.context import Context
 
 from . import uploads
-from .bodies import Bodies, Body
 from .cors import log_refused_page
 from .headers import RequestHeaders
 from .request_ids import request_id_of
 from .requests import (
     EVENT_TYPE,
     JSON_TYPE,
+    LONG_SUBSCRIPTION,
     RESPONSE_TYPE,
     Accepted,
     Refused,
@@ -90,10 +91,6 @@ class GraphQLEndpoint:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        memory = state.executor.memory
-        self._bodies = Bodies(memory)
-        # An upload keeps its room while its files arrive.
-        self._upload_bodies = Bodies(memory, 4_000_000, 2_000_000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = RequestHeaders(scope)
@@ -131,22 +128,19 @@ class GraphQLEndpoint:
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
             return await self._answer_upload(scope, headers, receive, request_id)
-        with Body(self._bodies) as room:
+        with Body(self._state.bodies) as room:
             request = await self._request(scope, headers, receive, room)
             session = await self._session(scope, headers)
             context = self._state.context(session.caller, request_id, session.connection)
             try:
                 if request.reference is not None or not self._state.executor.references.accepts_all:
                     request = await self._resolved(request, context, headers)
-                if not accepted.events or not self._is_streamed(request, accepted, scope["method"]):
-                    return await self._answer(request, session, context, receive, headers, may_write=is_post)
+                if accepted.events and self._is_streamed(request, accepted, scope["method"], room.size):
+                    await EventStream(session, context, receive, send).run(request)
+                    return None
+                return await self._answer(request, session, context, receive, headers, may_write=is_post)
             except Overloaded as overloaded:
                 raise _refused(overloaded) from None
-        try:
-            await EventStream(session, context, receive, send).run(request)
-        except Overloaded as overloaded:
-            raise _refused(overloaded) from None
-        return None
 
     async def _request(self, scope: Scope, headers: Headers, receive: Receive, room: Body) -> Request:
         method = scope["method"]
@@ -178,13 +172,18 @@ class GraphQLEndpoint:
             raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
         return session
 
-    def _is_streamed(self, request: Request, accepted: Accepted, method: str) -> bool:
-        """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else."""
+    def _is_streamed(self, request: Request, accepted: Accepted, method: str, size: int) -> bool:
+        """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else.
+
+        Raises Refused (413) for a subscription whose body is too long.
+        """
         if method == "HEAD":
             return False
         kind = self._state.executor.kind_of(request.query, request.operation_name)
         if kind is OperationType.MUTATION and method != "POST":
             return False
+        if kind is OperationType.SUBSCRIPTION and size > MOST_OF_SUBSCRIPTION:
+            raise Refused(413, "BODY_TOO_LARGE", LONG_SUBSCRIPTION)
         return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
 
     async def _answer(
@@ -216,7 +215,7 @@ class GraphQLEndpoint:
         try:
             await bound.enter(scope.get("client"), must_run=False)
             try:
-                with Body(self._upload_bodies) as room:
+                with Body(self._state.upload_bodies) as room:
                     return await self._run_upload(scope, headers, receive, request_id, room)
             finally:
                 bound.leave()

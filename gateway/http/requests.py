@@ -14,11 +14,11 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Body
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS
 from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.operations.references import Reference
 
-from .bodies import SHORT, Body
 from .sending import within
 
 RESPONSE_TYPE = "application/graphql-response+json"
@@ -26,7 +26,8 @@ JSON_TYPE = "application/json"
 EVENT_TYPE = "text/event-stream"
 _NAMED = 3
 _TRACE = ("traceparent", "tracestate")
-_NO_ROOM = "The gateway is reading too many long bodies. Nothing was executed. Retry soon, or send a shorter one."
+NO_ROOM = "The gateway is reading too many long bodies. Nothing was executed. Retry soon, or send a shorter one."
+LONG_SUBSCRIPTION = f"A subscription with its variables can have {MOST_OF_SUBSCRIPTION:,} bytes at most."
 
 
 class Refused(Exception):
@@ -145,8 +146,7 @@ async def _whole_body(receive: Receive, headers: Headers, limit: int, room: Body
             raise _too_large(limit)
         parts.append(body)
         if not message.get("more_body", False):
-            if size > SHORT:
-                await room.parse(size)
+            await room.parse(size)
             return b"".join(parts) if len(parts) > 1 else parts[0]
         if size > SHORT:
             await room.arrive(length)
@@ -154,7 +154,7 @@ async def _whole_body(receive: Receive, headers: Headers, limit: int, room: Body
 
 def no_room() -> Refused:
     """Returns the refusal of a body that other long bodies leave no room for."""
-    return Refused(503, CODE, _NO_ROOM, {"Retry-After": str(RETRY_SECONDS), "Connection": "close"})
+    return Refused(503, CODE, NO_ROOM, {"Retry-After": str(RETRY_SECONDS), "Connection": "close"})
 
 
 def _too_large(limit: int) -> Refused:

@@ -17,10 +17,10 @@ from graphql import GraphQLError
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from portico.gateway.bodies import SHORT, Body
 from portico.gateway.settings import Settings
 from portico.schema.files import Upload
 
-from .bodies import SHORT, Body
 from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
 from .requests import JSON_TYPE, Refused, Request, no_room, parse_request, require_uncompressed
 
@@ -160,8 +160,7 @@ async def _field(body: MultipartBody, name: str, limit: int, room: Body) -> byte
             raise _too_large(limit)
         if len(value) > SHORT:
             await room.arrive(limit)
-    if len(value) > SHORT:
-        await room.parse(len(value))
+    await room.parse(len(value))
     return bytes(value)
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from portico.gateway.http import endpoint
-from portico.gateway.http.bodies import SHORT, Bodies, ByteRoom
+from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Bodies, ByteRoom
 from portico.gateway.memory import Memory
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, running
+from tests.support.sockets import listening, opened, subscribe
 
 LONG = json.dumps({"query": "{ __typename }" + " " * 2 * SHORT}).encode()
 HEADERS = {"content-type": "application/json"}
@@ -36,18 +36,10 @@ class Paused(httpx.AsyncByteStream):
 
 
 @pytest.fixture
-def bodies(monkeypatch: pytest.MonkeyPatch) -> Bodies:
-    """Room for one long body."""
-    room = Bodies(Memory(), len(LONG), len(LONG))
-    monkeypatch.setattr(endpoint, "Bodies", lambda *_: room)
-    return room
-
-
-@pytest.fixture
-async def narrow(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[GatewayClient]:
-    """A gateway with this room, whose clients have a second to send a body."""
-    request.getfixturevalue("bodies")
+async def narrow(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway with room for one long body, whose clients have a second to send a body."""
     async with running(replace(settings, body_seconds=1.0)) as gateway:
+        gateway.state.bodies = Bodies(Memory(), len(LONG), len(LONG))
         yield gateway
 
 
@@ -71,9 +63,8 @@ async def test_a_long_body_waits_until_another_has_arrived_and_short_ones_do_not
     assert [answer.json() for answer in answers] == [{"data": {"__typename": "Query"}}] * 2
 
 
-async def test_a_long_body_without_room_is_refused_after_the_time_for_a_body(
-    narrow: GatewayClient, bodies: Bodies
-) -> None:
+async def test_a_long_body_without_room_is_refused_after_the_time_for_a_body(narrow: GatewayClient) -> None:
+    bodies = narrow.state.bodies
     await bodies.arriving.borrow(len(LONG))
     refused = await post(narrow, Paused())
     bodies.arriving.give_back(len(LONG))
@@ -86,6 +77,41 @@ async def test_a_long_body_without_room_is_refused_after_the_time_for_a_body(
         assert answer.json()["errors"][0]["extensions"]["code"] == "OVERLOADED"
     assert (await post(narrow, Paused())).status_code == 408
     assert (await post(narrow, LONG)).status_code == 200
+
+
+async def test_long_messages_of_sockets_share_the_room_while_they_run(narrow: GatewayClient) -> None:
+    bodies = narrow.state.bodies
+    async with listening(narrow) as port, opened(port) as socket:
+        await socket.init()
+        await bodies.parsed.borrow(1)
+        await socket.send(subscribe("1", json.loads(LONG)["query"]))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(socket.receive(), 0.3)
+        bodies.parsed.give_back(1)
+
+        assert (await socket.receive())["payload"] == {"data": {"__typename": "Query"}}
+        assert (await socket.receive())["type"] == "complete"
+        assert bodies.parsed.is_free
+
+
+@pytest.mark.parametrize("size", [MOST_OF_SUBSCRIPTION + 1, 3 * SHORT])
+async def test_a_long_subscription_is_refused_because_it_stays_in_memory(gateway: GatewayClient, size: int) -> None:
+    text = 'subscription { commentPosted(discussionId: "x") { id } }'
+    variables = {"unused": "x" * size}
+    message = "A subscription with its variables can have 16,384 bytes at most."
+
+    answer = await gateway.http.post(
+        "/graphql", json={"query": text, "variables": variables}, headers={"accept": "text/event-stream"}
+    )
+    async with listening(gateway) as port, opened(port) as socket:
+        await socket.init()
+        await socket.send(subscribe("1", text, variables=variables))
+        refused = await socket.receive()
+
+    assert (answer.status_code, refused["type"]) == (413, "error")
+    for error in (answer.json()["errors"][0], refused["payload"][0]):
+        assert (error["message"], error["extensions"]["code"]) == (message, "BODY_TOO_LARGE")
+    assert gateway.state.bodies.parsed.is_free
 
 
 async def test_room_is_lent_in_the_order_of_the_asking() -> None:

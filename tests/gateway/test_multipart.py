@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
-from portico.gateway.http.bodies import Bodies, Body
+from portico.gateway.bodies import Bodies, Body
 from portico.gateway.http.multipart import BodyStalled, MultipartBody, MultipartError, Part
 from portico.gateway.http.requests import Refused
 from portico.gateway.http.uploads import MAX_FILES, File, read_request

@@ -192,6 +192,18 @@ def test_unread_answers_of_sockets_use_a_bounded_amount_of_memory(target: Target
 # Clients that do not send
 
 
+def test_messages_that_wait_use_a_bounded_amount_of_memory(attacked: Attacked) -> None:
+    variables = {"unused": [{"a": 0}] * 105_000}
+    query = "{ products(first: 100) { nodes { description } } }"
+    with contextlib.ExitStack() as stack:
+        for client in [stack.enter_context(socket_of(attacked.served)) for _ in range(4)]:
+            for number in range(UNREAD):
+                # The client reads nothing, so the operations of its socket wait for each other.
+                client.send(orjson.dumps(subscribe(str(number), query, variables=variables)).decode())
+        wait_until_quiet(attacked.served)
+        assert attacked.peak() < MOST
+
+
 def test_bodies_that_stall_use_a_bounded_amount_of_memory(attacked: Attacked) -> None:
     whole = request("{ __typename }" + " " * 990_000)
     stalled = whole[:-1_000]

@@ -388,11 +388,6 @@ class Run(Nulls):
         """Records the error of a relation, and nulls its place."""
         self._fail(entry[0], place_of(entry), error)
 
-    def _fail(self, field: FieldPlan, here: Place, error: Exception) -> None:
-        """Records the error of an awaited value, unless another that waited for the same read has ended the run."""
-        if not self.errors.has_ended:
-            self._null_out(here, located_error(error, field.nodes, path_of(here)))
-
     def _complete_related(self, entry: RelationEntry, documents: Any) -> None:
         field, keys, answer, _ = entry
         assert field.relation is not None

@@ -1,4 +1,4 @@
-"""Bounds the bytes of request bodies that one process holds.
+"""Bounds the bytes of request bodies, and of messages of sockets, that one process holds.
 
 Most bodies are short, and cost nothing here. A long one first needs room to arrive, for its whole length, and then room
 to be parsed and to run: what is parsed can take twenty times the bytes of its text. Both are lent in the order of the
@@ -12,8 +12,10 @@ import asyncio
 from collections import deque
 from typing import Self
 
-from portico.gateway.memory import Memory
+from .memory import Memory
 
+# The most bytes of a subscription, because its variables stay in memory until it ends.
+MOST_OF_SUBSCRIPTION = 16_384
 # A longer body needs room. The server reads about as many bytes ahead of the gateway anyway.
 SHORT = 65_536
 _ARRIVING_BYTES = 24_000_000
@@ -27,6 +29,11 @@ class ByteRoom:
         self._most = most
         self._lent = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is lent."""
+        return not self._lent
 
     async def borrow(self, size: int) -> None:
         """Waits until so many bytes are free, and takes them."""
@@ -71,16 +78,17 @@ class Bodies:
 class Body:
     """The room of one body, to enter as a context manager: at the end, it gives its room to others.
 
-    `is_waiting` tells whether it waits for room, and not for its client.
+    `is_waiting` tells whether it waits for room, and not for its client. `size` is its length when it has arrived.
     """
 
-    __slots__ = ("_bodies", "_held", "_room", "is_waiting")
+    __slots__ = ("_bodies", "_held", "_room", "is_waiting", "size")
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._room: ByteRoom | None = None
         self._held = 0
         self.is_waiting = False
+        self.size = 0
 
     def __enter__(self) -> Self:
         return self
@@ -94,8 +102,17 @@ class Body:
             await self._move(self._bodies.arriving, size)
 
     async def parse(self, size: int) -> None:
-        """Waits for room to parse and run a long body that has arrived."""
-        await self._move(self._bodies.parsed, size)
+        """Waits for room to parse and run a body that has arrived. A short one needs none."""
+        self.size = size
+        if size > SHORT:
+            await self._move(self._bodies.parsed, size)
+
+    def handed_over(self) -> Body:
+        """Returns the same body, which now has the room."""
+        other = Body(self._bodies)
+        other._room, other._held, other.size = self._room, self._held, self.size
+        self._room = None
+        return other
 
     async def _move(self, room: ByteRoom, size: int) -> None:
         self.is_waiting = True
