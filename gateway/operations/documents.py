@@ -37,8 +37,9 @@ _RULES = Rules((*specified_rules, MaybeNullValidationRule, OneOfInputValidationR
 _CLOSED_RULES = Rules((*_RULES.rules, NoSchemaIntrospectionCustomRule))
 # A longer text is not cached, because it would evict many others.
 LONGEST_KEPT = 20_000
-# The total length of the cached texts. A parsed operation uses about a hundred times the memory of its text.
-_KEPT_CHARACTERS = 1_000_000
+# The total length of the cached texts. A parsed operation with its plan uses about a hundred times the memory of its
+# text, so the cache takes 45 MB at most. A thousand operations of an application have some 300,000 characters.
+_KEPT_CHARACTERS = 400_000
 _KEPT_REFUSALS = 256
 _COSTS_KEPT = 64
 _MAX_COMMENTS = 1_000
