@@ -18,7 +18,7 @@ from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
 from tests.shop.support.shop import Provider
-from tests.support import driver_faults, http_clients, parsed_documents
+from tests.support import brief_logs, driver_faults, http_clients, memory_folders, parsed_documents
 from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
@@ -39,6 +39,7 @@ driver_faults.patch_driver()
 http_clients.patch_clients()
 skip_known_indexes()
 parsed_documents.keep_parsed_documents()
+brief_logs.shorten_crashes()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,6 +75,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 50, 50)
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes what the session has kept in memory. The workers have ended."""
+    if not os.environ.get("PYTEST_XDIST_WORKER") and (session := config._tmp_path_factory._basetemp) is not None:  # type: ignore[attr-defined]
+        memory_folders.remove_unused(session)
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """The event loop of `portico serve`."""
@@ -83,7 +90,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A replica set with one node. The workers of the session share it: the first worker starts it."""
-    hold = embedded.attach(Settings(data_dir=_folder_of_session(tmp_path_factory) / "mongodb"))
+    hold = embedded.attach(Settings(data_dir=memory_folders.mongodb_folder(_folder_of_session(tmp_path_factory))))
     acknowledge_early(hold.uri)
     yield hold.uri
     disconnect()
