@@ -23,6 +23,7 @@ from tests.support.databases import database, disconnect, has_indexes, skip_know
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
+from tests.support.order import long_first
 from tests.support.sockets import Socket, listening, opened
 
 # The settings of a developer must not reach a test.
@@ -61,12 +62,16 @@ def _chosen(config: pytest.Config) -> Variant:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests that use a driver or an executor, if the run is for another driver or executor."""
-    if _chosen(config) == VARIANTS[0]:
-        return
-    kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    """Keep only the tests that use a driver or an executor, if the run is for another driver or executor.
+
+    Begin with the tests that take long.
+    """
+    if _chosen(config) != VARIANTS[0]:
+        kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = long_first(items, workers)
 
 
 def pytest_collection_finish() -> None:
