@@ -26,6 +26,8 @@ from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock
 from tests.support.order import long_first
 from tests.support.sockets import Socket, listening, opened
 
+# Nothing that the collection of the tests creates is garbage. The collector would take a quarter of its time.
+gc.disable()
 # The settings of a developer must not reach a test.
 for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_")) and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
@@ -76,6 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from visiting the tests and their modules again and again, and from running often."""
+    gc.enable()
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
 
