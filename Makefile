@@ -22,7 +22,7 @@ demo: $(INSTALLED) graphiql ## Serve a record and film shop from an embedded Mon
 test soak: export PYTHONDONTWRITEBYTECODE =
 
 test: $(INSTALLED) graphiql ## Run the tests, on both drivers and both executors. DOMAIN=shop selects a domain.
-	@$(BIN)/pytest -q -n $(WORKERS) $(TESTS) $(TEST)
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(TESTS) $(TEST)
 
 lint: $(INSTALLED) ## Check the format, the style and the types.
 	$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import os
 import re
@@ -286,8 +287,13 @@ def declared(kind: type) -> Iterator[tuple[str, Any]]:
             yield PREFIX + setting_field.name.upper(), setting_field
 
 
+@functools.cache
+def _types_of(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
 def _values(kind: type, environ: Mapping[str, str]) -> dict[str, Any]:
-    types = get_type_hints(kind, include_extras=True)
+    types = _types_of(kind)
     return {
         found.name: _parse(variable, environ[variable], _without_none(types[found.name]))
         for variable, found in declared(kind)

@@ -19,13 +19,16 @@ from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import PaymentMethods
 from tests.shop.support.shop import Provider
-from tests.support import driver_faults, http_clients, parsed_documents
+from tests.support import brief_logs, driver_faults, http_clients, memory_folders, parsed_documents
 from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
+from tests.support.order import long_first
 from tests.support.sockets import Socket, listening, opened
 
+# Nothing that the collection of the tests creates is garbage. The collector would take a quarter of its time.
+gc.disable()
 # The settings of a developer must not reach a test.
 for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_")) and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
@@ -43,6 +46,7 @@ driver_faults.patch_driver()
 http_clients.patch_clients()
 skip_known_indexes()
 parsed_documents.keep_parsed_documents()
+brief_logs.shorten_crashes()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,18 +68,29 @@ def _chosen(config: pytest.Config) -> Variant:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests that use a driver or an executor, if the run is for another driver or executor."""
-    if _chosen(config) == VARIANTS[0]:
-        return
-    kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    """Keep only the tests that use a driver or an executor, if the run is for another driver or executor.
+
+    Begin with the tests that take long.
+    """
+    if _chosen(config) != VARIANTS[0]:
+        kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = long_first(items, workers)
 
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from visiting the tests and their modules again and again, and from running often."""
+    gc.enable()
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes what the session has kept in memory. The workers have ended."""
+    if not os.environ.get("PYTEST_XDIST_WORKER") and (session := config._tmp_path_factory._basetemp) is not None:  # type: ignore[attr-defined]
+        memory_folders.remove_unused(session)
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +102,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A replica set with one node. The workers of the session share it: the first worker starts it."""
-    hold = embedded.attach(Settings(data_dir=_folder_of_session(tmp_path_factory) / "mongodb"))
+    hold = embedded.attach(Settings(data_dir=memory_folders.mongodb_folder(_folder_of_session(tmp_path_factory))))
     acknowledge_early(hold.uri)
     yield hold.uri
     disconnect()

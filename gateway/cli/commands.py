@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import sys
@@ -43,6 +44,9 @@ else:
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 T = TypeVar("T")
+# Modules and the schema are permanent. With the default of 700, the garbage collector takes a tenth of the time in
+# which a process loads them.
+_YOUNG_OBJECTS = 20_000
 
 
 class _Commands(TyperGroup):
@@ -105,6 +109,7 @@ def portico(
 
 def main() -> None:
     """Runs a command. Expected failures, such as an unreachable database, print one line and exit with status 1."""
+    gc.set_threshold(_YOUNG_OBJECTS)
     try:
         app()
     except Failure as failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from portico.gateway.mongo.faults import Crash
@@ -11,14 +12,16 @@ from portico.resolvers.writes.intents import INTENTS
 from .gateways import Gateway, SettableClock
 
 
-async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
+async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str, empty: Sequence[Domain] | None = None) -> int:
     """Runs every job once, or those with these names. Returns how much was done. Raises Crash if a job crashes.
 
-    Without names, skips the jobs of domains without any document, because they find nothing to do.
+    Without names, skips the jobs of domains without any document, because they find nothing to do. Looks for these
+    domains, unless `empty` names them.
     """
     all_jobs = gateway.domains.jobs
     assert set(names) <= {job.name for job in all_jobs}
-    idle = [] if names else [job for domain in await _without_documents(gateway) for job in domain.jobs]
+    found = [] if names else await _without_documents(gateway) if empty is None else empty
+    idle = [job for domain in found for job in domain.jobs]
     jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
     try:
         return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
@@ -29,17 +32,29 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str) -> int:
         raise
 
 
-async def assert_invariants(gateway: Gateway, *, in_flight: bool = False) -> None:
+async def assert_invariants(
+    gateway: Gateway, *, in_flight: bool = False, empty: Sequence[Domain] | None = None
+) -> None:
     """Asserts that all invariants hold, as `portico doctor` checks them. Skips domains without any document.
 
-    With `in_flight`, ignores the problems that an unfinished write explains.
+    With `in_flight`, ignores the problems that an unfinished write explains. Looks for the domains without documents,
+    which takes a third of the time, unless `empty` names them.
     """
-    empty = await _without_documents(gateway)
+    skipped = await _without_documents(gateway) if empty is None else empty
     for domain in gateway.domains.all:
-        if domain not in empty:
+        if domain not in skipped:
             for invariant in gateway.domains.invariants_of(domain):
                 found = [one async for one in invariant.check(gateway.db) if not (in_flight and one.is_open)]
                 assert found == [], invariant.name
+
+
+async def empty_domains(gateway: Gateway, changing: Collection[str]) -> list[Domain]:
+    """Returns the domains that have no document and get none while only these collections change."""
+    return [
+        domain
+        for domain in await _without_documents(gateway)
+        if not any(spec.name in changing for spec in domain.collections)
+    ]
 
 
 async def _without_documents(gateway: Gateway) -> list[Domain]:

@@ -7,6 +7,7 @@ operation remembers is in its context.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("gateway", "schema", "loaders", "resolvers")
-TREES = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
-    for room in ROOMS
-    for path in sorted((ROOT / room).rglob("*.py"))
-    if "node_modules" not in path.parts
-}
 # What functions change at the level of their module, and why that is right for all gateways of a process.
 CHANGED = {
     # The log of the process counts the outages that it leaves out, by event loop. Nothing of it is served.
@@ -39,12 +34,24 @@ CACHES = {
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
     ("gateway/rates.py", "_network"),
+    ("gateway/settings.py", "_types_of"),  # by the class
     ("resolvers/projections.py", "_sorted_projection"),
 }
 CHANGING = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"),
     *("remove", "setdefault", "sort", "update"),
 }
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Returns the modules of the rooms, by their paths."""
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if "node_modules" not in path.parts
+    }
 
 
 def changes_in(tree: ast.Module) -> Iterator[str]:
@@ -92,13 +99,13 @@ def cached_in(tree: ast.Module) -> Iterator[str]:
 
 
 def test_no_function_changes_what_a_module_holds() -> None:
-    found = {(path, name) for path, tree in TREES.items() for name in changes_in(tree)}
+    found = {(path, name) for path, tree in trees().items() for name in changes_in(tree)}
 
     assert found == CHANGED
 
 
 def test_only_functions_of_their_arguments_are_cached() -> None:
-    found = {(path, name) for path, tree in TREES.items() for name in cached_in(tree)}
+    found = {(path, name) for path, tree in trees().items() for name in cached_in(tree)}
 
     assert found == CACHES
 
@@ -132,5 +139,5 @@ def test_a_read_of_a_module_is_none(text: str) -> None:
 
 
 def test_the_modules_are_those_of_all_rooms() -> None:
-    assert {path.partition("/")[0] for path in TREES} == set(ROOMS)
-    assert "resolvers/served.py" in TREES
+    assert {path.partition("/")[0] for path in trees()} == set(ROOMS)
+    assert "resolvers/served.py" in trees()

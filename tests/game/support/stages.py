@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -78,9 +78,15 @@ class Turns(Stage):
     async def build(self) -> None:
         self.temple = await add_temple(self.gateway.db)
 
-    async def restore(self) -> None:
-        await super().restore()
+    async def saved(self) -> Callable[[], Awaitable[None]]:
+        restore = await super().saved()
         self.restart()
+
+        async def restored() -> None:
+            await restore()
+            self.restart()
+
+        return restored
 
     def restart(self) -> Rooms:
         rooms = self.gateway.state.resources[Rooms] = Rooms()

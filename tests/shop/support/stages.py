@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from portico.resolvers.payments import PaymentMethods
@@ -101,15 +103,24 @@ class Shop(Stage):
     cases = CASES
 
     async def build(self) -> None:
+        self.use(Provider())
         await stock_up(self.gateway, "plenty", 10)
         await stock_up(self.gateway, "last", 1)
         await stock_up(self.gateway, "unstocked", 0)
         self.cart = await new_cart(self.gateway, plenty=2)
         self.products = {one["sku"]: one["nonce"] async for one in self.gateway.db["products"].find({})}
 
-    async def restore(self) -> None:
-        await super().restore()
-        self.provider = self.gateway.state.resources[PaymentMethods] = Provider()
+    async def saved(self) -> Callable[[], Awaitable[None]]:
+        restore, provider = await super().saved(), copy.deepcopy(self.provider)
+
+        async def restored() -> None:
+            await restore()
+            self.use(copy.deepcopy(provider))
+
+        return restored
+
+    def use(self, provider: Provider) -> None:
+        self.provider = self.gateway.state.resources[PaymentMethods] = provider
 
     def product(self, sku: str) -> dict[str, Any]:
         return {"id": encode_id("Product", sku), "nonce": self.products[sku]}
