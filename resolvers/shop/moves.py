@@ -43,6 +43,7 @@ from pymongo import UpdateOne
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InadequateInventory
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .carts import CARTS
 from .stock import STOCK, change, changed_by, notify_product
@@ -110,13 +111,24 @@ async def conclude(db: Database, move: Document, *, is_taken: bool, now: datetim
     await change(db, _listed(move), _concluding(move, now, is_taken=is_taken))
 
 
-async def finish(db: Database, move: Document, *, is_taken: bool, now: datetime) -> None:
+async def finish(
+    db: Database, move: Document, *, is_taken: bool, now: datetime, answering: Answering = AT_ONCE
+) -> None:
     """Concludes the move as its cart has decided, and removes the decision from the cart. Idempotent.
+
+    What is reserved counts as reserved before the conclusion, so the answer need not wait for it.
 
     Writes:   stock, then carts; one guarded update each.
     """
+    mine, forgetting = {"_id": move["cart_id"]}, {"$pull": {"decided": {"id": move["id"]}}}
+    forgotten = {CARTS.name: [UpdateOne(mine, forgetting)]}
+    if (move["kind"], is_taken) not in _CONCLUDED:
+        concluding = UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken))
+        if answering.later(db, {STOCK.name: [concluding]}, forgotten):
+            return
     await conclude(db, move, is_taken=is_taken, now=now)
-    await db[CARTS.name].update_one({"_id": move["cart_id"]}, {"$pull": {"decided": {"id": move["id"]}}})
+    if not answering.later(db, forgotten):
+        await db[CARTS.name].update_one(mine, forgetting)
 
 
 async def settle(db: Database, move: Document, *, now: datetime) -> None:
