@@ -16,6 +16,7 @@ Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -91,12 +92,46 @@ async def deposit(
     """
     require_amount(amount, "amount", "amount")
     require_currency(currency, "amount", "currency")
+    given = _Deposit(account_id, amount, currency, now, operation_id, answering)
+    paid = await _deposit_unread(db, given)
+    if paid is not None:
+        return paid
     account = (await accounts.find_stored(db, [account_id])).get(account_id)
     if account is None:
         raise NotFound("Account", str(account_id))
     _require_same(account, currency, "amount", "currency")
     made = await move(db, None, account, amount=amount, now=now, operation_id=operation_id, answering=answering)
     return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
+
+
+@dataclass(frozen=True)
+class _Deposit:
+    """The arguments of `deposit`."""
+
+    account_id: ObjectId
+    amount: int
+    currency: str
+    now: datetime
+    operation_id: str
+    answering: Answering
+
+
+async def _deposit_unread(db: Database, given: _Deposit) -> AccountDocument | None:
+    """Makes the first attempt of a deposit without a read: the update that notes it returns the account.
+
+    Returns the account; None if the attempt was not decided, whose reason `move` finds.
+    """
+    part = _paid(given.account_id, given.amount, {"currency": given.currency})
+    attempt = Attempt(_record_id(given.operation_id, 0), [part], given.now)
+    account: AccountDocument | None = await settlements.prepare_one(db, attempt)
+    if account is None:
+        return None
+    record = {"_id": attempt.record, **_record(None, account, given.amount, given.now, None)}
+    made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, given.answering)
+    if made.get("key") != attempt.key:
+        return None
+    await settlements.shown(db, NOTED, [account], decided=attempt.key)
+    return account
 
 
 def _require_same(account: AccountDocument, currency: str, *path: str) -> None:
@@ -125,7 +160,7 @@ async def move(
     """
     timer, number, record = Timer(now), 0, _record(source, destination, amount, now, reference)
     async for tried in attempts(_ATTEMPTS, steps=2):
-        record["_id"] = idempotency.derived_id(operation_id, f"transfer {number}")
+        record["_id"] = _record_id(operation_id, number)
         # Use the current time: the call may have waited, and an old attempt would be called off.
         attempt = Attempt(record["_id"], _parts(source, destination, amount), timer.now())
         if await settlements.prepare(db, attempt):
@@ -157,6 +192,11 @@ async def _decide(db: Database, record: Document, attempt: Attempt, answering: A
     return made
 
 
+def _record_id(operation_id: str, number: int) -> ObjectId:
+    """Returns the `_id` of the record of an attempt; `number` counts those before it that were called off."""
+    return idempotency.derived_id(operation_id, f"transfer {number}")
+
+
 def _refusal(reason: str) -> DomainError:
     if reason == FUNDS:
         return InsufficientFunds()
@@ -180,11 +220,16 @@ def _record(
 
 
 def _parts(source: AccountDocument | None, destination: AccountDocument, amount: int) -> list[Part]:
-    paid = Part(NOTED, destination["_id"], {"amount": amount}, _has_room(amount))
+    paid = _paid(destination["_id"], amount, {})
     if source is None:
         return [paid]
     enough = {"balance": {"$gte": amount}}
     return [Part(NOTED, source["_id"], {"amount": -amount}, enough, {"balance": -amount}), paid]
+
+
+def _paid(account_id: ObjectId, amount: int, allowed: Document) -> Part:
+    """Returns what the account that is paid notes, if it has room for the amount, and if this guard matches."""
+    return Part(NOTED, account_id, {"amount": amount}, {**allowed, **_has_room(amount)})
 
 
 def _has_room(amount: int) -> Document:

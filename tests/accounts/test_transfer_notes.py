@@ -34,7 +34,7 @@ TRANSFER = "query ($id: ID!) { node(id: $id) { ... on Transfer { state source { 
 class Never(Settler):
     """Takes over what is decided, and leaves it to the job, like a process that ends after its answer."""
 
-    def add(self, db: Database, *steps: Bulks) -> bool:  # noqa: ARG002 - the name of the parameter
+    def add(self, db: Database, *steps: Bulks, otherwise: object = None) -> bool:  # noqa: ARG002 - their names
         return True
 
 
