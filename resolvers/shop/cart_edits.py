@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import CartInactive, Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.idempotency import Superseded
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -217,6 +216,8 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
             return cart
         # Read the cart before the stock: a refused move leaves the stock before the cart forgets the refusal.
         if move is None or not await _is_open(db, cart, move):
+            # Another call with the key must not find the last unit taken by this one.
+            await buyer.answering.confirmed()
             kind: moves.Kind = "reserve" if change.units > 0 else "return"
             move = moves.new_move(
                 kind,
@@ -227,11 +228,6 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
                 operation_id=buyer.operation_id,
             )
             await moves.prepare(db, move, now=buyer.now)
-        try:
-            await buyer.answering.confirmed()
-        except (Superseded, PyMongoError):
-            await _give_back(db, buyer, move)
-            raise
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
             await moves.finish(db, move, is_taken=True, now=buyer.now, answering=buyer.answering)
