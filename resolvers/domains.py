@@ -31,7 +31,7 @@ class Resources(dict[type, Any]):
 class Service:
     """Something that a domain keeps open while the gateway runs, e.g. a client of a payment provider.
 
-    `open` gets the settings, by type, and the database. It yields the resource of the type `kind`.
+    `open` gets the settings and the `Settler`, by type, and the database. It yields the resource of the type `kind`.
     """
 
     kind: type

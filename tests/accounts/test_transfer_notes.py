@@ -12,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.accounts import accounts, transfer_jobs, transfers
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, settlements
-from portico.resolvers.writes.settlements import Attempt, Bulks, Settler
+from portico.resolvers.writes.settlements import Attempt, Settler
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -25,17 +25,11 @@ from tests.accounts.support.accounts import (
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of, interrupted
+from tests.support.settling import Never
 
 ACCOUNTS = "{ viewer { accounts { id balance { amount } pendingTransfers { id } } } }"
 NODES = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Account { balance { amount } pendingTransfers { id } } } }"
 TRANSFER = "query ($id: ID!) { node(id: $id) { ... on Transfer { state source { balance { amount } } } } }"
-
-
-class Never(Settler):
-    """Takes over what is decided, and leaves it to the job, like a process that ends after its answer."""
-
-    def add(self, db: Database, *steps: Bulks, otherwise: object = None) -> bool:  # noqa: ARG002 - their names
-        return True
 
 
 @pytest.fixture
