@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 # The most entries that may wait for a database. Further calls send theirs before their answer.
 _MOST_WAITING = 1_000
 # How long the notes of a decided call wait for those of others, in seconds.
-_LINGER = 0.01
+_LINGER = 0.025
 
 
 @dataclass(frozen=True)
