@@ -46,7 +46,7 @@ async def prepared(db: Database, mine: str, theirs: str, amount: int, clock: Set
     """Leave the notes of a transfer that is not decided."""
     found = await accounts.find_stored(db, [key_in("Account", one) for one in (mine, theirs)])
     source, destination = (found[key_in("Account", one)] for one in (mine, theirs))
-    attempt = Attempt(ObjectId(), transfers._parts(source, destination, amount), clock.now())
+    attempt = Attempt(ObjectId(), transfers._parts(source["_id"], destination["_id"], amount), clock.now())
     assert await settlements.prepare(db, attempt)
     return attempt
 
