@@ -31,7 +31,7 @@ class Resources(dict[type, Any]):
 class Service:
     """Something that a domain keeps open while the gateway runs, e.g. a client of a payment provider.
 
-    `open` gets the settings, by type, and the database. It yields the resource of the type `kind`.
+    `open` gets the settings and the `Settler`, by type, and the database. It yields the resource of the type `kind`.
     """
 
     kind: type
@@ -60,6 +60,10 @@ class Job:
     is_shared: bool = False
 
 
+# A job that starts at once would take the time of the answer to the request that wakes it.
+_SECONDS_TO_ANSWER = 0.01
+
+
 class Wakeups:
     """Wakes jobs of this process, so that what a request leaves to a job need not wait for its next run."""
 
@@ -67,12 +71,12 @@ class Wakeups:
         self._events: dict[str, asyncio.Event] = {}
 
     def wake(self, job: str) -> None:
-        """Starts a run of the job now, or when its current run has ended.
+        """Starts a run of the job in a moment, or when its current run has ended: the request is answered before.
 
         If another process of this machine looks for the work of the job, it runs there. Other machines run it in their
         rhythm.
         """
-        self.of(job).set()
+        asyncio.get_running_loop().call_later(_SECONDS_TO_ANSWER, self.of(job).set)
 
     def of(self, job: str) -> asyncio.Event:
         """Returns the event that is set while the job has been woken and has not started yet."""

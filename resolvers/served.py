@@ -114,11 +114,12 @@ class Domains:
     @asynccontextmanager
     async def opened(self, settings: Resources, db: Database) -> AsyncIterator[Resources]:
         """Opens the services of the domains. Yields what they have opened, together with the settings."""
-        resources = Resources({Settler: Settler(), **settings})
+        given = Resources({Settler: Settler(), **settings})
+        resources = Resources(given)
         async with AsyncExitStack() as stack:
             for domain in self.all:
                 for service in domain.services:
-                    resources[service.kind] = await stack.enter_async_context(service.open(settings, db))
+                    resources[service.kind] = await stack.enter_async_context(service.open(given, db))
             # At the end, this is the first: what calls have decided is settled.
             stack.push_async_callback(resources.of(Settler).close)
             yield resources

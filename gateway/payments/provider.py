@@ -36,6 +36,7 @@ from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, P
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.waiting import waiting
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .provider_connections import Connections
 
@@ -70,9 +71,9 @@ class _Answer:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: ShopSettings) -> AsyncIterator[PaymentMethods]:
+async def opened(settings: ShopSettings, answering: Answering = AT_ONCE) -> AsyncIterator[PaymentMethods]:
     """Opens the payment methods that the settings allow, until the context ends."""
-    methods: dict[str, Payments] = {ACCOUNT: AccountPayments()}
+    methods: dict[str, Payments] = {ACCOUNT: AccountPayments(answering)}
     async with contextlib.AsyncExitStack() as stack:
         if settings.payment_url is not None:
             connections = await stack.enter_async_context(_connections(settings))

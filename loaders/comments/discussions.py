@@ -18,10 +18,10 @@ def by_id(db: Database, projection: Projection | None) -> BatchRead[DocumentId, 
     return read
 
 
-def counts(db: Database) -> BatchRead[DocumentId, int]:
-    """Makes the batched read of the comment counts of embedded discussions."""
+def counts(db: Database, storage: str) -> BatchRead[DocumentId, int]:
+    """Makes the batched read of the comment counts of discussions with this storage."""
 
     async def read(ids: Sequence[DocumentId]) -> Mapping[DocumentId, int]:
-        return await comment_storages.count_comments(db, dict.fromkeys(ids, discussions.EMBEDDED))
+        return await comment_storages.count_comments(db, dict.fromkeys(ids, storage))
 
     return read

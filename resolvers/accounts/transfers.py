@@ -16,7 +16,10 @@ Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensa
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from bson import ObjectId
@@ -61,7 +64,11 @@ async def transfer(
     require_currency(currency, "amount", "currency")
     if source_id == destination_id:
         raise InvalidInput("The source and the destination must be different accounts.", "destination_id")
-    found = await accounts.find_stored(db, [source_id, destination_id])
+    # The guards say what is checked below, so the first attempt need not wait for it.
+    parts = _parts(source_id, destination_id, amount, {"owner": owner, "currency": currency}, {"currency": currency})
+    attempt = Attempt(_record_id(operation_id, 0), parts, now)
+    reading, noting = accounts.find_stored(db, [source_id, destination_id]), settlements.prepare(db, attempt)
+    found, is_noted = await asyncio.gather(reading, noting)
     source, destination = found.get(source_id), found.get(destination_id)
     if source is None or source["owner"] != owner:
         raise NotFound("Account", str(source_id))
@@ -69,7 +76,16 @@ async def transfer(
         raise NotFound("Account", str(destination_id))
     _require_same(source, currency, "amount", "currency")
     _require_same(destination, currency, "destination_id")
-    return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id, answering=answering)
+    return await move(
+        db,
+        source,
+        destination,
+        amount=amount,
+        now=now,
+        operation_id=operation_id,
+        answering=answering,
+        begun=(attempt, is_noted),
+    )
 
 
 async def deposit(
@@ -91,12 +107,27 @@ async def deposit(
     """
     require_amount(amount, "amount", "amount")
     require_currency(currency, "amount", "currency")
-    account = (await accounts.find_stored(db, [account_id])).get(account_id)
+    [part] = _parts(None, account_id, amount, {}, {"currency": currency})
+    attempt = Attempt(_record_id(operation_id, 0), [part], now)
+    noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
+    account = noted or (await accounts.find_stored(db, [account_id])).get(account_id)
     if account is None:
         raise NotFound("Account", str(account_id))
     _require_same(account, currency, "amount", "currency")
-    made = await move(db, None, account, amount=amount, now=now, operation_id=operation_id, answering=answering)
-    return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
+    made = await move(
+        db,
+        None,
+        account,
+        amount=amount,
+        now=now,
+        operation_id=operation_id,
+        answering=answering,
+        begun=(attempt, noted is not None),
+    )
+    if noted is None or made.get("key") != attempt.key:
+        return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
+    await settlements.shown(db, NOTED, [noted], decided=attempt.key)
+    return noted
 
 
 def _require_same(account: AccountDocument, currency: str, *path: str) -> None:
@@ -114,10 +145,12 @@ async def move(
     operation_id: str,
     reference: str | None = None,
     answering: Answering = AT_ONCE,
+    begun: tuple[Attempt, bool] | None = None,
 ) -> Document:
     """Moves money between two accounts as they were read, once for this operation id.
 
     Args:     reference: of the charge that the transfer pays, if any.  answering: as for `transfer`.
+              begun: the first attempt, with whether everything is noted, if the caller has prepared it.
     Returns:  the transfer; the same one for every call.
     Raises:   InsufficientFunds, InvalidInput (the destination would hold too much); both are final.
               Conflict (it was called off too often), NotFound (an account is missing): the next call may succeed.
@@ -125,10 +158,11 @@ async def move(
     """
     timer, number, record = Timer(now), 0, _record(source, destination, amount, now, reference)
     async for tried in attempts(_ATTEMPTS, steps=2):
-        record["_id"] = idempotency.derived_id(operation_id, f"transfer {number}")
+        record["_id"] = _record_id(operation_id, number)
         # Use the current time: the call may have waited, and an old attempt would be called off.
-        attempt = Attempt(record["_id"], _parts(source, destination, amount), timer.now())
-        if await settlements.prepare(db, attempt):
+        attempt, is_noted = begun or await _begin(db, record, timer.now())
+        begun = None
+        if is_noted:
             made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, answering)
         else:
             reason = await _reason(db, source, destination, amount, timer.now(), may_wait=tried < _MOST_WAITS)
@@ -146,6 +180,12 @@ async def move(
     raise Conflict("The transfer took too long and was called off. Try again.")
 
 
+async def _begin(db: Database, record: Document, now: datetime) -> tuple[Attempt, bool]:
+    """Prepares an attempt. Returns it, with whether everything is noted."""
+    attempt = Attempt(record["_id"], _parts(record["source"], record["destination"], record["amount"]), now)
+    return attempt, await settlements.prepare(db, attempt)
+
+
 async def _decide(db: Database, record: Document, attempt: Attempt, answering: Answering) -> Document:
     """Inserts the record of an attempt that has noted everything. Returns the record that there is."""
     await settlements.confirm(db, answering, attempt)
@@ -155,6 +195,11 @@ async def _decide(db: Database, record: Document, attempt: Attempt, answering: A
     else:
         await settlements.undo(db, attempt)
     return made
+
+
+def _record_id(operation_id: str, number: int) -> ObjectId:
+    """Returns the `_id` of the record of an attempt; `number` counts those before it that were called off."""
+    return idempotency.derived_id(operation_id, f"transfer {number}")
 
 
 def _refusal(reason: str) -> DomainError:
@@ -179,12 +224,19 @@ def _record(
     return record if reference is None else {**record, "reference": reference}
 
 
-def _parts(source: AccountDocument | None, destination: AccountDocument, amount: int) -> list[Part]:
-    paid = Part(NOTED, destination["_id"], {"amount": amount}, _has_room(amount))
+def _parts(
+    source: ObjectId | None,
+    destination: ObjectId,
+    amount: int,
+    paying: Mapping[str, Any] = MappingProxyType({}),
+    paid: Mapping[str, Any] = MappingProxyType({}),
+) -> list[Part]:
+    """Returns what the accounts note. `paying` and `paid` are further guards of the two."""
+    theirs = Part(NOTED, destination, {"amount": amount}, {**paid, **_has_room(amount)})
     if source is None:
-        return [paid]
-    enough = {"balance": {"$gte": amount}}
-    return [Part(NOTED, source["_id"], {"amount": -amount}, enough, {"balance": -amount}), paid]
+        return [theirs]
+    enough = {**paying, "balance": {"$gte": amount}}
+    return [Part(NOTED, source, {"amount": -amount}, enough, {"balance": -amount}), theirs]
 
 
 def _has_room(amount: int) -> Document:

@@ -11,6 +11,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .comments import MAX_DEPTH, CommentRef, to_public
 from .rules import require_comment_text
@@ -27,10 +28,11 @@ async def post_comment(
     text: str,
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Posts a comment, as a reply or as the first of a thread.
 
-    Args:     discussion: with `_id` and `storage`. author: {id, name}.
+    Args:     discussion: with `_id` and `storage`. author: {id, name}. answering: how the call is answered.
     Returns:  the comment.
     Raises:   InvalidInput (the text, or the depth), DiscussionFull, NotFound (the parent: it is deleted, or never
               existed).
@@ -53,6 +55,7 @@ async def post_comment(
         text=wanted,
         now=now,
         operation_id=operation_id,
+        answering=answering,
     )
     return await storage.post(db, draft)
 

@@ -114,6 +114,7 @@ class EmbeddedStorage:
         comment_id = posted_id(draft.operation_id)
         parent, fresh = draft.stored_parent, draft.comment(comment_id)
         number = 0
+        await draft.answering.confirmed()
         async for _ in attempts(steps=3):
             comment = with_slug(fresh, parent, number)
             if await self._push(db, comment):

@@ -12,7 +12,8 @@ To **post** a reply:
 2. Add an entry to the parent, unless it is deleted. A comment with entries is not removed.
 3. Insert the comment, with the attempt in it. From now on, it is visible.
 4. Remove the entry from the parent, and count the reply, in one update.
-5. Remove the entry from the discussion, and count the comment, in one update.
+5. Remove the entry from the discussion, and count the comment, in one update. The answer does not wait for it: whoever
+   reads a count adds the entries whose comment names their attempt.
 
 Proof that each comment is counted once:
 
@@ -47,17 +48,19 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo import ReturnDocument
+from pymongo import ReturnDocument, UpdateOne
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, pause
+from portico.resolvers.writes.settlements import AT_ONCE, UNCONFIRMED, Answering
 
 from .comments import to_public, to_stored, with_slug
 from .discussion_removal import require_subject
@@ -142,8 +145,16 @@ class LedgerStorage(ABC):
         return {key for key, comment in (await self.find_stored(db, discussion, ids)).items() if "gone" in comment}
 
     async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
-        found = await find_by_ids(db, discussions, {"count": 1})
-        return {key: discussion["count"] for key, discussion in found.items()}
+        found = await find_by_ids(db, discussions, {"count": 1, "under_way": 1})
+        return {key: discussion["count"] + await self._uncounted(db, discussion) for key, discussion in found.items()}
+
+    async def _uncounted(self, db: Database, discussion: Mapping[str, Any]) -> int:
+        """Returns what the entries of a discussion will add to its count, as far as that is decided."""
+        entries = discussion["under_way"]
+        if not entries:
+            return 0
+        comments = await self.find_stored(db, discussion["_id"], list({entry["id"] for entry in entries}))
+        return sum(entry["by"] for entry in entries if _is_counted(comments.get(entry["id"]), entry))
 
     async def post(self, db: Database, draft: Draft) -> Document:
         tried = 0
@@ -176,9 +187,17 @@ class LedgerStorage(ABC):
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
             await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
             raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
+        try:
+            await draft.answering.confirmed()
+        except UNCONFIRMED:
+            await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
+            raise
         fresh = draft.comment(comment_id) | {"attempt": attempt}
         comment = await self._insert_with_free_slug(db, fresh, parent, now=draft.now)
-        await self._close_entry(db, draft.discussion, entry, parent, is_counted=comment is not None, now=draft.now)
+        is_counted, answering = comment is not None, draft.answering
+        await self._close_entry(
+            db, draft.discussion, entry, parent, is_counted=is_counted, now=draft.now, answering=answering
+        )
         if comment is not None:
             return to_public(comment, self.name, draft.discussion)
         return await self._find_posted(db, draft.discussion, comment_id)
@@ -290,14 +309,14 @@ class LedgerStorage(ABC):
         if entry["by"] > 0:
             if comment is None and not await self.fence(db, discussion["_id"], entry["id"], now=now):
                 comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
-            is_counted = comment is not None and comment["attempt"] == entry["attempt"]
+            is_counted = _is_counted(comment, entry)
             await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
             return
         if comment is not None and comment.get("removing") == entry["attempt"]:
             mine = {"removing": entry["attempt"], "gone": None}
             await self.change(db, comment, mine, {"$unset": {"removing": ""}})
             comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
-        is_gone = comment is not None and comment.get("gone", {}).get("attempt") == entry["attempt"]
+        is_gone = _is_counted(comment, entry)
         if comment is not None and is_gone:
             await self.mark_removed(db, comment, entry["attempt"], now=now)
         await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
@@ -313,8 +332,11 @@ class LedgerStorage(ABC):
         *,
         is_counted: bool,
         now: datetime,
+        answering: Answering = AT_ONCE,
     ) -> None:
         """Removes the entry from the parent and the discussion, and counts it if `is_counted`. May be repeated.
+
+        The answer does not wait for the discussion: `count` counts what is decided.
 
         Raises NotFound if the subject of the discussion is gone.
         """
@@ -328,9 +350,12 @@ class LedgerStorage(ABC):
                 await self.remove_if_childless(db, after, now=now)
         listed = {"_id": discussion, "under_way.attempt": attempt}
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
+        # Another process may have removed the entry; or the subject is gone, and the comment has to be removed.
+        late = partial(require_subject, db, discussion)
+        if answering.later(db, {DISCUSSIONS.name: [UpdateOne(listed, counted)]}, otherwise=late):
+            return
         if not (await db[DISCUSSIONS.name].update_one(listed, counted)).matched_count:
-            # Another process has removed the entry; or the subject is gone, and the comment has to be removed.
-            await require_subject(db, discussion)
+            await late()
 
     async def _require(self, db: Database, comment: Mapping[str, Any]) -> Document:
         """Returns the comment as it is stored now. Raises NotFound if it was removed."""
@@ -338,6 +363,14 @@ class LedgerStorage(ABC):
         if found is None or "gone" in found:
             raise NotFound("Comment", str(comment["ref"]))
         return found
+
+
+def _is_counted(comment: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
+    """Returns whether the write of an entry has taken effect on its comment."""
+    if comment is None:
+        return False
+    by = comment["attempt"] if entry["by"] > 0 else comment.get("gone", {}).get("attempt")
+    return bool(by == entry["attempt"])
 
 
 def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datetime) -> Document:

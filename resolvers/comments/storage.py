@@ -12,6 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Author, Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .comments import CommentListing, CommentRef, new_comment, to_stored
 
@@ -32,7 +33,8 @@ def posted_id(operation_id: str, number: int = 0) -> ObjectId:
 class Draft:
     """A comment to post, with a valid text and depth. `parent` is in its public form, with all fields.
 
-    For imports, `posted` and `edited` are the times when it was posted and edited elsewhere.
+    For imports, `posted` and `edited` are the times when it was posted and edited elsewhere. `answering` is how the
+    call is answered.
     """
 
     discussion: ObjectId
@@ -43,6 +45,7 @@ class Draft:
     operation_id: str
     posted: datetime | None = None
     edited: datetime | None = None
+    answering: Answering = AT_ONCE
 
     def comment(self, comment_id: ObjectId) -> Document:
         """Returns the new comment with this `_id`."""

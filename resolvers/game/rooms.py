@@ -29,6 +29,7 @@ from itertools import count
 
 from bson import ObjectId
 from bson.errors import InvalidDocument
+from pymongo import WriteConcern
 from pymongo.errors import DocumentTooLarge, WriteError
 from pymongo.read_concern import ReadConcern
 
@@ -296,7 +297,9 @@ class Rooms:
         older = {"location._id": room_id, "location.version": {"$lt": copy["version"]}, **AWAKE}
         await db[CHARACTERS.name].update_many(older, {"$set": {"location": copy}})
         unmarked = {"_id": room_id, "version": copy["version"]}
-        await db[LOCATIONS.name].update_one(unmarked, {"$unset": {"stale_since": ""}})
+        # If a failover brings the mark back, a job refreshes the copies once more.
+        on_primary = db[LOCATIONS.name].with_options(write_concern=WriteConcern(w=1))
+        await on_primary.update_one(unmarked, {"$unset": {"stale_since": ""}})
         if room.state is not None and room.state["version"] == copy["version"]:
             room.state = {name: value for name, value in room.state.items() if name != "stale_since"}
         return state

@@ -224,9 +224,10 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
         return Ended(*await presence.finish_exit(run))
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
-    after = await run.end(entry, entry["refused"], room)
+    # If the copies are refreshed first, the slot still tells that the turn is under way.
+    after, now = await asyncio.gather(run.end(entry, entry["refused"], room), run.refreshed(room))
     rooms.forget_turn(room["_id"], run.character, run.turn)
-    return Ended(await run.refreshed(after, room), entry["refused"])
+    return Ended(run.with_copy(after, now), entry["refused"])
 
 
 async def _finish_move(run: _Run) -> Ended:
@@ -243,7 +244,7 @@ async def _finish_move(run: _Run) -> Ended:
     refused = run.entry(entered)["refused"]
     if refused is None:
         after = await run.end(leaving, None, entered)
-        now, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(after, left))
+        now, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(left))
         await run.step(old, TIDY)
         return Ended(run.with_copy(after, now), None)
     returned = await run.step(old, RETURN)
@@ -344,11 +345,10 @@ class _Run:
             raise TurnOver
         return after
 
-    async def refreshed(self, after: Document, room: Document) -> Document:
-        """Refreshes the copies of the room if they are older. Returns the character with its copy."""
-        if room.get("stale_since") is None:
-            return after
-        return self.with_copy(after, await self.rooms.refresh(self.db, room["_id"], room["version"]))
+    async def refreshed(self, room: Document) -> Document:
+        """Refreshes the copies of the room if they are older. Returns the room, maybe as it is now."""
+        is_stale = room.get("stale_since") is not None
+        return await self.rooms.refresh(self.db, room["_id"], room["version"]) if is_stale else room
 
     def with_copy(self, after: Document, room: Document) -> Document:
         """Returns the character with a copy of the room as it is now; as it was if it has acted again since."""

@@ -10,12 +10,19 @@ from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, PaymentDeclined
 from portico.resolvers.payments import ACCOUNT, Charge, PaymentUnknown
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 _TRANSFER = "transfer-"
 
 
 class AccountPayments:
-    """Payments with {method: `account`, account_id}. The first payment in a currency opens the shop's account."""
+    """Payments with {method: `account`, account_id}. The first payment in a currency opens the shop's account.
+
+    `answering` is how a call is answered that pays.
+    """
+
+    def __init__(self, answering: Answering = AT_ONCE) -> None:
+        self._answering = answering
 
     def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == ACCOUNT)
@@ -23,10 +30,10 @@ class AccountPayments:
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
         """Collects the money by a transfer; see `Payments.charge`. The transfer records the outcome, also a refusal.
 
-        Writes:   transfers, accounts; a two-phase transfer.
+        Writes:   transfers, accounts; a settlement.
         """
         account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
-        found = await accounts.find_by_ids(db, [account_id, shop_id])
+        found = await accounts.find_stored(db, [account_id, shop_id])
         source = found.get(account_id)
         if source is None or charge.payer is None or source["owner"] != charge.payer:
             raise NotFound("Account", str(account_id))
@@ -42,6 +49,7 @@ class AccountPayments:
                 now=now,
                 operation_id=charge.reference,
                 reference=charge.reference,
+                answering=self._answering,
             )
         except InvalidInput as error:
             raise PaymentDeclined(error.message) from None

@@ -5,6 +5,7 @@ Each change of a line is a two-phase move (see `moves`): the stock prepares it, 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from portico.resolvers.errors import CartInactive, Conflict, DomainError, Invali
 from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import moves
-from .carts import ACTIVE, CARTS, require_cart, total_of, touched
+from .carts import ACTIVE, CARTS, find_cart, require_cart, require_visible, total_of, touched
 
 MAX_LINES = 100
 MAX_QUANTITY = 1_000
@@ -33,12 +35,16 @@ _ATTEMPTS, _LONGEST_PAUSE = 200, 0.03
 
 @dataclass(frozen=True)
 class Buyer:
-    """The caller of a change: the viewer's subject, None for an anonymous one, the time, and the idle time of carts."""
+    """The caller of a change: the viewer's subject, None for an anonymous one, the time, and the idle time of carts.
+
+    `answering` is how a change of lines is answered.
+    """
 
     viewer: str | None
     now: datetime
     cart_lifetime: timedelta
     operation_id: str
+    answering: Answering = AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,12 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     if quantity < 1:
         raise InvalidInput("The quantity must be at least 1.", "quantity")
     sku = trimmed(sku)
-    line = await _line(db, sku)
+    line, first = await asyncio.gather(_line(db, sku), find_cart(db, cart_id))
 
     def plan(cart: Document) -> Change | None:
         return _with_line(cart, {**line, "quantity": quantity_of(cart, sku) + quantity}, "quantity")
 
-    return await _change(db, buyer, cart_id, plan)
+    return await _change(db, buyer, cart_id, plan, first)
 
 
 async def update_item(
@@ -120,7 +126,8 @@ async def update_item(
         if quantity < 0:
             raise InvalidInput("The quantity must not be negative.", name)
     sku = trimmed(sku)
-    new_line = await _line(db, sku) if old_quantity == 0 else {}
+    reading = asyncio.gather(_line(db, sku), find_cart(db, cart_id)) if old_quantity == 0 else None
+    new_line, first = ({}, await find_cart(db, cart_id)) if reading is None else await reading
 
     def plan(cart: Document) -> Change | None:
         present = quantity_of(cart, sku)
@@ -129,7 +136,7 @@ async def update_item(
         line = next((line for line in cart["items"] if line["sku"] == sku), new_line)
         return _with_line(cart, {**line, "quantity": new_quantity}, "new_quantity")
 
-    return await _change(db, buyer, cart_id, plan)
+    return await _change(db, buyer, cart_id, plan, first)
 
 
 async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
@@ -190,12 +197,16 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 
 
-async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Document:
-    """Applies the planned change, once for each operation. Plans again if the cart changes in the meantime."""
+async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: Document | None) -> Document:
+    """Applies the planned change, once for each operation. Plans again if the cart changes in the meantime.
+
+    Args:     first: the cart as it was read.
+    """
     move: Document | None = None
-    async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
+    async for tried in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
         try:
-            cart = await require_cart(db, cart_id, buyer.viewer)
+            found = await find_cart(db, cart_id) if tried else first
+            cart = require_visible(found, cart_id, buyer.viewer)
             change = _planned(cart, buyer, plan)
         except DomainError:
             await _give_back(db, buyer, move)
@@ -205,6 +216,8 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
             return cart
         # Read the cart before the stock: a refused move leaves the stock before the cart forgets the refusal.
         if move is None or not await _is_open(db, cart, move):
+            # Another call with the key must not find the last unit taken by this one.
+            await buyer.answering.confirmed()
             kind: moves.Kind = "reserve" if change.units > 0 else "return"
             move = moves.new_move(
                 kind,
@@ -217,7 +230,7 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan) -> Docum
             await moves.prepare(db, move, now=buyer.now)
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
-            await moves.finish(db, move, is_taken=True, now=buyer.now)
+            await moves.finish(db, move, is_taken=True, now=buyer.now, answering=buyer.answering)
             await idempotency.trim_marks(db, CARTS, changed)
             return changed
     await _give_back(db, buyer, move)

@@ -16,6 +16,7 @@ from . import moves
 from .cart_settlements import settle
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .checkout import ASKED_AGAIN_AFTER, finish
+from .stock import STOCK
 
 # The most carts of one run, so that the next run soon finds what has become due since.
 BATCH = 500
@@ -58,17 +59,23 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
 async def delete_old(db: Database, *, now: datetime, kept: timedelta) -> int:
     """Deletes carts that are paid or expired, and that no buyer has changed for this long. Returns how many.
 
-    A cart with decisions stays, because a move in the stock may still depend on them.
+    A cart with decisions stays, because a move in the stock may still depend on them; so does one with a settlement
+    whose moves are not concluded.
     """
     old = {
         "status": {"$in": [COMPLETE, EXPIRED]},
         "last_modified": {"$lte": now - kept},
         "decided.0": {"$exists": False},
     }
-    found = await db[CARTS.name].find(old, {"_id": 1}).limit(BATCH).to_list()
-    if not found:
+    found = await db[CARTS.name].find(old, {"settlement.sku": 1}).limit(BATCH).to_list()
+    skus = list({move["sku"] for cart in found for move in cart.get("settlement", ())})
+    listing = {"_id": {"$in": skus}, "under_way.0": {"$exists": True}}
+    stocks = await db[STOCK.name].find(listing, {"under_way.cart_id": 1}).to_list() if skus else []
+    needed = {move["cart_id"] for stock in stocks for move in stock["under_way"]}
+    ids = [cart["_id"] for cart in found if cart["_id"] not in needed]
+    if not ids:
         return 0
-    return (await db[CARTS.name].delete_many({"_id": {"$in": [cart["_id"] for cart in found]}, **old})).deleted_count
+    return (await db[CARTS.name].delete_many({"_id": {"$in": ids}, **old})).deleted_count
 
 
 async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -> int:

@@ -4,8 +4,9 @@ The cart is locked: it is pending and paid for, or it is expiring. Both states e
 process that settles the cart does the same:
 
 1. Prepare a move for each line (see `moves`).
-2. Store these moves in the cart as its settlement, guarded by the cart's version. One process succeeds.
-3. Conclude the moves, and give the cart its final status.
+2. Store these moves in the cart as its settlement, and its final status, guarded by the cart's version. One process
+   succeeds.
+3. Conclude the moves. The answer to a sale does not wait for that. If nobody does it, the job of the stock does.
 
 The settlement stays in the cart, so a process that resumes late finds it and prepares no moves.
 """
@@ -20,39 +21,59 @@ from pymongo import ReturnDocument
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 
 # The final status of a locked cart, and the kind of move for its lines.
 _ENDS: dict[str, tuple[str, moves.Kind]] = {PENDING: (COMPLETE, "sell"), EXPIRING: (EXPIRED, "return")}
+_LEFT = {"due": "", "checkout.payment": ""}
 
 
-async def settle(db: Database, cart: Document, *, now: datetime) -> Document:
+async def prepare(db: Database, cart: Document, *, now: datetime) -> list[Document]:
+    """Prepares the moves of a locked cart. Returns them; none if the cart has a settlement."""
+    if "settlement" in cart:
+        return []
+    prepared = [_move_of(cart, line, now) for line in cart["items"]]
+    await moves.prepare_all(db, prepared, now=now)
+    return prepared
+
+
+async def settle(
+    db: Database,
+    cart: Document,
+    *,
+    now: datetime,
+    prepared: list[Document] | None = None,
+    answering: Answering = AT_ONCE,
+) -> Document:
     """Sells the lines of a pending cart that is paid for, or returns those of an expiring one. Idempotent.
 
-    Args:     cart: as read when it was locked, or later.
+    Args:     cart: as read when it was locked, or later.  prepared: what `prepare` has returned for it.
+              answering: how the call is answered.
     Returns:  the cart, settled.
     Raises:   Conflict (others kept changing the cart).
-    Writes:   stock, then carts, then stock, then carts; each guarded. One command each, for any number of lines.
+    Writes:   stock, then carts, then stock; each guarded. One command each, for any number of lines.
     """
-    final, _ = _ENDS[cart["status"]]
     locked = {"_id": cart["_id"], "status": cart["status"]}
     present: Document | None = cart
     async for _ in attempts():
         if present is None or "settlement" in present:
             break
-        prepared = [_move_of(present, line, now) for line in present["items"]]
-        is_decided = await _decide(db, present, prepared, now)
-        present = {**present, "settlement": prepared} if is_decided else await db[CARTS.name].find_one(locked)
+        ready = await prepare(db, present, now=now) if prepared is None else prepared
+        settled = await _decide(db, present, ready)
+        await moves.conclude_all(db, ready, is_taken=settled is not None, now=now, answering=answering)
+        if settled is not None:
+            return settled
+        present, prepared = await db[CARTS.name].find_one(locked), None
     else:
         raise Conflict("Other callers are changing the cart. Try again.")
     if present is not None:
+        # A former version has decided. It concluded the moves before it stored the final status.
         await moves.conclude_all(db, present["settlement"], is_taken=True, now=now)
-        end: dict[str, Any] = {"$set": {"status": final}, "$unset": {"due": "", "checkout.payment": ""}}
-        settled = await db[CARTS.name].find_one_and_update(locked, end, return_document=ReturnDocument.AFTER)
-        if settled is not None:
-            return settled
+        final, _ = _ENDS[cart["status"]]
+        await db[CARTS.name].update_one(locked, {"$set": {"status": final}, "$unset": _LEFT})
     others = await db[CARTS.name].find_one({"_id": cart["_id"]})
     assert others is not None
     return others
@@ -70,12 +91,13 @@ def _move_of(cart: Document, line: Document, now: datetime) -> Document:
     )
 
 
-async def _decide(db: Database, cart: Document, prepared: list[Document], now: datetime) -> bool:
-    """Prepares the moves and stores them in the cart. If the cart has changed, rolls them back and returns False."""
-    await moves.prepare_all(db, prepared, now=now)
+async def _decide(db: Database, cart: Document, prepared: list[Document]) -> Document | None:
+    """Stores the moves and the final status in the cart. Returns the cart; None if it has changed."""
     same = {"_id": cart["_id"], "status": cart["status"], "version": cart["version"]}
-    settlement = {"$set": {"settlement": prepared}, "$unset": {"holding": ""}, "$inc": {"version": 1}}
-    if (await db[CARTS.name].update_one(same, settlement)).matched_count:
-        return True
-    await moves.conclude_all(db, prepared, is_taken=False, now=now)
-    return False
+    final, _ = _ENDS[cart["status"]]
+    update: dict[str, Any] = {
+        "$set": {"settlement": prepared, "status": final},
+        "$unset": {"holding": "", **_LEFT},
+        "$inc": {"version": 1},
+    }
+    return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)

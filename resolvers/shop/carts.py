@@ -122,7 +122,16 @@ def is_visible_to(document: Document, viewer: str | None) -> bool:
 
 async def require_cart(db: Database, cart_id: str, viewer: str | None) -> Document:
     """Returns the whole cart. Raises NotFound, also for a cart of another owner."""
-    cart = await db[CARTS.name].find_one({"_id": cart_id})
+    return require_visible(await find_cart(db, cart_id), cart_id, viewer)
+
+
+async def find_cart(db: Database, cart_id: str) -> Document | None:
+    """Returns the whole cart, whoever owns it."""
+    return await db[CARTS.name].find_one({"_id": cart_id})
+
+
+def require_visible(cart: Document | None, cart_id: str, viewer: str | None) -> Document:
+    """Returns the cart. Raises NotFound if there is none, or if it has another owner."""
     if cart is None or not is_visible_to(cart, viewer):
         raise NotFound("Cart", cart_id)
     return cart

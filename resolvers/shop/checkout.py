@@ -5,7 +5,8 @@ It is a saga. Every step is idempotent, and any process can repeat it:
 1. Lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and the payment. From now on the
    lines don't change, and the cart doesn't expire.
 2. Collect the money under the reference. Every request with the reference has the same outcome.
-3. If the money was collected: write the order, whose id is derived from the reference, then settle the cart.
+3. If the money was collected: write the order, whose id is derived from the reference, then settle the cart. The moves
+   of the settlement are prepared while the order is written.
 4. If the payment was refused: unlock the cart with all its items, and store the refusal for this call, in one update.
 
       ACTIVE --1 lock--> PENDING --3 paid--> COMPLETE
@@ -22,6 +23,7 @@ the document that it locks, and the lock is guarded by the document's version. I
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,10 +36,11 @@ from portico.resolvers.errors import Conflict, DomainError, EmptyCart, PaymentDe
 from portico.resolvers.payments import Charge, Payments, PaymentUnknown
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from .cart_edits import Buyer, require_active
-from .cart_settlements import settle
+from .cart_settlements import prepare, settle
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
 from .orders import find_by_ids, order_id, place_order
 
@@ -68,15 +71,16 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
         cart = await require_cart(db, cart_id, buyer.viewer)
         _require_not_refused(cart, buyer)
         if _is_mine(cart, buyer):
-            return await finish(db, payments, cart, now=buyer.now)
+            return await finish(db, payments, cart, now=buyer.now, answering=buyer.answering)
         require_active(cart)
         if not cart["items"]:
             raise EmptyCart
         if not payments.accepts(payment):
             raise PaymentDeclined(f"The shop does not accept payments by {payment['method']}.")
+        await buyer.answering.confirmed()
         locked = await _lock(db, cart, buyer, payment)
         if locked is not None:
-            return await finish(db, payments, locked, now=buyer.now)
+            return await finish(db, payments, locked, now=buyer.now, answering=buyer.answering)
     raise Conflict("Other callers are changing the cart. Try again.")
 
 
@@ -115,9 +119,12 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -
     )
 
 
-async def finish(db: Database, payments: Payments, cart: Document, *, now: datetime) -> CheckedOut:
+async def finish(
+    db: Database, payments: Payments, cart: Document, *, now: datetime, answering: Answering = AT_ONCE
+) -> CheckedOut:
     """Finishes the checkout of a locked cart. Idempotent, for any process.
 
+    Args:     answering: how the call is answered.
     Raises:   PaymentDeclined, InsufficientFunds, NotFound (account): the cart is active again. PaymentPending.
     Writes:   orders, stock, carts; each guarded, or an insert under the id of the order.
     """
@@ -132,8 +139,9 @@ async def finish(db: Database, payments: Payments, cart: Document, *, now: datet
     except DomainError as refusal:
         await _unlock(db, cart, refusal, now=timer.now())
         raise
-    order = await place_order(db, cart, payment_reference)
-    return CheckedOut(await settle(db, cart, now=timer.now()), order)
+    at = timer.now()
+    order, prepared = await asyncio.gather(place_order(db, cart, payment_reference), prepare(db, cart, now=at))
+    return CheckedOut(await settle(db, cart, now=at, prepared=prepared, answering=answering), order)
 
 
 def _charge_of(locked: Document) -> Charge:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from pymongo import UpdateOne
@@ -43,6 +43,7 @@ from pymongo import UpdateOne
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InadequateInventory
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .carts import CARTS
 from .stock import STOCK, change, changed_by, notify_product
@@ -110,13 +111,24 @@ async def conclude(db: Database, move: Document, *, is_taken: bool, now: datetim
     await change(db, _listed(move), _concluding(move, now, is_taken=is_taken))
 
 
-async def finish(db: Database, move: Document, *, is_taken: bool, now: datetime) -> None:
+async def finish(
+    db: Database, move: Document, *, is_taken: bool, now: datetime, answering: Answering = AT_ONCE
+) -> None:
     """Concludes the move as its cart has decided, and removes the decision from the cart. Idempotent.
+
+    What is reserved counts as reserved before the conclusion, so the answer need not wait for it.
 
     Writes:   stock, then carts; one guarded update each.
     """
+    mine, forgetting = {"_id": move["cart_id"]}, {"$pull": {"decided": {"id": move["id"]}}}
+    forgotten = {CARTS.name: [UpdateOne(mine, forgetting)]}
+    if (move["kind"], is_taken) not in _CONCLUDED:
+        concluding = UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken))
+        if answering.later(db, {STOCK.name: [concluding]}, forgotten):
+            return
     await conclude(db, move, is_taken=is_taken, now=now)
-    await db[CARTS.name].update_one({"_id": move["cart_id"]}, {"$pull": {"decided": {"id": move["id"]}}})
+    if not answering.later(db, forgotten):
+        await db[CARTS.name].update_one(mine, forgetting)
 
 
 async def settle(db: Database, move: Document, *, now: datetime) -> None:
@@ -140,13 +152,37 @@ def decisions(cart: Document) -> dict[str, bool]:
     return settled | {move["id"]: move["is_taken"] for move in cart.get("decided", ())}
 
 
-async def conclude_all(db: Database, moves: Sequence[Document], *, is_taken: bool, now: datetime) -> None:
-    """Applies the decision of the cart on all these moves to the stock, in one command. Idempotent."""
+async def find_sold(db: Database, moves: Sequence[Any]) -> list[Any]:
+    """Returns which of these moves of stocks sell, and are decided. Sends no command if none sells."""
+    selling = [move for move in moves if move["kind"] == "sell"]
+    if not selling:
+        return []
+    query = {"_id": {"$in": list({move["cart_id"] for move in selling})}}
+    found = await db[CARTS.name].find(query, {"settlement.id": 1}).to_list()
+    taken = {move["id"] for cart in found for move in cart.get("settlement", ())}
+    return [move for move in selling if move["id"] in taken]
+
+
+async def conclude_sold(db: Database, sku: str, *, now: datetime) -> int:
+    """Concludes the sales of a SKU that are decided. Returns how many."""
+    stock = await db[STOCK.name].find_one({"_id": sku}, {"under_way": 1})
+    sold = await find_sold(db, [] if stock is None else stock["under_way"])
+    await conclude_all(db, sold, is_taken=True, now=now)
+    return len(sold)
+
+
+async def conclude_all(
+    db: Database, moves: Sequence[Document], *, is_taken: bool, now: datetime, answering: Answering = AT_ONCE
+) -> None:
+    """Applies the decision of the cart on all these moves to the stock, in one command. Idempotent.
+
+    The answer does not wait for sales: readers of the stock see those that are decided.
+    """
     updates = [UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken)) for move in moves]
-    if updates:
-        await db[STOCK.name].bulk_write(updates, ordered=False)
     # A sale does not change `available`.
     skus = [move["sku"] for move in moves if move["kind"] != "sell"]
+    if updates and not (not skus and answering.later(db, {STOCK.name: updates})):
+        await db[STOCK.name].bulk_write(updates, ordered=False)
     if not skus:
         return
     async for stock in db[STOCK.name].find({"_id": {"$in": skus}, "flipped_at": {"$exists": True}}, {"_id": 1}):

@@ -16,7 +16,7 @@ from portico.resolvers.writes.sweeps import require
 from .account_payments import transfer_of
 from .carts import total_of
 from .orders import ORDERS
-from .stock import find_stocks
+from .stock_reads import find_stocks
 
 _NAME = named("order")
 _SHOWN = dict.fromkeys(("owner", "cart_id", "placed_at", "items", "total", "currency", "payment_reference"), 1)

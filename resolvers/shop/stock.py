@@ -10,7 +10,6 @@ Source: MongoDB Applied Design Patterns, ch. 5, "Inventory Management".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NotRequired
 
@@ -18,8 +17,6 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.attachments import Hosts, Target
-from portico.resolvers.catalog.products import KIND as PRODUCT
 from portico.resolvers.catalog.products import ProductDocument, find_by_sku, set_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
@@ -98,15 +95,7 @@ STOCK = CollectionSpec(
 MAX_UNITS = 2**31 - 1
 _NOTIFY_ATTEMPTS = 10
 _EMPTY = {"available": 0, "reserved": 0, "sold": 0, "restocked": 0, "under_way": [], "version": 0, "in_stock": False}
-_SHOWN = {"available": 1, "reserved": 1, "sold": 1}
 _FLIP = {"flipped_at": 1}
-
-
-async def find_stocks(db: Database, skus: Sequence[str]) -> dict[str, StockDocument]:
-    """Returns the counters of each SKU that has a stock."""
-    query: Document = {"_id": skus[0]} if len(skus) == 1 else {"_id": {"$in": list(skus)}}
-    found = await STOCK.of(db).find(query, _SHOWN, batch_size=len(skus) + 1).to_list()
-    return {stock["_id"]: stock for stock in found}
 
 
 def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: int) -> list[Document]:
@@ -260,35 +249,3 @@ async def _reopen_for_new_product(db: Database, sku: str, closed: Document, now:
     """Opens the stock for a new product with the SKU. The product that it was closed for is deleted."""
     await write_off(db, sku, closed["deletion"], now=now)
     await reopen(db, sku, closed["deletion"])
-
-
-class StockAttachment:
-    """The stock of a product. It refuses a deletion while carts hold units."""
-
-    def belongs_to(self, kind: str) -> bool:
-        return kind == PRODUCT
-
-    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
-        """Closes the stock. Raises ProductInUse."""
-        assert target.of is not None
-        return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
-
-    async def settle(
-        self,
-        db: Database,
-        hosts: Hosts,  # noqa: ARG002
-        target: Target,
-        *,
-        by: str,
-        present: ObjectId | None,
-        now: datetime,
-    ) -> None:
-        if target.of is None:
-            await settle_closed(db, target.key, by, product_id=present, now=now)
-        elif target.of == present:
-            await reopen(db, target.key, by)
-        else:
-            await write_off(db, target.key, by, now=now)
-
-    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
-        await write_off(db, target.key, by, now=now)

@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import circles, members, rates, relations
 from .post_rules import require_detail
@@ -37,12 +38,14 @@ async def create_post(
     now: datetime,
     operation_id: str,
     posted: datetime | None = None,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Posts on the author's wall, or on the wall of the member `to`. The news feeds get the post later.
 
     Args:     author: {id, name} of a member.  kind, detail: as in `post_rules.require_detail`.
               circle_names: with SELECTED, one or more circles of the author.
               rate: the most posts in a minute; None for no bound.  posted: of an imported post.
+              answering: how the call is answered.
     Returns:  the post.
     Raises:   InvalidInput; RateLimited; NotFound: there is no member `to`, or one of the two has blocked the other, or
               the post has been deleted since an earlier call with this id.
@@ -57,6 +60,7 @@ async def create_post(
     seen_by = {"audience": audience, "circles": await require_circles(db, author["id"], audience, circle_names)}
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
+    await answering.confirmed()
     await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
     try:
         await db[POSTS.name].insert_one(post)

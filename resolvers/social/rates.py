@@ -1,6 +1,7 @@
 """Bounds how much a member may do in a minute or an hour, over all workers.
 
-A count is a capped counter: one guarded update, which fails at the bound.
+A count is a capped counter: one guarded update, which fails at the bound. It waits for the primary alone, because a
+failover that loses the latest counts only lets a member do a little more.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pymongo import ASCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel, WriteConcern
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
@@ -66,6 +67,7 @@ VOTES = Action("votes")
 NAMES = Action("changes of the name", timedelta(hours=1))
 # A repeated call can find its mark among this many calls of the same period.
 _OPERATIONS_KEPT = 64
+_PRIMARY = WriteConcern(w=1)
 
 
 async def count(
@@ -89,13 +91,14 @@ async def count(
     if idempotency.is_repeatable(operation_id):
         below["operations"] = {"$ne": operation_id}
         change["$push"] = {"operations": {"$each": [operation_id], "$slice": -_OPERATIONS_KEPT}}
+    counts = db[RATES.name].with_options(write_concern=_PRIMARY)
     try:
-        await db[RATES.name].update_one(below, change, upsert=True)
+        await counts.update_one(below, change, upsert=True)
     except DuplicateKeyError:
         # The document exists. Either it is not below the bound or has the mark, or another call has just inserted it.
-        if (await db[RATES.name].update_one(below, change)).matched_count:
+        if (await counts.update_one(below, change)).matched_count:
             return
-        if await db[RATES.name].find_one({**key, "operations": operation_id}, {"_id": 1}) is not None:
+        if await counts.find_one({**key, "operations": operation_id}, {"_id": 1}) is not None:
             return
         seconds = math.ceil((begin + action.period - now).total_seconds())
         message = f"A member may make at most {rate:,} {action.name} in {action.period_name}. Retry in {seconds} s."

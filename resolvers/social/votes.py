@@ -6,8 +6,11 @@ counts, so voters of different slots do not delay each other.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from bson import ObjectId
 from pymongo import ReturnDocument
@@ -16,6 +19,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import rates
 from .post_rules import POLL
@@ -45,26 +49,38 @@ async def vote(
     rate: int | None = None,
     now: datetime,
     operation_id: str,
+    post: Mapping[str, Any] | None = None,
+    answering: Answering = AT_ONCE,
 ) -> None:
     """Sets the vote of a member who may see the poll.
 
     Args:     option: the position of the option, from 0.  rate: the most votes in a minute; None for no bound.
+              post: the post as the caller has read it; None to read it.  answering: how the call is answered.
     Raises:   NotFound; InvalidInput: the post is not a poll, or has no such option; RateLimited.
     Writes:   social.votes; one guarded upsert.
     """
-    shown = {"type": 1, "detail.options": 1}
-    post = await db[POSTS.name].find_one({"_id": post_id, "deleted": {"$exists": False}}, shown)
-    if post is None:
+    slot = slot_of(post_id, voter)
+    reading, looking = _find_poll(db, post_id, post), _has_vote(db, slot, voter, option, operation_id)
+    found, has_vote = await asyncio.gather(reading, looking)
+    if found is None:
         raise NotFound(KIND, str(post_id))
-    if post["type"] != POLL:
+    if found["type"] != POLL:
         raise InvalidInput("The post is not a poll.", "post_id")
-    count = len(post["detail"]["options"])
+    count = len(found["detail"]["options"])
     if not 0 <= option < count:
         raise InvalidInput(f"The option must be between 0 and {count - 1}; got {option}.", "option")
-    slot = slot_of(post_id, voter)
-    if not await _has_vote(db, slot, voter, option, operation_id):
+    await answering.confirmed()
+    if not has_vote:
         await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)
     await _put(db, slot, voter, option, count, operation_id)
+
+
+async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Returns what a vote needs of a post: its type and its options never change."""
+    if post is not None:
+        return post
+    shown = {"type": 1, "detail.options": 1}
+    return await db[POSTS.name].find_one({"_id": post_id, "deleted": {"$exists": False}}, shown)
 
 
 async def _has_vote(db: Database, slot: Document, voter: str, option: int, operation_id: str) -> bool:

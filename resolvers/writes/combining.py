@@ -124,13 +124,16 @@ class Combiner(Generic[K, W]):
         return () if queue is None else queue.waiting
 
     async def served(self, key: K) -> None:
-        """Waits until all entries of a key are served."""
+        """Waits until all entries of a key are served. They wait for no urgent entry any more."""
         while (queue := self._queues.get(key)) is not None and queue.task is not None:
+            queue.is_due.set()
             await asyncio.wait({queue.task})
 
     async def close(self) -> None:
-        """Waits until all entries are served."""
+        """Waits until all entries are served. They wait for no urgent entry any more."""
         while self._queues:
+            for queue in self._queues.values():
+                queue.is_due.set()
             tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
             await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 # The most entries that may wait for a database. Further calls send theirs before their answer.
 _MOST_WAITING = 1_000
 # How long the notes of a decided call wait for those of others, in seconds.
-_LINGER = 0.01
+_LINGER = 0.025
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ class Answering:
     settler: Settler | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
 
-    def later(self, db: Database, *steps: Bulks) -> bool:
+    def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
-        return self.settler is not None and self.settler.add(db, *steps)
+        return self.settler is not None and self.settler.add(db, *steps, otherwise=otherwise)
 
     async def confirmed(self) -> None:
         """Waits until the call may decide. See `confirm`."""
@@ -139,6 +139,8 @@ class Answering:
 
 
 AT_ONCE = Answering()
+# What `confirmed` raises if the call may not decide.
+UNCONFIRMED = (Superseded, PyMongoError)
 
 
 # Updates that are sent together, by the name of their collection.
@@ -154,14 +156,31 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
     """
     bulks: dict[str, list[UpdateOne]] = defaultdict(list)
     for part in attempt.parts:
-        update: Document = {"$push": {part.noted.path: attempt.note(part)}}
-        if part.taken:
-            update["$inc"] = dict(part.taken)
-        bulks[part.noted.spec.name].append(UpdateOne({"_id": part.document, **part.allowed}, update))
+        bulks[part.noted.spec.name].append(UpdateOne(*_noting(attempt, part)))
     if await _send(db, bulks) == len(attempt.parts):
         return True
     await undo(db, attempt)
     return False
+
+
+async def prepare_one(db: Database, attempt: Attempt) -> Any:
+    """Leaves the note of an attempt with one part. Returns the whole document with it; None if its guard fails.
+
+    So the caller need not read the document before. Others may have left notes in it, too: see `shown`.
+
+    Writes:   the document; one guarded update.
+    """
+    [part] = attempt.parts
+    guard, update = _noting(attempt, part)
+    return await db[part.noted.spec.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+
+
+def _noting(attempt: Attempt, part: Part) -> tuple[Document, Document]:
+    """Returns the guard and the update that leave a note."""
+    update: Document = {"$push": {part.noted.path: attempt.note(part)}}
+    if part.taken:
+        update["$inc"] = dict(part.taken)
+    return {"_id": part.document, **part.allowed}, update
 
 
 async def undo(db: Database, attempt: Attempt) -> None:
@@ -174,7 +193,7 @@ async def confirm(db: Database, answering: Answering, attempt: Attempt) -> None:
     """Waits until the call may decide. If it may not, undoes what it has noted. See `Answering`."""
     try:
         await answering.confirmed()
-    except (Superseded, PyMongoError):
+    except UNCONFIRMED:
         await undo(db, attempt)
         raise
 
@@ -298,6 +317,7 @@ async def finish_stale(db: Database, noted: Noted, *, now: datetime) -> int:
 @dataclass(eq=False, kw_only=True)
 class _Decided(Waiting[None]):
     steps: Sequence[Bulks]
+    otherwise: Callable[[], Awaitable[None]] | None
 
 
 class Settler:
@@ -309,14 +329,16 @@ class Settler:
     def __init__(self) -> None:
         self._decided: Combiner[Database, _Decided] = Combiner(_settle_all, linger=lambda _db: _LINGER)
 
-    def add(self, db: Database, *steps: Bulks) -> bool:
+    def add(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Takes over updates of a call that is decided, in steps: one after the other.
 
         Returns False if too many wait; the caller then sends them.
+
+        Args:     otherwise: is called if an update of the batch has matched nothing, maybe one of another call.
         """
         if len(self._decided.waiting(db)) >= _MOST_WAITING:
             return False
-        self._decided.add(db, _Decided(db=db, steps=steps, is_urgent=False))
+        self._decided.add(db, _Decided(db=db, steps=steps, otherwise=otherwise, is_urgent=False))
         return True
 
     async def settled(self, db: Database) -> None:
@@ -330,12 +352,16 @@ class Settler:
 
 async def _settle_all(db: Database, decided: list[_Decided]) -> None:
     try:
+        is_complete = True
         for steps in itertools.zip_longest(*(one.steps for one in decided), fillvalue={}):
             together: dict[str, list[UpdateOne]] = defaultdict(list)
             for bulks in steps:
                 for name, updates in bulks.items():
                     together[name] += updates
-            await _send(db, together)
+            is_complete &= await _send(db, together) == sum(map(len, together.values()))
+        for one in decided:
+            if one.otherwise is not None and not is_complete:
+                await one.otherwise()
     except Exception as error:  # noqa: BLE001 - the calls have their answers, and the job settles what stays
         _log.warning("What %d calls have left is not settled yet: %s", len(decided), type(error).__name__)
     for one in decided:

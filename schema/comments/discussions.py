@@ -151,13 +151,16 @@ class Discussion(Node):
         "_id",
         "storage",
         "count",
+        "under_way",
         description="The number of listed comments, including deleted ones that stay because of their replies.",
     )
     @staticmethod
     async def comment_count(root: strawberry.Parent[DiscussionDocument], info: Info) -> int:
-        if root["storage"] != discussions.EMBEDDED:
+        context, storage = info.context, root["storage"]
+        if storage != discussions.EMBEDDED and not root["under_way"]:
             return root["count"]
-        counts = info.context.loader("comment counts", lambda: loaders.counts(info.context.reading))
+        db = context.reading if storage == discussions.EMBEDDED else context.db
+        counts = context.loader(("comment counts", storage), lambda: loaders.counts(db, storage))
         return await counts.load(root["_id"]) or 0
 
     @reads("_id", "storage", extra=_COMMENTS, description="The comments, in pages.")

@@ -140,7 +140,7 @@ class CommentMutation:
             raise errors.NotFound(kind, key)
         return DiscussionPayload(discussion=as_type(Discussion, opened))
 
-    @mutation(description="Posts a comment or a reply. For callers with a token.")
+    @mutation(settles=True, description="Posts a comment or a reply. For callers with a token.")
     async def post_comment(self, info: Info, input: PostCommentInput) -> PostCommentResult | None:
         caller = require_caller(info.context)
         posted = await comment_edits.post_comment(
@@ -153,6 +153,7 @@ class CommentMutation:
             text=input.text,
             now=info.context.now,
             operation_id=info.context.operation_id,
+            answering=info.context.answering,
         )
         return CommentPayload(comment=as_type(Comment, posted))
 

@@ -199,7 +199,7 @@ ClaimCartResult = Annotated[
 def buyer_of(info: Info) -> Buyer:
     context = info.context
     lifetime = context.resources.of(ShopSettings).cart_lifetime
-    return Buyer(context.subject, context.now, lifetime, context.operation_id)
+    return Buyer(context.subject, context.now, lifetime, context.operation_id, context.answering)
 
 
 @strawberry.type
@@ -210,8 +210,9 @@ class CartMutation:
         return CartPayload(cart=as_type(Cart, created))
 
     @mutation(
+        settles=True,
         description="Adds units to the cart and takes them from stock, or does neither. The whole line gets the "
-        "current price and title."
+        "current price and title.",
     )
     async def add_item_to_cart(self, info: Info, input: AddItemToCartInput) -> AddItemToCartResult | None:
         changed = await cart_edits.add_item(
@@ -223,7 +224,9 @@ class CartMutation:
         )
         return CartPayload(cart=as_type(Cart, changed))
 
-    @mutation(description="Changes the quantity of a line, and takes the difference from stock or returns it.")
+    @mutation(
+        settles=True, description="Changes the quantity of a line, and takes the difference from stock or returns it."
+    )
     async def update_cart_item(self, info: Info, input: UpdateCartItemInput) -> UpdateCartItemResult | None:
         changed = await cart_edits.update_item(
             info.context.db,

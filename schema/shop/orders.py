@@ -132,7 +132,7 @@ CheckoutResult = Annotated[
 
 @strawberry.type
 class OrderMutation:
-    @mutation(description="Pays for the items of the cart and creates an order.")
+    @mutation(settles=True, description="Pays for the items of the cart and creates an order.")
     async def checkout(self, info: Info, input: CheckoutInput) -> CheckoutResult | None:
         done = await check_out(
             info.context.db,

@@ -30,7 +30,7 @@ from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, shown
-from portico.schema.reading import find_visible
+from portico.schema.reading import both, find_visible
 from portico.schema.roles import Role
 
 from .posts import POST, Audience, Post, comment_key
@@ -148,8 +148,9 @@ DeletePostResult = Annotated[
 @strawberry.type
 class PostingMutation:
     @mutation(
+        settles=True,
         description="Posts on the viewer's wall, or on the wall of another member. The viewer's followers get it in "
-        "their news feeds soon after."
+        "their news feeds soon after.",
     )
     async def create_post(self, info: Info, input: CreatePostInput) -> PostResult | None:
         context = info.context
@@ -164,16 +165,16 @@ class PostingMutation:
             audience=input.audience.name,
             circle_names=input.circles or (),
             rate=_rate(context),
+            answering=context.answering,
             **context.operation,
         )
         context.resources.of(Wakeups).wake(fan_out.JOB)
-        return await _payload(context, made["_id"])
+        return await _payload_of(context, made)
 
     @mutation(description="Comments on a post.")
     async def comment_on_post(self, info: Info, input: CommentOnPostInput) -> PostResult | None:
         context = info.context
-        author = await _require_member(context)
-        post = await find_visible(context, POST.name, input.post_id)
+        author, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
         await post_comments.comment_on_post(
             context.db,
             post_id=post["_id"],
@@ -205,20 +206,22 @@ class PostingMutation:
         )
         return await _payload(context, post_id, otherwise="The comment is deleted. You cannot see its post.")
 
-    @mutation(description="Votes on a poll. A member has one vote, and the latest one counts.")
+    @mutation(settles=True, description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
         context = info.context
-        voter = await _require_member(context)
-        post = await find_visible(context, POST.name, input.post_id)
+        voter, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
         await votes.vote(
             context.db,
             post_id=post["_id"],
             voter=voter["id"],
             option=input.option,
             rate=_rate(context),
+            post=post,
+            answering=context.answering,
             **context.operation,
         )
-        return await _payload(context, post["_id"])
+        # The votes are apart from the post.
+        return PostPayload(post=as_type(Post, post))
 
 
 async def _require_member(context: Context) -> Document:
@@ -234,9 +237,16 @@ def _rate(context: Context) -> int:
 async def _payload(context: Context, post_id: DocumentId, *, otherwise: str | None = None) -> PostPayload:
     """Returns the post as the caller sees it now. Raises NotFound with the message `otherwise`."""
     found = await _find(context, post_id)
-    view = None if found is None else await shown(context, POST, found)
-    if view is None:
+    if found is None:
         raise errors.NotFound(POST.name, str(post_id), otherwise)
+    return await _payload_of(context, found, otherwise=otherwise)
+
+
+async def _payload_of(context: Context, post: Mapping[str, Any], *, otherwise: str | None = None) -> PostPayload:
+    """Returns the post, as it was stored or read, as the caller sees it. Raises NotFound with this message."""
+    view = await shown(context, POST, post)
+    if view is None:
+        raise errors.NotFound(POST.name, str(post["_id"]), otherwise)
     return PostPayload(post=as_type(Post, view))
 
 

@@ -12,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.accounts import accounts, transfer_jobs, transfers
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, settlements
-from portico.resolvers.writes.settlements import Attempt, Bulks, Settler
+from portico.resolvers.writes.settlements import Attempt, Settler
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -25,17 +25,11 @@ from tests.accounts.support.accounts import (
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of, interrupted
+from tests.support.settling import Never
 
 ACCOUNTS = "{ viewer { accounts { id balance { amount } pendingTransfers { id } } } }"
 NODES = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Account { balance { amount } pendingTransfers { id } } } }"
 TRANSFER = "query ($id: ID!) { node(id: $id) { ... on Transfer { state source { balance { amount } } } } }"
-
-
-class Never(Settler):
-    """Takes over what is decided, and leaves it to the job, like a process that ends after its answer."""
-
-    def add(self, db: Database, *steps: Bulks) -> bool:  # noqa: ARG002 - the name of the parameter
-        return True
 
 
 @pytest.fixture
@@ -52,7 +46,7 @@ async def prepared(db: Database, mine: str, theirs: str, amount: int, clock: Set
     """Leave the notes of a transfer that is not decided."""
     found = await accounts.find_stored(db, [key_in("Account", one) for one in (mine, theirs)])
     source, destination = (found[key_in("Account", one)] for one in (mine, theirs))
-    attempt = Attempt(ObjectId(), transfers._parts(source, destination, amount), clock.now())
+    attempt = Attempt(ObjectId(), transfers._parts(source["_id"], destination["_id"], amount), clock.now())
     assert await settlements.prepare(db, attempt)
     return attempt
 

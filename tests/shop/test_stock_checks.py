@@ -175,7 +175,8 @@ async def test_a_checkout_that_proceeds_during_a_check_is_not_reported(
             db = cast("Database", FaultyDatabase(gateway.db, steps))
             await finish(db, gateway.state.resources.of(PaymentMethods), locked, now=clock.now())
 
-    for stop in range(2, 7):
+    # The next change completes the cart.
+    for stop in range(2, 5):
         for skip in range(11) if IS_SOAK else range(stop % 2, 11, 2):
             given = checkout_input(await new_cart(gateway, **{sku: 2}))
             with crashing(gateway, stop):

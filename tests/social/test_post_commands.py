@@ -88,7 +88,6 @@ async def test_a_public_post_takes_the_insert_and_few_reads(members: GatewayClie
         "find social.members",
         "update social.rates",
         "insert social.posts",
-        "find social.posts",
     ]
 
 

@@ -17,7 +17,9 @@ from portico.resolvers.shop import cart_checks, cart_jobs, order_checks, payment
 from portico.resolvers.shop.carts import CARTS
 from portico.resolvers.shop.orders import ORDERS
 from portico.resolvers.shop.settings import ShopSettings
-from portico.resolvers.shop.stock import STOCK, StockAttachment
+from portico.resolvers.shop.stock import STOCK
+from portico.resolvers.shop.stock_attachment import StockAttachment
+from portico.resolvers.writes.settlements import Answering, Settler
 from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.shop import carts, orders, stock
 
@@ -26,7 +28,7 @@ from . import demo
 
 @contextlib.asynccontextmanager
 async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[PaymentMethods]:
-    async with provider.opened(resources.of(ShopSettings)) as methods:
+    async with provider.opened(resources.of(ShopSettings), Answering(resources.of(Settler))) as methods:
         yield methods
 
 

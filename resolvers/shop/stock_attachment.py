@@ -1,0 +1,53 @@
+"""The stock as a part of its product, and how the product's deletion closes it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bson import ObjectId
+
+from portico.resolvers.attachments import Hosts, Target
+from portico.resolvers.catalog.products import KIND as PRODUCT
+from portico.resolvers.documents import Database
+from portico.resolvers.errors import ProductInUse
+
+from . import moves
+from .stock import close, reopen, settle_closed, write_off
+
+
+class StockAttachment:
+    """The stock of a product. It refuses a deletion while carts hold units."""
+
+    def belongs_to(self, kind: str) -> bool:
+        return kind == PRODUCT
+
+    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+        """Closes the stock. Raises ProductInUse."""
+        assert target.of is not None
+        try:
+            return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
+        except ProductInUse:
+            # Its last units may be sold already, see `moves`.
+            if not await moves.conclude_sold(db, target.key, now=now):
+                raise
+        return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
+
+    async def settle(
+        self,
+        db: Database,
+        hosts: Hosts,  # noqa: ARG002
+        target: Target,
+        *,
+        by: str,
+        present: ObjectId | None,
+        now: datetime,
+    ) -> None:
+        if target.of is None:
+            await settle_closed(db, target.key, by, product_id=present, now=now)
+        elif target.of == present:
+            await reopen(db, target.key, by)
+        else:
+            await write_off(db, target.key, by, now=now)
+
+    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
+        await write_off(db, target.key, by, now=now)

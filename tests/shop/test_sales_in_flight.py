@@ -1,0 +1,126 @@
+"""What readers and the doctor see of moves that are decided, and that nobody has concluded yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from portico.resolvers.writes.settlements import Settler
+from portico.schema.nodes import encode_id
+from tests.accounts.support.accounts import balances, open_account
+from tests.shop.support.shop import (
+    SHOP_JOBS,
+    add_input,
+    assert_nothing_in_flight,
+    checkout_input,
+    new_cart,
+    stock_of,
+    stock_up,
+)
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.ids import key_in
+from tests.support.settling import Never
+
+DAYS = 200
+
+
+@pytest.fixture
+def unsettled(gateway: GatewayClient) -> GatewayClient:
+    gateway.state.resources[Settler] = Never()
+    return gateway
+
+
+async def test_a_unit_that_was_added_to_a_cart_counts_as_reserved_before_its_move_is_concluded(
+    unsettled: GatewayClient, clock: SettableClock
+) -> None:
+    sku = await stock_up(unsettled, units=10)
+    cart = await new_cart(unsettled)
+
+    for _ in range(3):
+        await unsettled.result("addItemToCart", add_input(cart, sku))
+
+    stock = await unsettled.db["stock"].find_one({"_id": sku})
+    assert stock is not None
+    assert len(stock["under_way"]) == 3
+    assert await stock_of(unsettled, sku) == (7, 3, 0)
+    await assert_invariants(unsettled)
+    clock.advance(seconds=6)
+    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    assert await stock_of(unsettled, sku) == (7, 3, 0)
+    await assert_nothing_in_flight(unsettled.db)
+    await assert_invariants(unsettled)
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_sale_shows_in_the_stock_before_its_moves_are_concluded(
+    unsettled: GatewayClient, clock: SettableClock
+) -> None:
+    one, other = [await stock_up(unsettled, units=5) for _ in range(2)]
+    cart = await new_cart(unsettled, **{one: 2, other: 1})
+
+    sold = await unsettled.result("checkout", checkout_input(cart))
+
+    assert (sold["__typename"], sold["cart"]["status"]) == ("CheckoutPayload", "COMPLETE")
+    assert await unsettled.db["stock"].count_documents({"under_way.kind": "sell"}) == 2
+    assert [await stock_of(unsettled, sku) for sku in (one, other)] == [(3, 0, 2), (4, 0, 1)]
+    await assert_invariants(unsettled)
+    clock.advance(seconds=6)
+    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    assert [await stock_of(unsettled, sku) for sku in (one, other)] == [(3, 0, 2), (4, 0, 1)]
+    await assert_nothing_in_flight(unsettled.db)
+    await assert_invariants(unsettled)
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_product_whose_units_are_sold_can_be_deleted_before_their_moves_are_concluded(
+    unsettled: GatewayClient, clock: SettableClock
+) -> None:
+    sku = await stock_up(unsettled, units=5)
+    cart = await new_cart(unsettled, **{sku: 2})
+    clock.advance(seconds=6)
+    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    await unsettled.result("checkout", checkout_input(cart))
+    product = await unsettled.db["products"].find_one({"sku": sku})
+    assert product is not None
+
+    deleted = await unsettled.result("deleteProduct", {"id": encode_id("Product", sku), "nonce": product["nonce"]})
+
+    assert deleted["__typename"] == "DeletedPayload"
+    await assert_invariants(unsettled)
+
+
+@pytest.mark.usefixtures("provider")
+async def test_an_old_cart_stays_while_the_stock_lists_its_sale(unsettled: GatewayClient, clock: SettableClock) -> None:
+    sku = await stock_up(unsettled, units=5)
+    cart = await new_cart(unsettled, **{sku: 2})
+    clock.advance(seconds=6)
+    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    await unsettled.result("checkout", checkout_input(cart))
+    key = {"_id": key_in("Cart", cart)}
+    clock.advance(hours=24 * DAYS)
+
+    await run_jobs(unsettled, clock, "delete-carts")
+    assert await unsettled.db["carts"].find_one(key) is not None
+    await run_jobs(unsettled, clock, "finish-stock", "delete-carts")
+
+    assert await unsettled.db["carts"].find_one(key) is None
+    assert await stock_of(unsettled, sku) == (3, 0, 2)
+    await assert_invariants(unsettled)
+
+
+async def test_a_checkout_by_account_shows_all_its_effects_before_anything_is_settled(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    account, sku = await open_account(gateway.db, 5_000), await stock_up(gateway, units=5)
+    cart = await new_cart(gateway, **{sku: 2})
+    gateway.state.resources[Settler] = Never()
+
+    sold = await gateway.result("checkout", {**checkout_input(cart), "payment": {"accountId": account}})
+
+    assert sold["__typename"] == "CheckoutPayload"
+    assert await stock_of(gateway, sku) == (3, 0, 2)
+    assert (await balances(gateway.db, account))[0] < 5_000
+    await assert_invariants(gateway)
+    clock.advance(seconds=40)
+    await run_jobs(gateway, clock)
+    await assert_nothing_in_flight(gateway.db)
+    await assert_invariants(gateway)
