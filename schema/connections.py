@@ -15,7 +15,7 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
-from .fields import computed
+from .fields import Source, computed
 from .nodes import BatchRule, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
@@ -69,6 +69,14 @@ class Edge(Generic[T]):
         description="The position of the row. Use it as `after` to get the rows after this one.",
     )
     node: T = computed(lambda edge: edge.document, description="The row itself.")
+
+
+def edge_of(context: Context, collection: str, listing: Listing, document: Source) -> Edge[Any]:
+    """Returns a row of the listing, with its position, for the payload of the mutation that has written it."""
+    row = dict(document)
+    page: Page = Page(listing, context.db[collection], [row], has_next=False)
+    page.cursors = context.cursors
+    return Edge(page=page, document=row)
 
 
 @strawberry.type(description="A page of a list.")

@@ -233,6 +233,12 @@ def as_type(graphql_type: type[Any], document: Any) -> Any:  # noqa: ARG001 - fo
     return document
 
 
+def as_document(value: object) -> Mapping[str, Any]:
+    """Returns the document that an object of a GraphQL type is: the inverse of `as_type`."""
+    assert isinstance(value, Mapping)
+    return value
+
+
 def as_types(graphql_type: type[T], documents: Sequence[Source]) -> list[T]:  # noqa: ARG001 - for the type checker
     """Returns the documents themselves, which are the objects of their GraphQL type."""
     objects: Any = documents

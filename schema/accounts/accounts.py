@@ -24,6 +24,7 @@ from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Kind, Node, key_in, load, node_id, projection_of
 from portico.schema.roles import Role
+from portico.schema.viewer import ShowsViewer
 
 
 def _owns(account: AccountDocument, subject: str | None) -> bool:
@@ -147,12 +148,12 @@ class TransferInput:
 
 
 @strawberry.type(description="The account after the write.")
-class AccountPayload:
+class AccountPayload(ShowsViewer):
     account: Account = strawberry.field(description="The current account.")
 
 
 @strawberry.type(description="The transfer after the write.")
-class TransferPayload:
+class TransferPayload(ShowsViewer):
     transfer: Transfer = strawberry.field(description="The current transfer.")
 
 

@@ -13,13 +13,14 @@ from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
-from portico.schema.fields import as_type, reads, related, stored
+from portico.schema.fields import as_document, as_type, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
+from portico.schema.parts import part_id
 from portico.schema.roles import Role
 
 DEFAULT_CATEGORIES = 50
@@ -39,6 +40,7 @@ PAGES = Paged("Category", loaders.pages)
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
 class Breadcrumb:
+    id: strawberry.ID = part_id("Breadcrumb", lambda ancestor: ancestor["_id"], "_id")
     category_id: strawberry.ID = node_id("Category", "_id", description="The `id` of the category.")
     slug: str = stored(description="The ancestor's slug.")
     name: str = stored(description="The ancestor's name.")
@@ -128,6 +130,14 @@ class DeleteCategoryInput:
 @strawberry.type(description="The category after the write.")
 class CategoryPayload:
     category: Category = strawberry.field(description="The current category.")
+
+    @strawberry.field(
+        description="The category as a row of `children` of its parent, or of `categories` if it is a root."
+    )
+    def category_edge(self, info: Info) -> Edge[Category]:
+        category = as_document(self.category)
+        siblings = categories.children_of(category["parent"])
+        return edge_of(info.context, categories.CATEGORIES.name, siblings, category)
 
 
 @member(errors.CategoryCycle)

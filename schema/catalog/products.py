@@ -19,6 +19,7 @@ from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, related,
 from portico.schema.inputs import After, First, described
 from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+from portico.schema.parts import digest_of, part_id
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
@@ -87,6 +88,7 @@ class Shipping:
 
 @strawberry.type(description="A free property of a product.")
 class Property:
+    id: strawberry.ID = part_id("Property", lambda one: digest_of(one["name"], one["value"]), "name", "value")
     name: str = stored(description="Any text.")
     value: str = stored(description="Any text.")
 

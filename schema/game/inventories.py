@@ -18,9 +18,10 @@ from portico.resolvers.game.trade_records import TradeDocument
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, as_type, reads, stored
+from portico.schema.fields import Source, as_type, composed, reads, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
+from portico.schema.parts import digest_of, part_id
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -99,6 +100,9 @@ class Stack(Node):
     description: str | None = stored(description="What the item is; null for no description.")
     image: str | None = stored(description="The address of an image, or its path on your site; null for no image.")
     quantity: BigInt = stored(description="The number of items. A stack that has become empty is in no list.")
+    inventory: Inventory = composed(
+        {"owner": "owner", "name": "inventory"}, description="The inventory that has the stack."
+    )
 
 
 @strawberry.type(description="An item and a quantity in a trade.")
@@ -140,6 +144,7 @@ class Trade(Node):
     "The names of the owner and of the inventory find it. It needs no creation, and can be empty."
 )
 class Inventory:
+    id: strawberry.ID = part_id("Inventory", lambda one: digest_of(one["owner"], one["name"]), "owner", "name")
     owner: str = stored(description="The owner: the subject of a player, or `npc:` and the name of a shop or an NPC.")
     name: str = stored(description="The name of the inventory, for example `bag`.")
 

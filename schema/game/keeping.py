@@ -23,6 +23,7 @@ from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
 from portico.schema.roles import Role
+from portico.schema.viewer import ShowsViewer
 
 from .acting import IntrinsicsInput
 from .characters import CHARACTER, Character
@@ -59,7 +60,7 @@ class SpawnCharacterInput:
 
 
 @strawberry.type(description="A character that was moved, and the rooms.")
-class MoveCharacterPayload:
+class MoveCharacterPayload(ShowsViewer):
     character: Character = strawberry.field(description="The character after the move.")
     from_: Location | None = strawberry.field(
         name="from",
@@ -69,7 +70,7 @@ class MoveCharacterPayload:
 
 
 @strawberry.type(description="The character is deleted.")
-class DeleteCharacterPayload:
+class DeleteCharacterPayload(ShowsViewer):
     deleted_id: strawberry.ID = strawberry.field(description="The `id` of the deleted character.")
     location: Location | None = strawberry.field(description="The room where its things lie on the floor.")
 

@@ -14,14 +14,15 @@ from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import carts, orders
 from portico.resolvers.shop.checkout import checkout as check_out
 from portico.schema.accounts.accounts import InsufficientFunds
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, member
-from portico.schema.fields import as_type, computed, stored
+from portico.schema.fields import as_document, as_type, computed, stored
 from portico.schema.inputs import After, First, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Kind, Node, key_in, node_id
+from portico.schema.viewer import ShowsViewer
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
 
@@ -98,9 +99,16 @@ class CheckoutInput:
 
 
 @strawberry.type(description="The complete cart, and its order.")
-class CheckoutPayload:
+class CheckoutPayload(ShowsViewer):
     cart: Cart = strawberry.field(description="The current cart.")
     order: Order = strawberry.field(description="The new order.")
+
+    @strawberry.field(description="The new order as a row of `viewer.orders`; null for an anonymous caller.")
+    def order_edge(self, info: Info) -> Edge[Order] | None:
+        subject, order = info.context.subject, as_document(self.order)
+        if subject is None:
+            return None
+        return edge_of(info.context, orders.ORDERS.name, orders.orders_of(subject), order)
 
 
 @member(errors.EmptyCart)

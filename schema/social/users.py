@@ -17,6 +17,7 @@ from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, costs, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, key_in, load_one, loader_of, node_id, projection_of
+from portico.schema.parts import part_id
 
 DEFAULT_FOLLOWERS = 20
 DEFAULT_CIRCLE_MEMBERS = 50
@@ -133,6 +134,7 @@ class User(Node):
     description="A circle of the viewer: members whom the viewer follows, under a name. Only the viewer sees it."
 )
 class Circle:
+    id: strawberry.ID = part_id("Circle", lambda circle: f"{circle['of']}:{circle['name']}", "of", "name")
     name: str = stored(description="1 to 64 characters of any text.")
 
     @reads("of", "name", row=_MEMBER_OF_CIRCLE, description="The members of the circle, by id.")
