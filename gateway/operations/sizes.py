@@ -59,7 +59,12 @@ class Sizes:
         if "first" not in field.args:
             return MAX_FIRST
         default = int(field.args["first"].default_value or 1)
-        return min(max(self._number(argument(node, "first"), default), 1), MAX_FIRST)
+        given, last = argument(node, "first"), argument(node, "last")
+        size = self._number(given, default)
+        if last is not None and "last" in field.args:
+            # The page has the one or the other number of rows.
+            size = max(self._number(last, default), 1 if given is None else size)
+        return min(max(size, 1), MAX_FIRST)
 
     def length(self, node: FieldNode, field: GraphQLField) -> int:
         """Returns the number of values that the field counts as. The rows of a page count separately."""

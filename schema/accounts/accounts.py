@@ -118,7 +118,7 @@ class AccountViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The viewer's accounts, oldest first.", metadata=costs(length=accounts.MAX_ACCOUNTS))
-    async def accounts(self, info: Info) -> list[Account]:
+    async def accounts(self, info: Info) -> list[Account] | None:
         context, projection = info.context, projection_of(core(info), ACCOUNT)
         name = ("the viewer's accounts", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: account_loaders.by_owner(context.db, projection))

@@ -17,7 +17,7 @@ from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
 from portico.schema.fields import as_document, as_type, reads, related, stored
-from portico.schema.inputs import After, First, described, idempotency_key
+from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
 from portico.schema.parts import part_id
@@ -62,20 +62,30 @@ class Category(Node):
     @reads("_id", description="The direct children of this category, by name.")
     @staticmethod
     async def children(
-        root: strawberry.Parent[CategoryDocument], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+        root: strawberry.Parent[CategoryDocument],
+        info: Info,
+        first: First = DEFAULT_CATEGORIES,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Category]:
-        return await _category_page(info, categories.children_of(root["_id"]), first, after)
+        return await _category_page(info, categories.children_of(root["_id"]), Span(first, after, last, before))
 
     @reads("_id", description="Every category below this one, at any depth, by name.")
     @staticmethod
     async def descendants(
-        root: strawberry.Parent[CategoryDocument], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+        root: strawberry.Parent[CategoryDocument],
+        info: Info,
+        first: First = DEFAULT_CATEGORIES,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Category]:
-        return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
+        return await _category_page(info, categories.descendants_of(root["_id"]), Span(first, after, last, before))
 
 
-async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:
-    return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
+async def _category_page(info: Info, listing: Listing, span: Span) -> Connection[Category]:
+    return Connection(page=await PAGES.page(info, listing, default=DEFAULT_CATEGORIES, **span._asdict()))
 
 
 @strawberry.type
@@ -89,9 +99,14 @@ class CategoryQuery:
 
     @strawberry.field(description="The roots of the hierarchy, by name.")
     async def categories(
-        self, info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
-    ) -> Connection[Category]:
-        return await _category_page(info, categories.children_of(None), first, after)
+        self,
+        info: Info,
+        first: First = DEFAULT_CATEGORIES,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[Category] | None:
+        return await _category_page(info, categories.children_of(None), Span(first, after, last, before))
 
 
 @strawberry.input(description="A new category.")

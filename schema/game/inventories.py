@@ -19,7 +19,7 @@ from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, composed, reads, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, described
 from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
 from portico.schema.parts import digest_of, part_id
 from portico.schema.roles import Role
@@ -161,11 +161,15 @@ class Inventory:
         sort: Annotated[StackSort, described("The order.")] = StackSort.CATEGORY,
         first: First = DEFAULT_STACKS,
         after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Stack]:
         listing = stacks.listing(
             Place(root["owner"], root["name"]), category=category, name_prefix=name_prefix, sort=_order(sort)
         )
-        page = await STACK_PAGES.page(info, listing, first=first, default=DEFAULT_STACKS, after=after)
+        page = await STACK_PAGES.page(
+            info, listing, first=first, default=DEFAULT_STACKS, after=after, last=last, before=before
+        )
         return Connection(page=page)
 
     @reads("owner", "name", description="The stack of an item; null if the inventory has none of it.")
@@ -223,7 +227,11 @@ class TradeViewer:
         state: Annotated[TradeState | None, described("Only the trades in this state.")] = None,
         first: First = DEFAULT_TRADES,
         after: After = None,
-    ) -> Connection[Trade]:
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[Trade] | None:
         listing = trade_records.listing(self.caller.subject, None if state is None else state.name)
-        page = await TRADE_PAGES.page(info, listing, first=first, default=DEFAULT_TRADES, after=after)
+        page = await TRADE_PAGES.page(
+            info, listing, first=first, default=DEFAULT_TRADES, after=after, last=last, before=before
+        )
         return Connection(page=page)

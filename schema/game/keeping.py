@@ -19,7 +19,7 @@ from portico.schema.access import require_caller, require_role
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
-from portico.schema.inputs import After, First, described, idempotency_key
+from portico.schema.inputs import After, Before, First, Last, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
 from portico.schema.roles import Role
@@ -104,11 +104,15 @@ class KeepingQuery:
         ] = None,
         first: First = DEFAULT_CHARACTERS,
         after: After = None,
-    ) -> Connection[Character]:
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[Character] | None:
         require_role(info.context, Role.GAME_MASTER)
         room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
-        page = await CHARACTER_PAGES.page(info, listing, first=first, default=DEFAULT_CHARACTERS, after=after)
+        page = await CHARACTER_PAGES.page(
+            info, listing, first=first, default=DEFAULT_CHARACTERS, after=after, last=last, before=before
+        )
         return Connection(page=page)
 
 

@@ -18,7 +18,7 @@ from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, member
 from portico.schema.fields import as_document, as_type, computed, stored
-from portico.schema.inputs import After, First, idempotency_key
+from portico.schema.inputs import After, Before, First, Last, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Kind, Node, key_in, node_id
@@ -70,9 +70,15 @@ class OrderViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The viewer's orders, latest first.")
-    async def orders(self, info: Info, first: First = DEFAULT_ORDERS, after: After = None) -> Connection[Order]:
+    async def orders(
+        self, info: Info, first: First = DEFAULT_ORDERS, after: After = None, last: Last = None, before: Before = None
+    ) -> Connection[Order] | None:
         listing = orders.orders_of(self.caller.subject)
-        return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_ORDERS, after=after))
+        return Connection(
+            page=await PAGES.page(
+                info, listing, first=first, default=DEFAULT_ORDERS, after=after, last=last, before=before
+            )
+        )
 
 
 @strawberry.input(one_of=True, description="Exactly one payment method.")

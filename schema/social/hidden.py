@@ -83,7 +83,7 @@ class HiddenOnWall:
     )
     async def hidden_posts(
         self, info: Info, first: First = DEFAULT_HIDDEN, after: After = None
-    ) -> Connection[HiddenPost]:
+    ) -> Connection[HiddenPost] | None:
         context, owner = info.context, self.caller.subject
         size = page_size(first, DEFAULT_HIDDEN)
         key = position_of(context, hidden_posts.hidden_posts_of(owner), after)
