@@ -8,6 +8,7 @@ from typing import Any
 from graphql import (
     FieldNode,
     GraphQLField,
+    GraphQLInt,
     GraphQLList,
     GraphQLNonNull,
     IntValueNode,
@@ -17,6 +18,7 @@ from graphql import (
     OperationDefinitionNode,
     ValueNode,
     VariableNode,
+    get_named_type,
 )
 
 from portico.schema.fields import Cost, Length, cost_of
@@ -70,7 +72,13 @@ class Sizes:
         """Returns the number of values that the field counts as. The rows of a page count separately."""
         cost = cost_of(field)
         most = length_of(field, cost)
-        return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
+        if cost.each is None:
+            return most
+        given = argument(node, cost.each)
+        if get_named_type(field.args[cost.each].type) is GraphQLInt:
+            default = int(field.args[cost.each].default_value or most)
+            return int(min(max(self._number(given, default), 0), most))
+        return min(self._values(given, most), most)
 
     def given(self, node: FieldNode, name: str, most: Length | None) -> int:
         """Returns how many values a list has, up to `most` if that is a number. The name is as in `Cost.weight`."""

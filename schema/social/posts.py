@@ -119,6 +119,7 @@ class Post(Node):
         "comments",
         "spilled",
         length=MAX_LATEST,
+        each="last",
         description="The latest comments, oldest first. Up to three take no further query.",
     )
     @staticmethod
