@@ -14,7 +14,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 
 from . import rates
@@ -60,7 +60,13 @@ async def vote(
         raise InvalidInput("The post is not a poll.", "post_id")
     count = len(post["detail"]["options"])
     if not 0 <= option < count:
-        raise InvalidInput(f"The option must be between 0 and {count - 1}; got {option}.", "option")
+        raise InvalidInput(
+            f"The option must be between 0 and {count - 1}; got {option}.",
+            "option",
+            code=OUT_OF_RANGE,
+            least=0,
+            most=count - 1,
+        )
     slot = slot_of(post_id, voter)
     if not await _has_vote(db, slot, voter, option, operation_id):
         await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)
