@@ -9,7 +9,8 @@ ERROR_CODES: Mapping[str, str] = {
     "or fewer long texts. A mutation has taken effect: repeat it with the same key and a smaller selection.",
     "BAD_REQUEST": "The HTTP request can't be parsed: its body, its parameters, or a part of a multipart body.",
     "BAD_USER_INPUT": "An argument or a variable is not valid. If Portico knows which one, `argument` names it.",
-    "BODY_TOO_LARGE": "The body exceeds `PORTICO_MAX_BODY_BYTES`, or a multipart body exceeds its limit.",
+    "BODY_TOO_LARGE": "The body exceeds `PORTICO_MAX_BODY_BYTES`, a multipart body its limit, or a subscription 16,384 "
+    "bytes.",
     "CONFLICT": "Other calls kept changing the same objects for two to three seconds. Retry the mutation with the same "
     "idempotency key.",
     "DOCUMENT_NOT_FOUND": "There is no trusted document with this id. The client may be newer than the documents of "

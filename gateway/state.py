@@ -18,6 +18,7 @@ from portico.schema.context import Caller, Context, derived
 
 from .answers import Answers
 from .auth import Authenticator
+from .bodies import Bodies
 from .bounded_log import BoundedLog
 from .clock import Clock
 from .live import Hub
@@ -43,9 +44,14 @@ class State:
     telemetry: Telemetry = field(default_factory=Telemetry)
     refusals: BoundedLog = field(default_factory=BoundedLog)
     answers: Answers = field(init=False)
+    bodies: Bodies = field(init=False)
+    upload_bodies: Bodies = field(init=False)
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.live.counts)
+        self.bodies = Bodies(self.executor.memory)
+        # An upload keeps its room while its files arrive.
+        self.upload_bodies = Bodies(self.executor.memory, 4_000_000, 2_000_000)
 
     @property
     def resources(self) -> Resources:

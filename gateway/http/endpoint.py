@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
+from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
@@ -31,6 +32,7 @@ from .request_ids import request_id_of
 from .requests import (
     EVENT_TYPE,
     JSON_TYPE,
+    LONG_SUBSCRIPTION,
     RESPONSE_TYPE,
     Accepted,
     Refused,
@@ -126,20 +128,21 @@ class GraphQLEndpoint:
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
             return await self._answer_upload(scope, headers, receive, request_id)
-        request = await self._request(scope, headers, receive)
-        session = await self._session(scope, headers)
-        context = self._state.context(session.caller, request_id, session.connection)
-        try:
-            if request.reference is not None or not self._state.executor.references.accepts_all:
-                request = await self._resolved(request, context, headers)
-            if accepted.events and self._is_streamed(request, accepted, scope["method"]):
-                await EventStream(session, context, receive, send).run(request)
-                return None
-            return await self._answer(request, session, context, receive, headers, may_write=is_post)
-        except Overloaded as overloaded:
-            raise _refused(overloaded) from None
+        with Body(self._state.bodies) as room:
+            request = await self._request(scope, headers, receive, room)
+            session = await self._session(scope, headers)
+            context = self._state.context(session.caller, request_id, session.connection)
+            try:
+                if request.reference is not None or not self._state.executor.references.accepts_all:
+                    request = await self._resolved(request, context, headers)
+                if accepted.events and self._is_streamed(request, accepted, scope["method"], room.size):
+                    await EventStream(session, context, receive, send).run(request)
+                    return None
+                return await self._answer(request, session, context, receive, headers, may_write=is_post)
+            except Overloaded as overloaded:
+                raise _refused(overloaded) from None
 
-    async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
+    async def _request(self, scope: Scope, headers: Headers, receive: Receive, room: Body) -> Request:
         method = scope["method"]
         if method not in {"POST", "GET", "HEAD"}:
             if "access-control-request-method" in headers:
@@ -147,7 +150,8 @@ class GraphQLEndpoint:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
         if method == "POST":
             limits = self._state.settings
-            return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
+            body = await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds, room)
+            return parse_body(headers, body)
         return parse_query(scope["query_string"])
 
     async def _resolved(self, request: Request, context: Context, headers: Headers) -> Request:
@@ -168,13 +172,18 @@ class GraphQLEndpoint:
             raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
         return session
 
-    def _is_streamed(self, request: Request, accepted: Accepted, method: str) -> bool:
-        """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else."""
+    def _is_streamed(self, request: Request, accepted: Accepted, method: str, size: int) -> bool:
+        """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else.
+
+        Raises Refused (413) for a subscription whose body is too long.
+        """
         if method == "HEAD":
             return False
         kind = self._state.executor.kind_of(request.query, request.operation_name)
         if kind is OperationType.MUTATION and method != "POST":
             return False
+        if kind is OperationType.SUBSCRIPTION and size > MOST_OF_SUBSCRIPTION:
+            raise Refused(413, "BODY_TOO_LARGE", LONG_SUBSCRIPTION)
         return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
 
     async def _answer(
@@ -206,15 +215,18 @@ class GraphQLEndpoint:
         try:
             await bound.enter(scope.get("client"), must_run=False)
             try:
-                return await self._run_upload(scope, headers, receive, request_id)
+                with Body(self._state.upload_bodies) as room:
+                    return await self._run_upload(scope, headers, receive, request_id, room)
             finally:
                 bound.leave()
         except Overloaded as overloaded:
             # The client is sending its files, which nobody reads.
             raise _refused(overloaded, _CLOSING) from None
 
-    async def _run_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
-        request, files = await uploads.read_request(receive, headers, self._state.settings)
+    async def _run_upload(
+        self, scope: Scope, headers: Headers, receive: Receive, request_id: str, room: Body
+    ) -> Response:
+        request, files = await uploads.read_request(receive, headers, self._state.settings, room)
         try:
             session = await self._session(scope, headers)
             context = self._state.context(session.caller, request_id, session.connection)

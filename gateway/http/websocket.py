@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
+from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
 from portico.gateway.live import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
@@ -25,42 +26,44 @@ from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS
 from portico.gateway.state import State
-from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 from portico.resolvers.tasks import end
 from portico.schema.context import Context
 
 from .cors import log_refused_page
 from .origins import may_connect
-from .requests import Refused, Request, parse_request
+from .requests import LONG_SUBSCRIPTION, NO_ROOM, Refused, Request, parse_request
 from .resolving import resolved_for
 from .sending import within
+from .socket_messages import (
+    FAULT,
+    FORBIDDEN,
+    ID_TAKEN,
+    INIT_TIMEOUT,
+    INIT_TWICE,
+    INVALID,
+    NO_SUBPROTOCOL,
+    RESTART,
+    TOO_SLOW,
+    TRY_LATER,
+    UNAUTHORIZED,
+    Close,
+    authorization_of,
+    headers_of,
+    id_of,
+    message_of,
+    payload_of,
+)
 from .sockets import flow_of
 from .sse import LAST_SECONDS
 from .streaming import Session, address_of, responses
 
 PROTOCOL = "graphql-transport-ws"
-# The most bytes of the reason in a close frame (RFC 6455, section 5.5).
-_MAX_REASON_BYTES = 123
 # How long a subscription that cannot start, e.g. because the database is down, delays reading the next message.
 _LIVE_SECONDS = 5.0
 
 # The most queries of a connection that run, or whose answers wait for the client to read.
 _QUERIES = 4
 _OTHERS = {OperationType.MUTATION, OperationType.SUBSCRIPTION}
-
-# The close codes of the gateway. The protocol defines those from 4400 on, except TOO_SLOW.
-RESTART, TOO_BIG, TRY_LATER = 1012, 1009, 1013
-INVALID, UNAUTHORIZED, FORBIDDEN, NO_SUBPROTOCOL, INIT_TIMEOUT = 4400, 4401, 4403, 4406, 4408
-ID_TAKEN, TOO_SLOW, INIT_TWICE, FAULT = 4409, 4410, 4429, 4500
-
-
-class Close(Exception):
-    """Closes the socket with this code and reason."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
 
 
 class Unsent(Exception):
@@ -191,21 +194,30 @@ class Connection:
 
     async def _handle(self, event: Mapping[str, Any]) -> None:
         """Does what one message asks for. Raises Close."""
-        message = _message_of(event.get("text"), self.state.settings.max_body_bytes)
+        text = event.get("text")
+        with Body(self.state.bodies) as room:
+            if text is not None:
+                try:
+                    await within(self.state.settings.body_seconds, room.parse(len(text)))
+                except TimeoutError:
+                    raise Close(TRY_LATER, NO_ROOM) from None
+            await self._obey(message_of(text, self.state.settings.max_body_bytes), room)
+
+    async def _obey(self, message: Mapping[str, Any], room: Body) -> None:
         match message.get("type"):
             case "connection_init":
-                await self._init(_payload_of(message))
+                await self._init(payload_of(message))
             case "subscribe":
-                await self._subscribe(message)
+                await self._subscribe(message, room)
             case "complete":
-                operation = self.operations.pop(_id_of(message), None)
+                operation = self.operations.pop(id_of(message), None)
                 if operation is not None:
                     operation.end()
             case "ping":
-                payload = _payload_of(message)
+                payload = payload_of(message)
                 await self._answer({"type": "pong"} if payload is None else {"type": "pong", "payload": payload})
             case "pong":
-                _payload_of(message)
+                payload_of(message)
             case _:
                 raise Close(INVALID, "Invalid message: unknown `type`")
 
@@ -215,8 +227,8 @@ class Connection:
         self._has_begun = True
         self._timer.cancel()
         # An object of its own identifies this connection, which takes turns with others.
-        authorization = _authorization(payload or {}, self._headers)
-        headers = _headers(payload or {}, self._headers)
+        authorization = authorization_of(payload or {}, self._headers)
+        headers = headers_of(payload or {}, self._headers)
         session = Session(self.state, authorization, headers, connection=object(), address=self._address)
         try:
             await session.check()
@@ -230,13 +242,13 @@ class Connection:
         await self._answer({"type": "connection_ack"})
         self._session = session
 
-    async def _subscribe(self, message: Mapping[str, Any]) -> None:
+    async def _subscribe(self, message: Mapping[str, Any], room: Body) -> None:
         if self._session is None:
             raise Close(UNAUTHORIZED, "Unauthorized")
-        key = _id_of(message)
+        key = id_of(message)
         if key in self.operations:
             raise Close(ID_TAKEN, f"Subscriber for {key} already exists")
-        payload = _payload_of(message)
+        payload = payload_of(message)
         try:
             request = parse_request(payload or {})
         except Refused as refused:
@@ -249,12 +261,19 @@ class Connection:
         if request.reference is not None or not self.state.executor.references.accepts_all:
             # No other message is read meanwhile.
             request = await resolved_for(self._session, request, _LIVE_SECONDS)
+        kind = self.state.executor.kind_of(request.query, request.operation_name)
+        if kind is OperationType.SUBSCRIPTION and room.size > MOST_OF_SUBSCRIPTION:
+            details = {"code": "BODY_TOO_LARGE"}
+            await self._answer(_error(key, [{"message": LONG_SUBSCRIPTION, "extensions": details}]))
+            return
         operation = self.operations[key] = Operation(self, self._session, key, request)
+        held = room.handed_over()
         task = asyncio.create_task(operation.run())
+        task.add_done_callback(lambda _: held.leave())
         operation.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if self.state.executor.kind_of(request.query, request.operation_name) is OperationType.SUBSCRIPTION:
+        if kind is OperationType.SUBSCRIPTION:
             # The next message may read the current state. It must wait until the subscription misses no more events.
             live = asyncio.create_task(operation.progress.live.wait())
             ends: set[asyncio.Future[Any]] = {task, live}
@@ -334,53 +353,3 @@ class Operation:
 
 def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:
     return {"id": key, "type": "error", "payload": errors}
-
-
-def _message_of(text: str | None, limit: int) -> Mapping[str, Any]:
-    """Returns the message in a frame. Raises Close."""
-    if text is None:
-        raise Close(INVALID, "Invalid message: it must be a text frame")
-    # The ASGI server may have a lower limit and close the socket itself.
-    if len(text) > limit:
-        raise Close(TOO_BIG, f"The message has more than {limit:,} bytes.")
-    try:
-        message = orjson.loads(text)
-    except (orjson.JSONDecodeError, RecursionError):
-        raise Close(INVALID, "Invalid message: it must be JSON") from None
-    if not isinstance(message, dict):
-        raise Close(INVALID, "Invalid message: it must be a JSON object")
-    return message
-
-
-def _payload_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    payload = message.get("payload")
-    if payload is not None and not isinstance(payload, dict):
-        raise Close(INVALID, "Invalid message: `payload` must be an object")
-    return payload
-
-
-def _id_of(message: Mapping[str, Any]) -> str:
-    key = message.get("id")
-    if not isinstance(key, str) or not key:
-        raise Close(INVALID, "Invalid message: `id` must be a string that is not empty")
-    return key
-
-
-def _headers(payload: Mapping[str, Any], headers: Headers) -> Mapping[str, str]:
-    """Returns the headers, with the client's name in the payload of `connection_init`, where browsers can set it."""
-    given = {name.lower(): value for name, value in payload.items() if isinstance(value, str)}
-    names = {name: given[name] for name in CLIENT_NAME_HEADERS if name in given}
-    return {**headers, **names} if names else headers
-
-
-def _authorization(payload: Mapping[str, Any], headers: Headers) -> str | None:
-    """Returns `Authorization` from the payload of `connection_init`, where browsers can set it, or from the header.
-
-    Raises Close.
-    """
-    given = next((value for name, value in payload.items() if name.lower() == "authorization"), None)
-    if given is None:
-        return headers.get("authorization")
-    if not isinstance(given, str):
-        raise Close(FORBIDDEN, "`Authorization` must be `Bearer`, then a space and a token.")
-    return given

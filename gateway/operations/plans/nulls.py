@@ -37,6 +37,11 @@ class Nulls:
         holder[key] = None
         self.errors.add(located, tuple(path_of(here)))
 
+    def _fail(self, field: FieldPlan, here: Place, error: Exception) -> None:
+        """Records the error of an awaited value, unless another that waited for the same read has ended the run."""
+        if not self.errors.has_ended:
+            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+
     def _null_out(self, here: Place | None, error: GraphQLError) -> None:
         """Records the error of an awaited value, nulls the nearest nullable place, and cancels the jobs below it."""
         failed = here

@@ -156,6 +156,8 @@ BODIES: dict[str, dict[str, Any]] = {
         "query": "query ($words: [String!]!) { products(filter: { genres: $words }) { nodes { title } } }",
         "variables": {"words": [f"{number:06}" for number in range(90_000)]},
     },
+    # Each object takes 23 times the bytes of its text.
+    "variables of small objects": {"query": "{ __typename }", "variables": {"unused": [{"a": 0}] * 105_000}},
     "the largest text, shown many times": {
         "query": "mutation ($input: CreatePageInput!) { createPage(input: $input) { ... on ContentPayload { content { ... on Page { "
         + times(2, "html")

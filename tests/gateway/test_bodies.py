@@ -1,0 +1,138 @@
+"""Long bodies: they share a room, wait for their turn, and do not delay short ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Bodies, ByteRoom
+from portico.gateway.memory import Memory
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, running
+from tests.support.sockets import listening, opened, subscribe
+
+LONG = json.dumps({"query": "{ __typename }" + " " * 2 * SHORT}).encode()
+HEADERS = {"content-type": "application/json"}
+SENT = 1.5 * SHORT
+
+
+class Paused(httpx.AsyncByteStream):
+    """A long body whose end is sent when it may be."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.has_begun = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield LONG[: int(SENT)]
+        self.has_begun.set()
+        await self.may_end.wait()
+        yield LONG[int(SENT) :]
+
+
+@pytest.fixture
+async def narrow(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway with room for one long body, whose clients have a second to send a body."""
+    async with running(replace(settings, body_seconds=1.0)) as gateway:
+        gateway.state.bodies = Bodies(Memory(), len(LONG), len(LONG))
+        yield gateway
+
+
+async def post(gateway: GatewayClient, content: bytes | httpx.AsyncByteStream) -> httpx.Response:
+    headers = {**HEADERS, "content-length": str(len(LONG))} if isinstance(content, httpx.AsyncByteStream) else HEADERS
+    return await gateway.http.send(gateway.http.build_request("POST", "/graphql", content=content, headers=headers))
+
+
+async def test_a_long_body_waits_until_another_has_arrived_and_short_ones_do_not(narrow: GatewayClient) -> None:
+    first, second = Paused(), Paused()
+    second.may_end.set()
+    one = asyncio.create_task(post(narrow, first))
+    await first.has_begun.wait()
+    other = asyncio.create_task(post(narrow, second))
+
+    assert (await narrow.ask("{ __typename }")).status == 200
+    assert not other.done()
+    first.may_end.set()
+    answers = await asyncio.gather(one, other)
+
+    assert [answer.json() for answer in answers] == [{"data": {"__typename": "Query"}}] * 2
+
+
+async def test_a_long_body_without_room_is_refused_after_the_time_for_a_body(narrow: GatewayClient) -> None:
+    bodies = narrow.state.bodies
+    await bodies.arriving.borrow(len(LONG))
+    refused = await post(narrow, Paused())
+    bodies.arriving.give_back(len(LONG))
+    await bodies.parsed.borrow(len(LONG))
+    unparsed = await post(narrow, LONG)
+    bodies.parsed.give_back(len(LONG))
+
+    for answer in (refused, unparsed):
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["errors"][0]["extensions"]["code"] == "OVERLOADED"
+    assert (await post(narrow, Paused())).status_code == 408
+    assert (await post(narrow, LONG)).status_code == 200
+
+
+async def test_long_messages_of_sockets_share_the_room_while_they_run(narrow: GatewayClient) -> None:
+    bodies = narrow.state.bodies
+    async with listening(narrow) as port, opened(port) as socket:
+        await socket.init()
+        await bodies.parsed.borrow(1)
+        await socket.send(subscribe("1", json.loads(LONG)["query"]))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(socket.receive(), 0.3)
+        bodies.parsed.give_back(1)
+
+        assert (await socket.receive())["payload"] == {"data": {"__typename": "Query"}}
+        assert (await socket.receive())["type"] == "complete"
+        assert bodies.parsed.is_free
+
+
+@pytest.mark.parametrize("size", [MOST_OF_SUBSCRIPTION + 1, 3 * SHORT])
+async def test_a_long_subscription_is_refused_because_it_stays_in_memory(gateway: GatewayClient, size: int) -> None:
+    text = 'subscription { commentPosted(discussionId: "x") { id } }'
+    variables = {"unused": "x" * size}
+    message = "A subscription with its variables can have 16,384 bytes at most."
+
+    answer = await gateway.http.post(
+        "/graphql", json={"query": text, "variables": variables}, headers={"accept": "text/event-stream"}
+    )
+    async with listening(gateway) as port, opened(port) as socket:
+        await socket.init()
+        await socket.send(subscribe("1", text, variables=variables))
+        refused = await socket.receive()
+
+    assert (answer.status_code, refused["type"]) == (413, "error")
+    for error in (answer.json()["errors"][0], refused["payload"][0]):
+        assert (error["message"], error["extensions"]["code"]) == (message, "BODY_TOO_LARGE")
+    assert gateway.state.bodies.parsed.is_free
+
+
+async def test_room_is_lent_in_the_order_of_the_asking() -> None:
+    room, lent = ByteRoom(10), []
+
+    async def borrow(name: str, size: int) -> None:
+        await room.borrow(size)
+        lent.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        await borrow("first", 8)
+        for name, size in (("large", 7), ("small", 1), ("larger than the room", 20), ("last", 1)):
+            group.create_task(borrow(name, size))
+        gone = group.create_task(borrow("gone", 5))
+        for size in (8, 7, 1, 20):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            if size == 8:
+                assert lent == ["first"]
+                gone.cancel()
+            room.give_back(size)
+
+    assert lent == ["first", "large", "small", "larger than the room", "last"]
+    await asyncio.wait_for(room.borrow(9), 1)
