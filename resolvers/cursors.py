@@ -138,12 +138,13 @@ class Cursors:
         sealed = self._cipher.encrypt(body + bytes(-len(body) % _BLOCK), [binding])
         return urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
-    def decode(self, binding: bytes, length: int, cursor: str) -> tuple[Any, ...]:
+    def decode(self, binding: bytes, length: int, cursor: str, name: str = "after") -> tuple[Any, ...]:
         """Returns the key of this many values in the cursor.
 
-        Raises InvalidInput if it has another binding, is altered, or was made with another secret.
+        `name` is that of the argument. Raises InvalidInput if it has another binding, is altered, or was made with
+        another secret.
         """
-        wrong = InvalidInput("`after` is not a cursor of this list with this filter and sort.", "after")
+        wrong = InvalidInput(f"`{name}` is not a cursor of this list with this filter and sort.", name)
         try:
             sealed = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
             body = self._cipher.decrypt(sealed, [binding])

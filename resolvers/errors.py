@@ -8,6 +8,10 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 _OWN = "portico."
+# What is wrong with a value: it is empty, or beyond its bounds as a number, a text or a list; it has characters or a
+# form that it must not have; or anything else, which the message says.
+EMPTY, OUT_OF_RANGE, TOO_LONG, TOO_MANY = "EMPTY", "OUT_OF_RANGE", "TOO_LONG", "TOO_MANY"
+FORBIDDEN_CHARACTER, WRONG_FORMAT, INVALID = "FORBIDDEN_CHARACTER", "WRONG_FORMAT", "INVALID"
 
 
 class DomainError(Exception):
@@ -83,15 +87,33 @@ class InvalidInput(DomainError):
     """A value that no retry makes valid.
 
     `path` locates it by the parameter names of the called function. `within` continues the path with keys of the
-    caller's own data.
+    caller's own data. `code` says what is wrong, and `least` and `most` are the bounds that the value is beyond.
     """
 
-    facts = ("path", "within")
+    facts = ("path", "within", "code", "least", "most")
+    # Also of errors that an earlier version has stored.
+    code = INVALID
+    least: int | None = None
+    most: int | None = None
 
-    def __init__(self, message: str, *path: str, within: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *path: str,
+        within: Sequence[str] = (),
+        code: str = INVALID,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.path = list(path)
         self.within = list(within)
+        self.code, self.least, self.most = code, least, most
+
+    def below(self, *path: str) -> InvalidInput:
+        """Returns the same error of a value that is at this path of a larger input."""
+        bounds: dict[str, Any] = {"code": self.code, "least": self.least, "most": self.most}
+        return InvalidInput(self.message, *path, *self.path, within=self.within, **bounds)
 
 
 class Conflict(DomainError):

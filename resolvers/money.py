@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import InvalidInput
+from .errors import OUT_OF_RANGE, WRONG_FORMAT, InvalidInput
 
 # The largest integer that a JSON number represents exactly.
 MAX_AMOUNT = 2**53 - 1
@@ -22,12 +22,14 @@ _CURRENCIES = frozenset(_CODES.split())
 def require_currency(currency: str, *path: str) -> str:
     """Returns the ISO 4217 code unchanged. Raises InvalidInput if there is no such currency."""
     if currency not in _CURRENCIES:
-        raise InvalidInput("A currency is an ISO 4217 code in capitals, e.g. USD.", *path)
+        raise InvalidInput("A currency is an ISO 4217 code in capitals, e.g. USD.", *path, code=WRONG_FORMAT)
     return currency
 
 
 def require_amount(amount: int, *path: str) -> int:
     """Returns the amount in minor units unchanged. Raises InvalidInput below 1 and above 2^53 - 1."""
     if not 1 <= amount <= MAX_AMOUNT:
-        raise InvalidInput("An amount must be from 1 to 2^53 - 1 minor units.", *path)
+        raise InvalidInput(
+            "An amount must be from 1 to 2^53 - 1 minor units.", *path, code=OUT_OF_RANGE, least=1, most=2**53 - 1
+        )
     return amount

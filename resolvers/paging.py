@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
 import bson
 from pymongo.asynchronous.collection import AsyncCollection
@@ -79,6 +79,10 @@ class Listing:
     def is_walked(self) -> bool:
         """Whether a page considers only some rows, and the following page continues behind them."""
         return bool(self.rest) and not self.sources
+
+    def reversed(self) -> Self:
+        """Returns the same rows in the opposite order."""
+        return replace(self, sort=self.sort.reversed())
 
     def considered(self, collection: Collection, projection: Projection, most: int) -> list[Document]:
         """Returns the stages that find the rows to count, at most `most`: the first in the order of the list."""
@@ -163,6 +167,11 @@ class Page(Generic[D]):
         return self._cursor(self.listing.sort.key_of(document))
 
     @property
+    def start_cursor(self) -> str | None:
+        """The cursor for the page before; None for a page without rows."""
+        return self.cursor(self.documents[0]) if self.documents else None
+
+    @property
     def end_cursor(self) -> str | None:
         """The cursor for the next page; None for an empty page that is the last."""
         if self.end is not None:
@@ -216,13 +225,35 @@ def _counted(collection: Collection, listing: Listing, most: int) -> list[Docume
     return [{"$match": listing.filter}, {"$limit": most}]
 
 
-def page_size(first: int | None, default: int) -> int:
-    """Returns `first`, or the default. Raises InvalidInput below 1 and above 100."""
+def page_size(first: int | None, default: int, *, name: str = "first") -> int:
+    """Returns `first`, or the default. Raises InvalidInput below 1 and above 100, for the argument with this name."""
     if first is None:
         return default
     if not 1 <= first <= MAX_PAGE:
-        raise InvalidInput(f"`first` must be between 1 and {MAX_PAGE}; got {first}.", "first")
+        raise InvalidInput(f"`{name}` must be between 1 and {MAX_PAGE}; got {first}.", name)
     return first
+
+
+class BackwardPage(Page[D]):
+    """A page that was read backwards: its rows are in the order of the list, and what precedes them is known.
+
+    `start` is the place of the last row that was considered, if that is none of the rows.
+    """
+
+    __slots__ = ("precedes", "start")
+
+    def __init__(self, read: Page[D], listing: Listing, *, before: Key | None) -> None:
+        """`read` is the page of `listing.reversed()`. The row at `before` follows the page."""
+        rows = read.documents[::-1]
+        super().__init__(listing, read.collection, rows, before is not None and bool(rows))
+        self.precedes, self.start = read.has_next, read.end
+
+    @property
+    def start_cursor(self) -> str | None:
+        return super().start_cursor if self.start is None else self._cursor(self.start)
+
+    async def has_previous(self) -> bool:
+        return self.precedes
 
 
 async def find_page(

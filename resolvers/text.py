@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from typing import Any
 
-from .errors import InvalidInput
+from .errors import EMPTY, FORBIDDEN_CHARACTER, TOO_LONG, WRONG_FORMAT, InvalidInput
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
@@ -60,7 +60,7 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     """
     text = (value or "").strip()
     if not text:
-        raise InvalidInput(f"{_label(path)} must not be empty.", *path)
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=EMPTY)
     check_length(text, *path, longest=longest)
     if not (text.isascii() and text.isprintable()):
         _require_harmless(text, *path)
@@ -74,11 +74,13 @@ def trimmed(key: str) -> str:
 
 def _require_harmless(text: str, *path: str) -> None:
     if has_unwanted(text):
-        raise InvalidInput(f"{_label(path)} holds a control character.", *path)
+        raise InvalidInput(f"{_label(path)} holds a control character.", *path, code=FORBIDDEN_CHARACTER)
     if not any(map(_is_seen, text)):
-        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path)
+        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path, code=EMPTY)
     if has_tower(text):
-        raise InvalidInput(f"{_label(path)} has more than {MAX_MARKS} marks on one letter.", *path)
+        raise InvalidInput(
+            f"{_label(path)} has more than {MAX_MARKS} marks on one letter.", *path, code=FORBIDDEN_CHARACTER
+        )
 
 
 def has_unwanted(text: str) -> bool:
@@ -109,16 +111,18 @@ def _is_seen(character: str) -> bool:
 def check_length(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is too long or contains a NUL."""
     if len(text) > longest:
-        raise InvalidInput(f"{_label(path)} has {len(text):,} characters; {longest:,} are allowed.", *path)
+        raise InvalidInput(
+            f"{_label(path)} has {len(text):,} characters; {longest:,} are allowed.", *path, code=TOO_LONG, most=longest
+        )
     if "\0" in text:
-        raise InvalidInput(f"{_label(path)} holds a NUL character.", *path)
+        raise InvalidInput(f"{_label(path)} holds a NUL character.", *path, code=FORBIDDEN_CHARACTER)
     return text
 
 
 def require_filled(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is empty or too long, or contains a NUL."""
     if not text:
-        raise InvalidInput(f"{_label(path)} must not be empty.", *path)
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=EMPTY)
     return check_length(text, *path, longest=longest)
 
 
@@ -129,6 +133,7 @@ def require_slug(value: str | None, *path: str) -> str:
         raise InvalidInput(
             f"{_label(path)} may hold lower-case letters a to z, digits, and single '-', '_' or '.' between them.",
             *path,
+            code=WRONG_FORMAT,
         )
     return slug
 
@@ -137,7 +142,11 @@ def require_permalink(value: str | None, *path: str) -> str:
     """Returns a slug of imported content: it is case-sensitive and can have consecutive separators."""
     slug = require_text(value, *path, longest=MAX_SLUG)
     if not _PERMALINK.fullmatch(slug):
-        raise InvalidInput(f"{_label(path)} may hold letters a to z, digits, and '-', '_' or '.' between them.", *path)
+        raise InvalidInput(
+            f"{_label(path)} may hold letters a to z, digits, and '-', '_' or '.' between them.",
+            *path,
+            code=WRONG_FORMAT,
+        )
     return slug
 
 

@@ -35,7 +35,7 @@ class Query(ViewerQuery):
     )
     async def nodes(
         self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100 ids.")]
-    ) -> list[Node | None]:
+    ) -> list[Node | None] | None:
         if len(ids) > MAX_NODES:
             raise GraphQLError(
                 f"`ids` can have at most {MAX_NODES} items; got {len(ids)}.", extensions={"code": "BAD_USER_INPUT"}

@@ -12,10 +12,11 @@ from graphql import GraphQLObjectType
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Document, Projection
-from portico.resolvers.paging import Key, Listing, Page, page_size
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.paging import BackwardPage, Key, Listing, Page, page_size
 
 from .context import Context, Info, core
-from .fields import computed
+from .fields import Source, computed
 from .nodes import BatchRule, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
@@ -26,11 +27,6 @@ _MOST_HIDDEN = 2_000
 _GROWTH, _MOST_ROWS = 4, 400
 
 PageReader = Callable[..., BatchRead[Listing, Page]]
-
-
-def _start_cursor(info: Any) -> str | None:
-    page: Page = info.page
-    return page.cursor(page.documents[0]) if page.documents else None
 
 
 @strawberry.type(
@@ -46,7 +42,8 @@ class PageInfo:
         "`endCursor`.",
     )
     start_cursor: str | None = computed(
-        _start_cursor, description="The cursor of the first row; null for a page without rows."
+        lambda info: info.page.start_cursor,
+        description="The position of the page's beginning, for `before` of the previous page; null for an empty page.",
     )
     end_cursor: str | None = computed(
         lambda info: info.page.end_cursor,
@@ -69,6 +66,14 @@ class Edge(Generic[T]):
         description="The position of the row. Use it as `after` to get the rows after this one.",
     )
     node: T = computed(lambda edge: edge.document, description="The row itself.")
+
+
+def edge_of(context: Context, collection: str, listing: Listing, document: Source) -> Edge[Any]:
+    """Returns a row of the listing, with its position, for the payload of the mutation that has written it."""
+    row = dict(document)
+    page: Page = Page(listing, context.db[collection], [row], has_next=False)
+    page.cursors = context.cursors
+    return Edge(page=page, document=row)
 
 
 @strawberry.type(description="A page of a list.")
@@ -123,11 +128,34 @@ class Paged:
         rows = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
         return rows.projection(types_of(selection.schema, kind), kind.discriminator)
 
-    async def page(self, info: Info, listing: Listing, *, first: int | None, default: int, after: str | None) -> Page:
-        """Returns the page, read in one batch with the pages of sibling fields. Raises InvalidInput."""
+    async def page(
+        self,
+        info: Info,
+        listing: Listing,
+        *,
+        first: int | None,
+        default: int,
+        after: str | None,
+        last: int | None = None,
+        before: str | None = None,
+    ) -> Page:
+        """Returns the page, read in one batch with the pages of sibling fields. Raises InvalidInput.
+
+        With `last` or `before`, it is a page of the opposite order, whose rows are turned round again.
+        """
+        if last is None and before is None:
+            key = position_of(info.context, listing, after)
+            return await self._read(info, listing, page_size(first, default), key)
+        if after is not None:
+            raise InvalidInput("Use `after` with `first`, or `before` with `last`.", "after")
+        key = position_of(info.context, listing, before, "before")
+        read = await self._read(info, listing.reversed(), page_size(last, default, name="last"), key)
+        page = BackwardPage(read, listing, before=key)
+        page.cursors = info.context.cursors
+        return page
+
+    async def _read(self, info: Info, listing: Listing, size: int, key: Key | None) -> Page:
         context: Context = info.context
-        size = page_size(first, default)
-        key = position_of(context, listing, after)
         projection = self.projection(core(info))
         db: Database = context.reading
 
@@ -151,9 +179,9 @@ class Paged:
         return page
 
 
-def position_of(context: Context, listing: Listing, after: str | None) -> Key | None:
-    """Returns the position of a cursor in the listing; None without a cursor. Raises InvalidInput."""
-    return None if after is None else context.cursors.decode(listing.binding(), len(listing.sort.keys), after)
+def position_of(context: Context, listing: Listing, cursor: str | None, name: str = "after") -> Key | None:
+    """Returns the position of a cursor in the listing; None without a cursor. Raises InvalidInput for the argument."""
+    return None if cursor is None else context.cursors.decode(listing.binding(), len(listing.sort.keys), cursor, name)
 
 
 @dataclass(frozen=True)

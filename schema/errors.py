@@ -15,6 +15,7 @@ from portico.resolvers import errors
 
 from .fields import costs
 from .nodes import encode_id
+from .scalars import BigInt
 
 
 @strawberry.interface(
@@ -23,6 +24,14 @@ from .nodes import encode_id
 )
 class UserError:
     message: str = strawberry.field(description="A description of the error for people.")
+    code: str = strawberry.field(
+        default="",
+        description="What is wrong, for programs: the name of the type in capitals, for example `SLUG_TAKEN`; of an "
+        "`InvalidInput`, what is wrong with the value.",
+    )
+
+    def __post_init__(self) -> None:
+        self.code = self.code or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).upper()
 
 
 @strawberry.type(description="The object does not exist, or the viewer may not see it.")
@@ -35,6 +44,12 @@ class InvalidInput(UserError):
     path: list[str] = strawberry.field(
         metadata=costs(length=10),
         description='The path of the invalid value below `input`, for example `["pricing", "retail"]`.',
+    )
+    minimum: BigInt | None = strawberry.field(
+        default=None, description="The least that is allowed, if the value or its length is beyond a bound."
+    )
+    maximum: BigInt | None = strawberry.field(
+        default=None, description="The most that is allowed, if the value or its length is beyond a bound."
     )
 
 
@@ -101,8 +116,13 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
     if isinstance(error, errors.NotFound):
         return {"missing_id": None if error.key is None else encode_id(error.kind, error.key)}
     if isinstance(error, errors.InvalidInput):
-        return {"path": path_of(error)}
+        return invalid_facts(error)
     return {name: getattr(error, name) for name in error.facts}
+
+
+def invalid_facts(error: errors.InvalidInput) -> dict[str, Any]:
+    """Returns the values of the fields of `InvalidInput`."""
+    return {"path": path_of(error), "code": error.code, "minimum": error.least, "maximum": error.most}
 
 
 def path_of(error: errors.InvalidInput) -> list[str]:

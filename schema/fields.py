@@ -99,8 +99,8 @@ class Cost:
 
     `length` is the number of values that a list counts as: the bound that the write rules enforce if all callers can
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
-    If a field has one result for each value of a list argument, `each` names the argument: the costly fields below it
-    count once for each given value, up to `length`.
+    If a field has one result for each value of a list argument, or as many as a number says, `each` names the argument:
+    the list counts as that many values, up to `length`.
     `weight` names a list argument, or `argument.field` for a list in an input, and how much each of its values adds to
     the cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
@@ -199,6 +199,7 @@ def related(
 def reads(
     *needs: str,
     length: Length | None = None,
+    each: str | None = None,
     text: int = 0,
     extra: int = 0,
     row: int = Cost.row,
@@ -206,9 +207,9 @@ def reads(
 ) -> Any:
     """Returns a field with a resolver method that reads the paths `needs` of the document.
 
-    Args:     text: as in `stored`.  extra, row: as in `Cost`.
+    Args:     text: as in `stored`.  each, extra, row: as in `Cost`.
     """
-    cost = {_COST: Cost(length, extra + _METHOD + text // TEXT_UNIT, row=row)}
+    cost = {_COST: Cost(length, extra + _METHOD + text // TEXT_UNIT, each=each, row=row)}
     return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
 
 
@@ -231,6 +232,12 @@ def as_type(graphql_type: type[T], document: Source | None) -> T | None: ...
 def as_type(graphql_type: type[Any], document: Any) -> Any:  # noqa: ARG001 - for the type checker
     """Returns the document itself, which is the object of its GraphQL type."""
     return document
+
+
+def as_document(value: object) -> Mapping[str, Any]:
+    """Returns the document that an object of a GraphQL type is: the inverse of `as_type`."""
+    assert isinstance(value, Mapping)
+    return value
 
 
 def as_types(graphql_type: type[T], documents: Sequence[Source]) -> list[T]:  # noqa: ARG001 - for the type checker

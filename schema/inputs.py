@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import strawberry
 from strawberry.types.arguments import InputContext
@@ -11,7 +11,25 @@ from strawberry.types.arguments import InputContext
 T = TypeVar("T")
 
 First = Annotated[int | None, strawberry.argument(description="The size of the page, 1 to 100.")]
+Last = Annotated[
+    int | None,
+    strawberry.argument(
+        description="The size of a page that ends at the end of the list or before `before`, 1 to 100."
+    ),
+]
+Before = Annotated[
+    str | None, strawberry.argument(description="A cursor. The page ends before its row. Use it with `last`.")
+]
 After = Annotated[str | None, strawberry.argument(description="A cursor. The page starts after its row.")]
+
+
+class Span(NamedTuple):
+    """The arguments of a connection that say which page is wanted."""
+
+    first: int | None
+    after: str | None
+    last: int | None
+    before: str | None
 
 
 def described(description: str) -> Any:

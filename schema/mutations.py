@@ -29,6 +29,7 @@ from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, shown
 from .roles import AnyRole, OwnRole, Role
+from .viewer import ShowsViewer
 
 Next = Callable[..., Awaitable[Any]]
 Work = Callable[[], Awaitable[Any]]
@@ -328,5 +329,5 @@ def _refusal_record(info: Info, error: errors.DomainError) -> Document:
 
 
 @strawberry.type(description="The object is deleted.")
-class DeletedPayload:
+class DeletedPayload(ShowsViewer):
     deleted_id: strawberry.ID = strawberry.field(description="The `id` of the deleted object.")

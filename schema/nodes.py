@@ -251,15 +251,11 @@ def _visible_read(context: Context, kind: Kind, projection: Projection | None) -
 
 
 async def find_node(info: Any, global_id: str) -> KindDocument | None:
-    """Returns the object with this id; None if there is none that the caller may see.
-
-    Raises:   GraphQLError for a text that is not an id.
-    """
+    """Returns the object with this id; None if there is none that the caller may see, also for any other text."""
     try:
         kind, key = decode_id(info.context, global_id)
     except ValueError:
-        shown = global_id if len(global_id) <= 60 else f"{global_id[:60]}…"  # noqa: PLR2004
-        raise GraphQLError(f"{shown!r} is not an id.", extensions={"code": "BAD_USER_INPUT"}) from None
+        return None
     document = await load_one(info, kind, key)
     return None if document is None else KindDocument(kind, document)
 

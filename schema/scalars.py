@@ -95,12 +95,15 @@ SCALARS: dict[object, ScalarDefinition] = {
         description="An instant in UTC in RFC 3339 format with milliseconds, for example `2012-03-09T20:55:36.000Z`.",
         serialize=format_instant,
         parse_value=parse_instant,
+        specified_by_url="https://www.rfc-editor.org/rfc/rfc3339",
     ),
     BigInt: strawberry.scalar(
         name="BigInt",
         description="An integer of up to 53 bits, serialized as a JSON number.",
         serialize=check_big_int,
         parse_value=check_big_int,
+        # The integers of 53 bits that every JSON implementation agrees on.
+        specified_by_url="https://www.rfc-editor.org/rfc/rfc7493#section-2.2",
     ),
     JSON: strawberry.scalar(
         name="JSON",
@@ -108,6 +111,7 @@ SCALARS: dict[object, ScalarDefinition] = {
         serialize=lambda value: value,
         parse_value=lambda value: value,
         parse_literal=_parse_json_literal,
+        specified_by_url="https://www.rfc-editor.org/rfc/rfc8259",
     ),
     Upload: strawberry.scalar(
         name="Upload",
@@ -115,5 +119,6 @@ SCALARS: dict[object, ScalarDefinition] = {
         serialize=serialize_upload,
         parse_value=parse_upload,
         parse_literal=parse_upload_literal,
+        specified_by_url="https://github.com/jaydenseric/graphql-multipart-request-spec",
     ),
 }

@@ -27,8 +27,21 @@ class Viewer:
 
 
 @strawberry.type
+class ShowsViewer:
+    """The base of payloads of mutations that change what the viewer shows."""
+
+    @strawberry.field(description="The caller, with everything as it is after the write; null for an anonymous caller.")
+    def viewer(self, info: Info) -> Viewer | None:
+        return viewer_of(info)
+
+
+def viewer_of(info: Info) -> Viewer | None:
+    caller = info.context.caller
+    return None if caller is None else Viewer(caller=caller)
+
+
+@strawberry.type
 class ViewerQuery:
     @strawberry.field(description="The caller; null for an anonymous caller.")
     def viewer(self, info: Info) -> Viewer | None:
-        caller = info.context.caller
-        return None if caller is None else Viewer(caller=caller)
+        return viewer_of(info)

@@ -1,10 +1,11 @@
-"""`portico explain`: the plan of an operation, without a database."""
+"""`portico explain`: the plan of an operation, and what its fields cost, without a database."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.text import Text
 from rich.tree import Tree
 
 from portico.gateway.domains import load, schema_of
@@ -12,19 +13,36 @@ from portico.gateway.operations.documents import InvalidOperation, Operations
 from portico.gateway.operations.plans.describe import describe, tree
 from portico.gateway.operations.plans.executor import PlanExecutor
 from portico.gateway.operations.plans.plan import InvalidVariables, NotCompiled
+from portico.gateway.operations.weights import Weighed
 from portico.gateway.settings import Settings
 
 
 def plan_of_text(text: str, name: str | None, variables: Mapping[str, Any], settings: Settings) -> Tree:
-    """Returns the plan of an operation as a tree for a terminal. Raises InvalidOperation, also for wrong variables."""
+    """Returns the plan and the cost of an operation as a tree for a terminal.
+
+    Raises InvalidOperation, also for wrong variables.
+    """
     schema = schema_of(load(settings.domain_names))._schema  # noqa: SLF001 - strawberry has no public name for it
     operations = Operations(schema, settings)
     operation = operations.get(text)
-    definition, _ = operations.check(operation, name, variables)
+    definition, cost = operations.check(operation, name, variables)
     try:
         plan = PlanExecutor(schema).plan_of(operation, definition, variables)
     except InvalidVariables as invalid:
         raise InvalidOperation(invalid.errors) from None
     if isinstance(plan, NotCompiled):
-        return Tree(f"graphql-core runs this operation: {plan} is not compiled.")
-    return tree(describe(plan))
+        shown = Tree(f"graphql-core runs this operation: {plan} is not compiled.")
+    else:
+        shown = tree(describe(plan))
+    weights = operations.weights(operation, definition, variables)
+    _add_weights(shown.add(Text(f"costs {round(cost):,} of {settings.max_cost:,}", "bold")), weights)
+    return shown
+
+
+def _add_weights(branch: Tree, weights: Sequence[Weighed]) -> None:
+    """Adds the fields that have fields below them, with what these add to the cost."""
+    for one in weights:
+        if one.below:
+            rows = "" if one.rows is None else f"  {one.rows:,} rows"
+            below = branch.add(Text.assemble((one.name, "cyan"), (f"  {round(one.weight):,}{rows}", "dim")))
+            _add_weights(below, one.below)

@@ -30,6 +30,7 @@ from portico.resolvers.kept import Kept
 from .limits import Limits, too_complex
 from .numbers import LargeIntegers, may_be_too_large
 from .validation import Rules, drop_tokens
+from .weights import Weighed
 
 # The bound on comparing the fields of one operation with each other. The library's default allows two seconds.
 overlapping_fields_can_be_merged.MAX_COMPLEXITY_BUDGET = 20_000
@@ -182,6 +183,12 @@ class Operations:
         if len(operation.costs) < _COSTS_KEPT:
             operation.costs[key] = cost
         return definition, cost
+
+    def weights(
+        self, operation: Operation, definition: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> list[Weighed]:
+        """Returns the fields of a checked operation with what they add to its cost."""
+        return self._limits.weights(operation.document, definition, variables)
 
 
 def _shown(error: GraphQLError) -> GraphQLError:

@@ -31,12 +31,15 @@ from graphql import (
 from portico.schema.fields import MAX_COSTLY, cost_of
 
 from .costly import SCHEMAS_KEPT, CostlyFields, costly_fields
-from .sizes import Sizes, facts_of, length_of
+from .sizes import Sizes, facts_of
+from .weights import Weighed, Weights, advice
 
 # Introspection can return at most this many times the fields that a full introspection query returns.
 _WHOLE_SCHEMAS = 2
 # Counting the costly fields visits each field of an operation. Only nested fragments have more fields than this.
 _MOST_COUNTED = 2_000
+# So does weighing them one by one, for each of their levels.
+_MOST_EXPLAINED = 1_000
 # What a connection costs in addition to its rows: a part of a command, and the page that its fields share.
 _PAGE = 20
 # This many characters of an alias weigh as much as a field.
@@ -75,13 +78,37 @@ class Limits:
         if found.cost > self._max_cost:
             raise too_complex(
                 f"The operation can return more than {self._max_cost:,} fields. "
-                "Ask for smaller pages, or select fewer fields below them."
+                + self._advice(found, document, operation, variables)
             )
         if found.introspection and found.introspection > self._max_introspection:
             raise too_complex(
                 "The operation asks for too much of the schema. Send several smaller introspection queries."
             )
         return max(1.0, found.cost + found.introspection)
+
+    def _advice(
+        self,
+        found: _Weight,
+        document: DocumentNode,
+        operation: OperationDefinitionNode,
+        variables: Mapping[str, Any],
+    ) -> str:
+        if found.fields > _MOST_EXPLAINED:
+            return "Ask for smaller pages, or select fewer fields below them."
+        return advice(self.weights(document, operation, variables), found.cost, self._max_cost)
+
+    def weights(
+        self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> list[Weighed]:
+        """Returns the fields of a validated operation with their weights, see `weights`."""
+        scale, sizes = self._scale(document, operation, variables)
+
+        def weigh(node: FieldNode, parent: GraphQLNamedType) -> tuple[float, float]:
+            weight = scale.field(node, parent)
+            return weight.cost, weight.paged
+
+        weights = Weights(self._schema, scale.fragments, sizes, weigh)
+        return weights.of(operation.selection_set, self._schema.get_root_type(operation.operation))
 
     @functools.cached_property
     def _max_introspection(self) -> float:
@@ -114,9 +141,14 @@ class Limits:
     def _weigh(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> _Weight:
-        sizes = Sizes(operation, variables)
-        scale = _Scale(self._schema, self._introspection, self._costly, document, sizes)
+        scale, _ = self._scale(document, operation, variables)
         return scale.of(operation.selection_set, self._schema.get_root_type(operation.operation))
+
+    def _scale(
+        self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
+    ) -> tuple[_Scale, Sizes]:
+        sizes = Sizes(operation, variables)
+        return _Scale(self._schema, self._introspection, self._costly, document, sizes), sizes
 
 
 class _Weight(NamedTuple):
@@ -150,7 +182,7 @@ class _Scale:
         self._introspection = introspection
         self._costly = costly
         self._sizes = sizes
-        self._fragments = {
+        self.fragments = {
             node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
         }
         # Each fragment is weighed once. Weighing it for each spread takes exponential time with nested fragments.
@@ -169,20 +201,20 @@ class _Scale:
 
     def _selected(self, node: SelectionNode, parent: GraphQLNamedType | None) -> _Weight:
         if isinstance(node, FieldNode):
-            return self._field(node, parent)
+            return self.field(node, parent)
         if isinstance(node, InlineFragmentNode):
             condition = node.type_condition
             return self.of(node.selection_set, self._schema.type_map[condition.name.value] if condition else parent)
         assert isinstance(node, FragmentSpreadNode)
         name = node.name.value
         if name not in self._weighed:
-            fragment = self._fragments[name]
+            fragment = self.fragments[name]
             self._weighed[name] = self.of(
                 fragment.selection_set, self._schema.type_map[fragment.type_condition.name.value]
             )
         return self._weighed[name]
 
-    def _field(self, node: FieldNode, parent: GraphQLNamedType | None) -> _Weight:
+    def field(self, node: FieldNode, parent: GraphQLNamedType | None) -> _Weight:
         found = self._selected_field(node, parent)
         # A response repeats the name for each value.
         length = 0 if node.alias is None else len(node.alias.value) // _LONG_NAME
@@ -204,7 +236,7 @@ class _Scale:
             name_of_list, weight = declared.weight
             extra += weight * self._sizes.given(node, name_of_list, declared.length)
         may_be_costly = self._costly.is_costly(node, field)
-        length = self._length(node, parent, length_of(field, declared))
+        length = self._length(node, parent, self._sizes.length(node, field))
         if node.selection_set is None:
             return _Weight(extra + length, depth=1, may_be_costly=may_be_costly)
         below = self.of(node.selection_set, get_named_type(field.type))

@@ -8,6 +8,7 @@ from typing import Any
 from graphql import (
     FieldNode,
     GraphQLField,
+    GraphQLInt,
     GraphQLList,
     GraphQLNonNull,
     IntValueNode,
@@ -17,6 +18,7 @@ from graphql import (
     OperationDefinitionNode,
     ValueNode,
     VariableNode,
+    get_named_type,
 )
 
 from portico.schema.fields import Cost, Length, cost_of
@@ -59,13 +61,24 @@ class Sizes:
         if "first" not in field.args:
             return MAX_FIRST
         default = int(field.args["first"].default_value or 1)
-        return min(max(self._number(argument(node, "first"), default), 1), MAX_FIRST)
+        given, last = argument(node, "first"), argument(node, "last")
+        size = self._number(given, default)
+        if last is not None and "last" in field.args:
+            # The page has the one or the other number of rows.
+            size = max(self._number(last, default), 1 if given is None else size)
+        return min(max(size, 1), MAX_FIRST)
 
     def length(self, node: FieldNode, field: GraphQLField) -> int:
         """Returns the number of values that the field counts as. The rows of a page count separately."""
         cost = cost_of(field)
         most = length_of(field, cost)
-        return most if cost.each is None else min(self._values(argument(node, cost.each), most), most)
+        if cost.each is None:
+            return most
+        given = argument(node, cost.each)
+        if get_named_type(field.args[cost.each].type) is GraphQLInt:
+            default = int(field.args[cost.each].default_value or most)
+            return int(min(max(self._number(given, default), 0), most))
+        return min(self._values(given, most), most)
 
     def given(self, node: FieldNode, name: str, most: Length | None) -> int:
         """Returns how many values a list has, up to `most` if that is a number. The name is as in `Cost.weight`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import InvalidInput
+from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, InvalidInput
 from portico.resolvers.text import fold, require_text
 
 MAX_ID = 200
@@ -76,17 +76,38 @@ def require_ad(ad: Ad, *path: str) -> Ad:
     require_campaign_id(ad.campaign_id, *path, "campaign_id")
     require_id(ad.ad_unit_id, *path, "ad_unit_id")
     if not 0 <= ad.ecpm <= MAX_ECPM:
-        raise InvalidInput(f"`ecpm` must be between 0 and 2^31 - 1; got {ad.ecpm}.", *path, "ecpm")
+        raise InvalidInput(
+            f"`ecpm` must be between 0 and 2^31 - 1; got {ad.ecpm}.",
+            *path,
+            "ecpm",
+            code=OUT_OF_RANGE,
+            least=0,
+            most=2**31 - 1,
+        )
     if ad.daily_cap < 1:
-        raise InvalidInput(f"`dailyCap` must be at least 1; got {ad.daily_cap}.", *path, "daily_cap")
+        raise InvalidInput(
+            f"`dailyCap` must be at least 1; got {ad.daily_cap}.", *path, "daily_cap", code=OUT_OF_RANGE, least=1
+        )
     if ad.total_cap is not None and not 0 <= ad.total_cap <= MAX_CAP:
-        raise InvalidInput(f"`totalCap` must be between 0 and 2^53 - 1; got {ad.total_cap}.", *path, "total_cap")
+        raise InvalidInput(
+            f"`totalCap` must be between 0 and 2^53 - 1; got {ad.total_cap}.",
+            *path,
+            "total_cap",
+            code=OUT_OF_RANGE,
+            least=0,
+            most=2**53 - 1,
+        )
     return ad._replace(keywords=_require_keywords(ad.keywords, *path, "keywords"))
 
 
 def _require_keywords(keywords: Sequence[str], *path: str) -> list[str]:
     if len(keywords) > MAX_KEYWORDS:
-        raise InvalidInput(f"There are {len(keywords):,} keywords; {MAX_KEYWORDS} are allowed.", *path)
+        raise InvalidInput(
+            f"There are {len(keywords):,} keywords; {MAX_KEYWORDS} are allowed.",
+            *path,
+            code=TOO_MANY,
+            most=MAX_KEYWORDS,
+        )
     found: dict[str, str] = {}
     for number, keyword in enumerate(keywords):
         text = require_text(keyword, *path, str(number), longest=MAX_KEYWORD)
@@ -146,7 +167,13 @@ def require_page_keywords(
 def require_limit(limit: int, *path: str) -> None:
     """Raises InvalidInput for a number of ads that a call may not choose."""
     if not 1 <= limit <= MAX_CHOSEN:
-        raise InvalidInput(f"`limit` must be between 1 and {MAX_CHOSEN}; got {limit}.", *path)
+        raise InvalidInput(
+            f"`limit` must be between 1 and {MAX_CHOSEN}; got {limit}.",
+            *path,
+            code=OUT_OF_RANGE,
+            least=1,
+            most=MAX_CHOSEN,
+        )
 
 
 def folded(keywords: Iterable[str]) -> frozenset[str]:

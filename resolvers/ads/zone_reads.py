@@ -28,9 +28,10 @@ MAX_KEPT = 200_000
 class ParsedZone:
     """The live ads of a zone, prepared for choices. Immutable: concurrent choices share it.
 
-    Ads are named by their places in `ads`, which are in order of price. Their `cap` is the smaller one of their total
-    cap and the cap of the ad. `by_price` has the places that are not exhausted, with the price of each group,
-    dearest first. `by_keyword` has those of each folded keyword. `words` has the folded keywords of every place.
+    Ads are named by their places in `ads`, which are in order of price. Their `zone` is the key of the zone. Their
+    `cap` is the smaller one of their total cap and the cap of the ad. `by_price` has the places that are not exhausted,
+    with the price of each group, dearest first. `by_keyword` has those of each folded keyword. `words` has the folded
+    keywords of every place.
     """
 
     nonce: Any
@@ -42,7 +43,9 @@ class ParsedZone:
 
     @classmethod
     def of(cls, zone: Document) -> ParsedZone:
-        ads = tuple({**ad, "cap": smaller(ad["total_cap"], ad.get("cap"))} for ad in live_ads(zone))
+        ads = tuple(
+            {**ad, "zone": zone["_id"], "cap": smaller(ad["total_cap"], ad.get("cap"))} for ad in live_ads(zone)
+        )
         words = tuple(folded(ad["keywords"]) for ad in ads)
         able = [(ad["ecpm"], place) for place, ad in enumerate(ads) if not is_exhausted(ad)]
         by_keyword: dict[str, list[int]] = {}

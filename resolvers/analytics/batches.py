@@ -51,7 +51,7 @@ def checked(given: Sequence[Given], check: Callable[[Given], Entry]) -> Batch[En
         try:
             entries.append(check(one))
         except InvalidInput as error:
-            invalid.append(InvalidInput(error.message, str(position), *error.path, within=error.within))
+            invalid.append(error.below(str(position)))
     if invalid and not entries:
         raise invalid[0]
     return Batch(entries, invalid)

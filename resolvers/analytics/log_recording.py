@@ -10,7 +10,7 @@ from bson import ObjectId
 from pymongo import WriteConcern
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import InvalidInput
+from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput
 from portico.resolvers.text import check_length, require_filled
 
 from .batches import id_of_event, insert_new, require_time
@@ -55,9 +55,11 @@ def checked_event(event: LogEvent, *, not_before: datetime | None) -> Document:
     """
     require_kept(require_time(event.time, "time"), not_before)
     if event.status not in _STATUSES:
-        raise InvalidInput("Status must be between 100 and 999.", "status")
+        raise InvalidInput("Status must be between 100 and 999.", "status", code=OUT_OF_RANGE, least=100, most=999)
     if not 0 <= event.response_size <= _MAX_SIZE:
-        raise InvalidInput("Response size must be between 0 and 2^53 - 1.", "response_size")
+        raise InvalidInput(
+            "Response size must be between 0 and 2^53 - 1.", "response_size", code=OUT_OF_RANGE, least=0, most=2**53 - 1
+        )
     host, user = require_filled(event.host, "host", longest=MAX_NAME), _optional(event.user, "user", longest=MAX_NAME)
     return {
         "_id": id_of_event("log event", event.event_id),

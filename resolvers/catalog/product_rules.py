@@ -11,7 +11,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import InvalidInput
+from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, WRONG_FORMAT, InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
 from portico.resolvers.text import check_length, require_text
 
@@ -101,9 +101,19 @@ def _optional(value: str | None, name: str, longest: int) -> str | None:
 def pricing_of(list_price: Price, retail: Price) -> Pricing:
     for name, price in (("list", list_price), ("retail", retail)):
         if not 0 <= price.amount <= MAX_AMOUNT:
-            raise InvalidInput("An amount must be from 0 to 2^53 - 1 minor units.", "pricing", name, "amount")
+            raise InvalidInput(
+                "An amount must be from 0 to 2^53 - 1 minor units.",
+                "pricing",
+                name,
+                "amount",
+                code=OUT_OF_RANGE,
+                least=0,
+                most=2**53 - 1,
+            )
         if len(price.currency) != 3 or not (price.currency.isascii() and price.currency.isupper()):  # noqa: PLR2004
-            raise InvalidInput("A currency is three capital letters, e.g. USD.", "pricing", name, "currency")
+            raise InvalidInput(
+                "A currency is three capital letters, e.g. USD.", "pricing", name, "currency", code=WRONG_FORMAT
+            )
     if list_price.currency != retail.currency:
         raise InvalidInput("Both prices must be in one currency.", "pricing", "retail", "currency")
     if retail.amount > list_price.amount:
@@ -129,7 +139,7 @@ def shipping_of(weight: float | None, dimensions: tuple[float, float, float] | N
 
 def _measure(value: float, *path: str) -> float:
     if not (math.isfinite(value) and value >= 0):
-        raise InvalidInput("A measure must be zero or more.", *path)
+        raise InvalidInput("A measure must be zero or more.", *path, code=OUT_OF_RANGE, least=0)
     return float(value)
 
 
@@ -145,7 +155,7 @@ def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Property]:
 
 def _few(values: list[Any], *path: str) -> list[Any]:
     if len(values) > MAX_LIST:
-        raise InvalidInput(f"Has {len(values):,} entries; {MAX_LIST} are allowed.", *path)
+        raise InvalidInput(f"Has {len(values):,} entries; {MAX_LIST} are allowed.", *path, code=TOO_MANY, most=MAX_LIST)
     return values
 
 

@@ -19,7 +19,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Author, Database, Document
-from portico.resolvers.errors import Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.errors import TOO_MANY, Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling
@@ -175,7 +175,7 @@ async def add_tags(
 
     def check(node: NodeDocument) -> None:
         if len({*node["tags"], *wanted}) > MAX_TAGS:
-            raise InvalidInput(f"A node can have up to {MAX_TAGS} tags.", "tags")
+            raise InvalidInput(f"A node can have up to {MAX_TAGS} tags.", "tags", code=TOO_MANY, most=MAX_TAGS)
 
     return await _change_tags(db, node_id, change, fits, check, now, operation_id)
 

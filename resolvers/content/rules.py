@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from portico.resolvers.errors import InvalidInput
+from portico.resolvers.errors import TOO_MANY, InvalidInput
 from portico.resolvers.text import check_length, require_text
 
 from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PHOTO, SECTION, NodeDocument
@@ -36,7 +36,7 @@ def require_tags(tags: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
     for number, tag in enumerate(tags):
         if number == MAX_TAGS:
-            raise InvalidInput(f"Up to {MAX_TAGS} tags are allowed.", "tags")
+            raise InvalidInput(f"Up to {MAX_TAGS} tags are allowed.", "tags", code=TOO_MANY, most=MAX_TAGS)
         found[" ".join(require_text(_plain(tag), "tags", str(number), longest=MAX_TAG).split())] = None
     return list(found)
 

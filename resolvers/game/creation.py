@@ -12,7 +12,7 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, InvalidInput, NotFound
+from portico.resolvers.errors import OUT_OF_RANGE, Conflict, InvalidInput, NotFound
 from portico.resolvers.text import MAX_AUTHOR, require_text
 from portico.resolvers.writes.retries import attempts
 
@@ -136,7 +136,14 @@ def _require_intrinsics(given: Mapping[str, int]) -> Document:
     least, most = characters.LOWEST_INTRINSIC, characters.HIGHEST_INTRINSIC
     for name in characters.INTRINSICS:
         if not least <= given[name] <= most:
-            raise InvalidInput(f"`{name}` must be between {least} and {most}; got {given[name]}.", "intrinsics", name)
+            raise InvalidInput(
+                f"`{name}` must be between {least} and {most}; got {given[name]}.",
+                "intrinsics",
+                name,
+                code=OUT_OF_RANGE,
+                least=least,
+                most=most,
+            )
     return {name: given[name] for name in characters.INTRINSICS}
 
 

@@ -1,12 +1,14 @@
 """What characters do with their room: moving, picking up and dropping, giving, buying and selling.
 
-Each function carries out one turn; see `turns`. It returns the character, and raises what the turn raises besides the
-errors that it lists: NotFound (the character), LimitReached (pounds, items or characters), Conflict.
+Each function carries out one turn; see `turns`. It returns the character (`move` also the room that it has left), and
+raises what the turn raises besides the errors that it lists: NotFound (the character), LimitReached (pounds, items or
+characters), Conflict.
 """
 
 from __future__ import annotations
 
 import contextlib
+from typing import NamedTuple
 
 from bson import ObjectId
 
@@ -23,14 +25,24 @@ from .turns import MOVE, Acting, Plan, act
 CharacterKey = ObjectId | str
 
 
-async def move(acting: Acting, *, direction: str) -> Document:
+class Moved(NamedTuple):
+    """A character that has moved, and the room that it has left. A repeated step no longer knows the room."""
+
+    character: Document
+    left: ObjectId | None
+
+
+async def move(acting: Acting, *, direction: str) -> Moved:
     """Takes an exit. An exit that leads back into the same room changes nothing.
 
     Raises:   NoSuchExit.
     """
+    left: ObjectId | None = None
 
     async def plan(character: Document) -> Plan:
+        nonlocal left
         here = character["location"]
+        left = here["_id"]
         found = next((way["to"] for way in here["exits"] if way["direction"] == direction), None)
         if found is None:
             raise NoSuchExit
@@ -39,7 +51,7 @@ async def move(acting: Acting, *, direction: str) -> Document:
         await require_place(acting, found)
         return Plan(MOVE, {"to": found})
 
-    return await act(acting, plan)
+    return Moved(await act(acting, plan), left)
 
 
 async def require_place(acting: Acting, room_id: ObjectId) -> None:

@@ -20,7 +20,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.errors import InvalidInput
+from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
 from portico.resolvers.typed import TypedDict
@@ -197,7 +197,14 @@ def require_wanted(wanted: Wanted, *path: str) -> Wanted:
     category = require_text(wanted.category, *path, "category", longest=MAX_CATEGORY)
     item_id = require_text(wanted.item_id, *path, "item_id", longest=MAX_ITEM_ID)
     if not 1 <= wanted.quantity <= MAX_QUANTITY:
-        raise InvalidInput(f"`quantity` must be between 1 and 2^53 - 1; got {wanted.quantity}.", *path, "quantity")
+        raise InvalidInput(
+            f"`quantity` must be between 1 and 2^53 - 1; got {wanted.quantity}.",
+            *path,
+            "quantity",
+            code=OUT_OF_RANGE,
+            least=1,
+            most=2**53 - 1,
+        )
     return Wanted(category, item_id, wanted.quantity)
 
 

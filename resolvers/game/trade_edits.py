@@ -15,7 +15,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotEnough, NotFound
+from portico.resolvers.errors import TOO_MANY, Conflict, DomainError, InvalidInput, NotEnough, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
@@ -122,7 +122,9 @@ def _sides(
 
 def _require_lines(lines: Sequence[Wanted], side: str) -> list[Wanted]:
     if len(lines) > MAX_LINES:
-        raise InvalidInput(f"There are {len(lines):,} lines; {MAX_LINES} are allowed.", side)
+        raise InvalidInput(
+            f"There are {len(lines):,} lines; {MAX_LINES} are allowed.", side, code=TOO_MANY, most=MAX_LINES
+        )
     found: dict[tuple[str, str], Wanted] = {}
     for number, line in enumerate(lines):
         wanted = stacks.require_wanted(line, side, str(number))

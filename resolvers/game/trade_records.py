@@ -10,9 +10,9 @@ if no stack has a note of it; see `trade_history`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
@@ -20,6 +20,8 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
+
+from .stacks import Place, Viewer, stack_id
 
 TRADE, MOVE = "TRADE", "MOVE"
 OFFERED, ACCEPTED, SETTLED, CANCELLED = "OFFERED", "ACCEPTED", "SETTLED", "CANCELLED"
@@ -128,6 +130,14 @@ async def look_at(db: Database, record_id: ObjectId) -> Document | None:
     return await db[TRADES.name].find_one_and_update(
         {"_id": record_id}, {"$inc": {"looks": 1}}, return_document=ReturnDocument.AFTER
     )
+
+
+def stacks_of(trade: Mapping[str, Any], viewer: Viewer) -> list[str]:
+    """Returns the ids of the viewer's stacks that a trade takes from or gives to."""
+    sides = (trade["from"], trade["to"])
+    places = [Place(side["owner"], side["inventory"]) for side in sides if viewer.owns(side["owner"])]
+    goods = [*trade["offers"], *trade["wants"]]
+    return [stack_id(place, one["category"], one["item_id"]) for place in places for one in goods]
 
 
 def listing(owner: str, state: str | None = None) -> Listing:

@@ -16,7 +16,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import CartInactive, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, CartInactive, Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
@@ -99,7 +99,7 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     Writes:   stock, then carts; a two-phase move.
     """
     if quantity < 1:
-        raise InvalidInput("The quantity must be at least 1.", "quantity")
+        raise InvalidInput("The quantity must be at least 1.", "quantity", code=OUT_OF_RANGE, least=1)
     sku = trimmed(sku)
     line, first = await asyncio.gather(_line(db, sku), find_cart(db, cart_id))
 
@@ -124,7 +124,7 @@ async def update_item(
     """
     for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
         if quantity < 0:
-            raise InvalidInput("The quantity must not be negative.", name)
+            raise InvalidInput("The quantity must not be negative.", name, code=OUT_OF_RANGE, least=0)
     sku = trimmed(sku)
     reading = asyncio.gather(_line(db, sku), find_cart(db, cart_id)) if old_quantity == 0 else None
     new_line, first = ({}, await find_cart(db, cart_id)) if reading is None else await reading
@@ -187,13 +187,17 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     by_sku = {present["sku"]: present for present in cart["items"]} | {line["sku"]: line}
     items = [present for present in by_sku.values() if present["quantity"]]
     if line["quantity"] > MAX_QUANTITY:
-        raise InvalidInput(f"A line can have at most {MAX_QUANTITY:,} units.", path)
+        raise InvalidInput(
+            f"A line can have at most {MAX_QUANTITY:,} units.", path, code=OUT_OF_RANGE, most=MAX_QUANTITY
+        )
     if len(items) > MAX_LINES:
-        raise InvalidInput(f"A cart can have at most {MAX_LINES} lines.", "sku")
+        raise InvalidInput(f"A cart can have at most {MAX_LINES} lines.", "sku", code=TOO_MANY, most=MAX_LINES)
     if len({present["currency"] for present in items}) > 1:
         raise InvalidInput(f"The product has another currency than the cart, which is in {cart['currency']}.", "sku")
     if total_of({"items": items}) > MAX_TOTAL:
-        raise InvalidInput("The total of the cart must not exceed 2^53 - 1 minor units.", path)
+        raise InvalidInput(
+            "The total of the cart must not exceed 2^53 - 1 minor units.", path, code=OUT_OF_RANGE, most=MAX_TOTAL
+        )
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 
 

@@ -19,7 +19,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import ProductDocument, find_by_sku, set_in_stock
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
-from portico.resolvers.errors import Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
+from portico.resolvers.errors import OUT_OF_RANGE, Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
 from portico.resolvers.text import trimmed
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency
@@ -154,7 +154,9 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     Writes:   stock; one guarded update, after an insert for the first units. At times an update that trims its marks.
     """
     if abs(quantity) > MAX_UNITS:
-        raise InvalidInput(f"A restock can have at most {MAX_UNITS:,} units.", "quantity")
+        raise InvalidInput(
+            f"A restock can have at most {MAX_UNITS:,} units.", "quantity", code=OUT_OF_RANGE, most=MAX_UNITS
+        )
     sku = trimmed(sku)
     product = await find_by_sku(db, sku)
     if product is None:
@@ -186,7 +188,9 @@ def _require_room(stock: Document, quantity: int) -> None:
     if stock["available"] < -quantity:
         raise InadequateInventory(stock["_id"], stock["available"])
     if stock["restocked"] > MAX_UNITS - quantity:
-        raise InvalidInput(f"A SKU can have at most {MAX_UNITS:,} units in total.", "quantity")
+        raise InvalidInput(
+            f"A SKU can have at most {MAX_UNITS:,} units in total.", "quantity", code=OUT_OF_RANGE, most=MAX_UNITS
+        )
 
 
 async def _open(db: Database, sku: str) -> Document:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import InvalidInput
+from portico.resolvers.errors import TOO_MANY, InvalidInput
 
 from .members import MEMBERS, MemberDocument
 from .relations import RELATIONS
@@ -47,7 +47,12 @@ async def require_room(db: Database, member: MemberDocument, name: str) -> None:
         return
     await _remove_empty(db, member["_id"])
     if not await _list(db, member["_id"], name):
-        raise InvalidInput(f"You already have {MAX_CIRCLES} circles. Empty one of them first.", "circle")
+        raise InvalidInput(
+            f"You already have {MAX_CIRCLES} circles. Empty one of them first.",
+            "circle",
+            code=TOO_MANY,
+            most=MAX_CIRCLES,
+        )
 
 
 async def restore(db: Database, member: str, names: Sequence[str]) -> None:

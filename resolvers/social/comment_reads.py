@@ -76,6 +76,19 @@ async def find_comment_pages(
     return {key: one.page(db, first, after) for key, one in readers.items()}
 
 
+async def find_row(db: Database, post: Mapping[str, Any], comment_id: ObjectId) -> Document | None:
+    """Returns a comment of a post as a row of `comments_of`; None if it is gone.
+
+    No command if the document of the post still holds the comment.
+    """
+    held = next((one for one in post.get("comments") or () if one["id"] == comment_id), None)
+    if held is not None:
+        return _row(held, post.get("spilled") or 0)
+    wanted = {"post": post["_id"], "comments.id": comment_id}
+    page = await db[COMMENT_PAGES.name].find_one(wanted, {"comments": {"$elemMatch": {"id": comment_id}}})
+    return None if page is None else _row(page["comments"][0], page["_id"]["page"])
+
+
 async def find_latest(
     db: Database, posts: Sequence[DocumentId], *, viewer: str | None, last: int
 ) -> dict[DocumentId, list[Document]]:

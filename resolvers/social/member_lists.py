@@ -7,7 +7,7 @@ of subjects, so a page costs the same wherever it begins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portico.resolvers.documents import Collection, Database, Document, Projection, upgrade_read, with_version
 from portico.resolvers.paging import Key, Listing, Page, Sort
@@ -30,6 +30,10 @@ class MemberListing(Listing):
     """
 
     order: tuple[str, ...] = ("to",)
+    direction: int = 1
+
+    def reversed(self) -> MemberListing:
+        return replace(super().reversed(), direction=-self.direction)
 
 
 def followers_of(member: str) -> MemberListing:
@@ -99,14 +103,15 @@ async def _rows(
 def _part(
     listing: MemberListing, number: int, limit: int, after: Key | None, projection: Projection | None
 ) -> list[Document]:
-    behind = {} if after is None else {"to": {"$gt": after[0]}}
+    beyond = "$gt" if listing.direction > 0 else "$lt"
+    behind = {} if after is None else {"to": {beyond: after[0]}}
     wanted = with_version(projection)
     members: Document = {"from": MEMBERS.name, "localField": "to", "foreignField": "_id", "as": "member"}
     if wanted is not None:
         members["pipeline"] = [{"$project": wanted}]
     return [
         {"$match": {**listing.filter, **behind}},
-        {"$sort": dict.fromkeys(listing.order, 1)},
+        {"$sort": dict.fromkeys(listing.order, listing.direction)},
         {"$limit": limit},
         {"$project": {"to": 1}},
         {"$lookup": members},

@@ -17,7 +17,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -68,7 +68,13 @@ async def vote(
         raise InvalidInput("The post is not a poll.", "post_id")
     count = len(found["detail"]["options"])
     if not 0 <= option < count:
-        raise InvalidInput(f"The option must be between 0 and {count - 1}; got {option}.", "option")
+        raise InvalidInput(
+            f"The option must be between 0 and {count - 1}; got {option}.",
+            "option",
+            code=OUT_OF_RANGE,
+            least=0,
+            most=count - 1,
+        )
     await answering.confirmed()
     if not has_vote:
         await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)

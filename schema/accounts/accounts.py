@@ -24,6 +24,7 @@ from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Kind, Node, key_in, load, node_id, projection_of
 from portico.schema.roles import Role
+from portico.schema.viewer import ShowsViewer
 
 
 def _owns(account: AccountDocument, subject: str | None) -> bool:
@@ -117,7 +118,7 @@ class AccountViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The viewer's accounts, oldest first.", metadata=costs(length=accounts.MAX_ACCOUNTS))
-    async def accounts(self, info: Info) -> list[Account]:
+    async def accounts(self, info: Info) -> list[Account] | None:
         context, projection = info.context, projection_of(core(info), ACCOUNT)
         name = ("the viewer's accounts", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: account_loaders.by_owner(context.db, projection))
@@ -147,12 +148,12 @@ class TransferInput:
 
 
 @strawberry.type(description="The account after the write.")
-class AccountPayload:
+class AccountPayload(ShowsViewer):
     account: Account = strawberry.field(description="The current account.")
 
 
 @strawberry.type(description="The transfer after the write.")
-class TransferPayload:
+class TransferPayload(ShowsViewer):
     transfer: Transfer = strawberry.field(description="The current transfer.")
 
 

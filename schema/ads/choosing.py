@@ -95,7 +95,7 @@ class ChoosingQuery:
             described("The keywords of the page, up to 10,000 of up to 100 characters, 100,000 characters together."),
         ] = [],  # noqa: B006 - nothing changes it, and the schema shows this default
         limit: Annotated[int, described("The most ads to choose, 1 to 100.")] = 1,
-    ) -> AdChoice:
+    ) -> AdChoice | None:
         context = info.context
         words = require_page_keywords(keywords, "keywords", folds=FOLDS.of(context))
         require_limit(limit, "limit")

@@ -35,7 +35,7 @@ class AdProfile:
     recorded: strawberry.Private[Any]
 
     @strawberry.field(
-        metadata=costs(length=profiles.MAX_EVENTS),
+        metadata=costs(length=profiles.MAX_EVENTS, each="last"),
         description="The events of an advertiser's ads, latest first. The latest 200 events of the browser are kept, "
         "for as many days as the deployment has set.",
     )

@@ -9,9 +9,10 @@ import strawberry
 from portico.loaders.ads import zones as loaders
 from portico.resolvers.ads import zones
 from portico.schema.context import Info, core
-from portico.schema.fields import as_type, computed, stored
+from portico.schema.fields import Source, as_type, computed, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+from portico.schema.parts import digest_of, part_id
 
 # Most ads have fewer keywords than they may have.
 _KEYWORDS = 10
@@ -33,10 +34,21 @@ AD_ZONE = Kind(
 
 @strawberry.type(description="An ad in a zone.")
 class Ad:
+    id: strawberry.ID = part_id(
+        "Ad",
+        lambda ad: digest_of(ad["zone"], ad["campaign_id"], ad["ad_unit_id"]),
+        "zone",
+        "campaign_id",
+        "ad_unit_id",
+    )
     campaign_id: str = stored(description="The campaign that the ad belongs to, as `advertiser:campaign`.")
     ad_unit_id: str = stored(description="The ad unit of the campaign, for example a banner in one size.")
     ecpm: int = stored(description="The effective cost of a thousand impressions, in cents.")
     keywords: list[str] = stored(length=_KEYWORDS, description="The keywords of the pages that the ad suits best.")
+
+
+def _live_ads(zone: Source) -> list[Source]:
+    return [{**ad, "zone": zone["_id"]} for ad in zones.live_ads(dict(zone))]
 
 
 @strawberry.type(description="A place on a site where ads are shown.")
@@ -45,7 +57,7 @@ class AdZone(Node):
     site_id: str = stored(description="The site.")
     zone_id: str = stored(description="The zone of the site.")
     ads: list[Ad] = computed(
-        zones.live_ads, "ads", length=zones.MAX_ADS, description="The ads in the zone, dearest first."
+        _live_ads, "_id", "ads", length=zones.MAX_ADS, description="The ads in the zone, dearest first."
     )
 
 

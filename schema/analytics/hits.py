@@ -64,7 +64,7 @@ class HitQuery:
         granularity: Annotated[Granularity, described("The length of the periods: MINUTE, HOUR, DAY or MONTH.")],
         begin: RangeBegin,
         end: RangeEnd,
-    ) -> HitSeries:
+    ) -> HitSeries | None:
         context = info.context
         require_role(context, Role.ANALYST)
         level: Any = granularity.name

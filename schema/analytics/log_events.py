@@ -16,7 +16,7 @@ from portico.schema.access import require_role
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_types, costs, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, described
 from portico.schema.nodes import Kind, Node, node_id
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
@@ -81,10 +81,16 @@ class LogQuery:
         filter: Annotated[LogFilter, described("The conditions; `{}` for all events.")],
         first: First = DEFAULT_EVENTS,
         after: After = None,
-    ) -> Connection[LogEvent]:
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[LogEvent] | None:
         require_role(info.context, Role.ANALYST)
         listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
-        return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_EVENTS, after=after))
+        return Connection(
+            page=await PAGES.page(
+                info, listing, first=first, default=DEFAULT_EVENTS, after=after, last=last, before=before
+            )
+        )
 
     @strawberry.field(
         metadata=costs(length=page_counts.MAX_PAGES, extra=500, costly=True),
@@ -97,7 +103,7 @@ class LogQuery:
         from_: Annotated[datetime, strawberry.argument(name="from", description="Not before this time.")],
         to: Annotated[datetime, described("Before this time.")],
         limit: Annotated[int, described("The most pages and days, 1 to 1,000.")] = DEFAULT_PAGES,
-    ) -> list[PageCount]:
+    ) -> list[PageCount] | None:
         context = info.context
         require_role(context, Role.ANALYST)
         most = context.resources.of(AnalyticsSettings).max_page_count_events

@@ -9,7 +9,7 @@ import strawberry
 
 from portico.resolvers import errors
 from portico.resolvers.analytics.batches import MAX_ENTRIES
-from portico.schema.errors import InvalidInput, path_of
+from portico.schema.errors import InvalidInput, invalid_facts
 from portico.schema.fields import costs
 
 
@@ -33,7 +33,7 @@ RecordResult = Annotated[
 
 def recorded_payload(recorded: int, invalid: Sequence[errors.InvalidInput]) -> RecordedPayload:
     """Returns the payload of a call."""
-    wrong = [InvalidInput(message=error.message, path=path_of(error)) for error in invalid]
+    wrong = [InvalidInput(message=error.message, **invalid_facts(error)) for error in invalid]
     return RecordedPayload(recorded=recorded, invalid=wrong)
 
 

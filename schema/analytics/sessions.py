@@ -73,7 +73,7 @@ class SessionQuery:
         granularity: Annotated[Granularity, described("The length of the periods: HOUR, DAY, WEEK, MONTH or YEAR.")],
         begin: RangeBegin,
         end: RangeEnd,
-    ) -> SessionReport:
+    ) -> SessionReport | None:
         context = info.context
         require_role(context, Role.ANALYST)
         level: Any = granularity.name

@@ -13,13 +13,14 @@ from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
-from portico.schema.fields import as_type, reads, related, stored
-from portico.schema.inputs import After, First, described, idempotency_key
+from portico.schema.fields import as_document, as_type, reads, related, stored
+from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
+from portico.schema.parts import part_id
 from portico.schema.roles import Role
 
 DEFAULT_CATEGORIES = 50
@@ -39,6 +40,7 @@ PAGES = Paged("Category", loaders.pages)
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
 class Breadcrumb:
+    id: strawberry.ID = part_id("Breadcrumb", lambda ancestor: ancestor["_id"], "_id")
     category_id: strawberry.ID = node_id("Category", "_id", description="The `id` of the category.")
     slug: str = stored(description="The ancestor's slug.")
     name: str = stored(description="The ancestor's name.")
@@ -60,20 +62,30 @@ class Category(Node):
     @reads("_id", description="The direct children of this category, by name.")
     @staticmethod
     async def children(
-        root: strawberry.Parent[CategoryDocument], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+        root: strawberry.Parent[CategoryDocument],
+        info: Info,
+        first: First = DEFAULT_CATEGORIES,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Category]:
-        return await _category_page(info, categories.children_of(root["_id"]), first, after)
+        return await _category_page(info, categories.children_of(root["_id"]), Span(first, after, last, before))
 
     @reads("_id", description="Every category below this one, at any depth, by name.")
     @staticmethod
     async def descendants(
-        root: strawberry.Parent[CategoryDocument], info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
+        root: strawberry.Parent[CategoryDocument],
+        info: Info,
+        first: First = DEFAULT_CATEGORIES,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Category]:
-        return await _category_page(info, categories.descendants_of(root["_id"]), first, after)
+        return await _category_page(info, categories.descendants_of(root["_id"]), Span(first, after, last, before))
 
 
-async def _category_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Category]:
-    return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_CATEGORIES, after=after))
+async def _category_page(info: Info, listing: Listing, span: Span) -> Connection[Category]:
+    return Connection(page=await PAGES.page(info, listing, default=DEFAULT_CATEGORIES, **span._asdict()))
 
 
 @strawberry.type
@@ -87,9 +99,14 @@ class CategoryQuery:
 
     @strawberry.field(description="The roots of the hierarchy, by name.")
     async def categories(
-        self, info: Info, first: First = DEFAULT_CATEGORIES, after: After = None
-    ) -> Connection[Category]:
-        return await _category_page(info, categories.children_of(None), first, after)
+        self,
+        info: Info,
+        first: First = DEFAULT_CATEGORIES,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[Category] | None:
+        return await _category_page(info, categories.children_of(None), Span(first, after, last, before))
 
 
 @strawberry.input(description="A new category.")
@@ -128,6 +145,14 @@ class DeleteCategoryInput:
 @strawberry.type(description="The category after the write.")
 class CategoryPayload:
     category: Category = strawberry.field(description="The current category.")
+
+    @strawberry.field(
+        description="The category as a row of `children` of its parent, or of `categories` if it is a root."
+    )
+    def category_edge(self, info: Info) -> Edge[Category]:
+        category = as_document(self.category)
+        siblings = categories.children_of(category["parent"])
+        return edge_of(info.context, categories.CATEGORIES.name, siblings, category)
 
 
 @member(errors.CategoryCycle)

@@ -14,7 +14,7 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import DocumentId
 from portico.schema.context import Info
 from portico.schema.fields import reads
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 
 from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
 
@@ -31,6 +31,8 @@ class CategoryProducts:
         include_descendants: Annotated[bool, described("Whether to include products of all categories below.")] = True,
         first: First = DEFAULT_PRODUCTS,
         after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> ProductConnection:
         ids: Sequence[DocumentId] = [root["_id"]]
         if include_descendants:
@@ -40,4 +42,4 @@ class CategoryProducts:
             assert claim is not None
             ids = claim()
         within = Within(root["_id"], include_descendants, ids)
-        return await product_page(info, filter, sort, first=first, after=after, within=within)
+        return await product_page(info, filter, sort, span=Span(first, after, last, before), within=within)

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import strawberry
 
 from portico.resolvers import errors
-from portico.resolvers.catalog import product_edits
+from portico.resolvers.catalog import product_edits, product_search, products
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
 from portico.resolvers.documents import DocumentId
+from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
-from portico.schema.fields import as_type
+from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
@@ -147,6 +148,11 @@ class DeleteProductInput:
 @strawberry.type(description="The product after the write.")
 class ProductPayload:
     product: Product = strawberry.field(description="The current product.")
+
+    @strawberry.field(description="The product as a row of `products` in the default order.")
+    def product_edge(self, info: Info) -> Edge[Product]:
+        listing = product_search.listing_of(product_search.ProductQuery(), "NEWEST")
+        return edge_of(info.context, products.PRODUCTS.name, listing, as_document(self.product))
 
 
 @member(errors.SkuTaken)

@@ -16,9 +16,10 @@ from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info, core
 from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, related, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+from portico.schema.parts import digest_of, part_id
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
@@ -87,6 +88,7 @@ class Shipping:
 
 @strawberry.type(description="A free property of a product.")
 class Property:
+    id: strawberry.ID = part_id("Property", lambda one: digest_of(one["name"], one["value"]), "name", "value")
     name: str = stored(description="Any text.")
     value: str = stored(description="Any text.")
 
@@ -266,15 +268,14 @@ async def product_page(
     given: ProductFilter | None,
     sort: ProductSort | None,
     *,
-    first: int | None,
-    after: str | None,
+    span: Span,
     within: product_search.Within | None = None,
 ) -> ProductConnection:
     """Returns a page of products."""
     query = product_search.ProductQuery() if given is None else given.query()
     name = (sort or ProductSort.NEWEST).name
     listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
-    page = await PAGES.page(info, listing, first=first, default=DEFAULT_PRODUCTS, after=after)
+    page = await PAGES.page(info, listing, default=DEFAULT_PRODUCTS, **span._asdict())
     return ProductConnection(page=page)
 
 
@@ -292,5 +293,7 @@ class ProductQuery:
         sort: Order = ProductSort.NEWEST,
         first: First = DEFAULT_PRODUCTS,
         after: After = None,
-    ) -> ProductConnection:
-        return await product_page(info, filter, sort, first=first, after=after)
+        last: Last = None,
+        before: Before = None,
+    ) -> ProductConnection | None:
+        return await product_page(info, filter, sort, span=Span(first, after, last, before))

@@ -11,12 +11,14 @@ from portico.resolvers import errors
 from portico.resolvers.comments import discussion_subjects
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments import storages as comment_storages
-from portico.resolvers.comments.comments import CommentRef, PublicComment
+from portico.resolvers.comments.comments import REF, THREADED, CommentRef, PublicComment, listing_of
+from portico.resolvers.comments.document_storage import COMMENTS
 from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
+from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, member
-from portico.schema.fields import as_type
+from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import decode_id, is_visible, key_in
@@ -65,6 +67,13 @@ class DiscussionPayload:
 @strawberry.type(description="The comment after the write.")
 class CommentPayload:
     comment: Comment = strawberry.field(description="The comment. If it was removed: as it was, without its text.")
+
+    @strawberry.field(description="The comment as a row of `comments` of its discussion, in thread order.")
+    def comment_edge(self, info: Info) -> Edge[Comment]:
+        comment = as_document(self.comment)
+        ref: CommentRef = comment[REF]
+        listing = listing_of(ref.storage, ref.discussion, order=THREADED, max_depth=None)
+        return edge_of(info.context, COMMENTS.name, listing, comment)
 
 
 @member(errors.DiscussionFull)

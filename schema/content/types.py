@@ -21,7 +21,7 @@ from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
 from portico.schema.fields import as_type, computed, reads, related, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.markdown import page_html
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
 from portico.schema.rendering import rendered
@@ -130,13 +130,20 @@ class _Written(ContentNode):
     @reads("_id", description="The texts, newest first; the first is the current one. For EDITORs; empty for others.")
     @staticmethod
     async def revisions(
-        root: strawberry.Parent[NodeDocument], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+        root: strawberry.Parent[NodeDocument],
+        info: Info,
+        first: First = DEFAULT_CONTENT,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Revision]:
         if info.context.sees_until is not None:
             return Connection(page=revisions.no_revisions(info.context.reading, root["_id"]))
         listing = revisions.revisions_of(root["_id"])
         return Connection(
-            page=await REVISION_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after)
+            page=await REVISION_PAGES.page(
+                info, listing, first=first, default=DEFAULT_CONTENT, after=after, last=last, before=before
+            )
         )
 
 
@@ -159,21 +166,37 @@ class Section(ContentNode):
     @reads("_id", description="The nodes directly below this section, by title.")
     @staticmethod
     async def children(
-        root: strawberry.Parent[NodeDocument], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+        root: strawberry.Parent[NodeDocument],
+        info: Info,
+        first: First = DEFAULT_CONTENT,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> ContentConnection:
-        return await _content_page(info, content.children_of(root["_id"], info.context.sees_until), first, after)
+        return await _content_page(
+            info, content.children_of(root["_id"], info.context.sees_until), Span(first, after, last, before)
+        )
 
     @reads("_id", description="The published entries of a blog, newest first. Empty for other sections.")
     @staticmethod
     async def entries(
-        root: strawberry.Parent[NodeDocument], info: Info, first: First = DEFAULT_CONTENT, after: After = None
+        root: strawberry.Parent[NodeDocument],
+        info: Info,
+        first: First = DEFAULT_CONTENT,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[BlogEntry]:
         listing = content.entries_of(root["_id"], info.context.now)
-        return Connection(page=await ENTRY_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after))
+        return Connection(
+            page=await ENTRY_PAGES.page(
+                info, listing, first=first, default=DEFAULT_CONTENT, after=after, last=last, before=before
+            )
+        )
 
 
-async def _content_page(info: Info, listing: Listing, first: int | None, after: str | None) -> ContentConnection:
-    page = await NODE_PAGES.page(info, listing, first=first, default=DEFAULT_CONTENT, after=after)
+async def _content_page(info: Info, listing: Listing, span: Span) -> ContentConnection:
+    page = await NODE_PAGES.page(info, listing, default=DEFAULT_CONTENT, **span._asdict())
     return ContentConnection(page=page)
 
 
@@ -204,5 +227,9 @@ class ContentQuery:
         tag: Annotated[str, described("The tag. Case-sensitive.")],
         first: First = DEFAULT_CONTENT,
         after: After = None,
-    ) -> ContentConnection:
-        return await _content_page(info, content.tagged(comparable_tag(tag), info.context.sees_until), first, after)
+        last: Last = None,
+        before: Before = None,
+    ) -> ContentConnection | None:
+        return await _content_page(
+            info, content.tagged(comparable_tag(tag), info.context.sees_until), Span(first, after, last, before)
+        )

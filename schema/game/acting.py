@@ -7,6 +7,7 @@ from typing import Any
 
 import strawberry
 
+from portico.loaders.game.characters import CharacterKey
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import creation, equipment, room_actions
@@ -133,7 +134,9 @@ class GameMutation:
 
     @mutation(description="Goes through an exit of the room.")
     async def move(self, info: Info, input: MoveInput) -> MoveResult | None:
-        return await _payload(room_actions.move(_acting(info, input.character_id), direction=input.direction.name))
+        moved = await room_actions.move(_acting(info, input.character_id), direction=input.direction.name)
+        left = None if moved.left is None else {"_id": moved.left}
+        return CharacterPayload(character=as_type(Character, moved.character), left=left)
 
     @mutation(
         description="Picks up an item from the floor. Of two characters who reach for the same item, one gets it and "
@@ -182,7 +185,8 @@ class GameMutation:
     async def buy(self, info: Info, input: BuyInput) -> BuyResult | None:
         acting = _acting(info, input.character_id)
         keeper = key_in(info.context, CHARACTER.name, input.shopkeeper_id)
-        return await _payload(room_actions.buy(acting, keeper_key=keeper, item_id=_item(input.item_id)))
+        bought = room_actions.buy(acting, keeper_key=keeper, item_id=_item(input.item_id))
+        return await _payload(bought, keeper)
 
     @mutation(
         description="Sells an item to a shopkeeper in the room, at the price that the shopkeeper pays, out of the "
@@ -191,7 +195,8 @@ class GameMutation:
     async def sell(self, info: Info, input: SellInput) -> BuyResult | None:
         acting = _acting(info, input.character_id)
         keeper = key_in(info.context, CHARACTER.name, input.shopkeeper_id)
-        return await _payload(room_actions.sell(acting, keeper_key=keeper, item_id=_item(input.item_id)))
+        sold = room_actions.sell(acting, keeper_key=keeper, item_id=_item(input.item_id))
+        return await _payload(sold, keeper)
 
 
 def _acting(info: Info, character_id: str) -> Acting:
@@ -216,5 +221,6 @@ def _item(item_id: str) -> DocumentId:
     return key
 
 
-async def _payload(acted: Awaitable[Document]) -> CharacterPayload:
-    return CharacterPayload(character=as_type(Character, await acted))
+async def _payload(acted: Awaitable[Document], keeper: CharacterKey | None = None) -> CharacterPayload:
+    with_keeper = None if keeper is None else {"_id": keeper}
+    return CharacterPayload(character=as_type(Character, await acted), keeper=with_keeper)

@@ -168,7 +168,7 @@ class CharacterViewer:
     @strawberry.field(
         description="The viewer's characters, oldest first.", metadata=costs(length=characters.MAX_CHARACTERS)
     )
-    async def characters(self, info: Info) -> list[Character]:
+    async def characters(self, info: Info) -> list[Character] | None:
         context, projection = info.context, projection_of(core(info), CHARACTER)
         name = ("the viewer's characters", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: loaders.by_owner(context.db, projection))

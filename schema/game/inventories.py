@@ -18,9 +18,10 @@ from portico.resolvers.game.trade_records import TradeDocument
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, as_type, reads, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.fields import Source, as_type, composed, reads, stored
+from portico.schema.inputs import After, Before, First, Last, described
 from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
+from portico.schema.parts import digest_of, part_id
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -99,6 +100,9 @@ class Stack(Node):
     description: str | None = stored(description="What the item is; null for no description.")
     image: str | None = stored(description="The address of an image, or its path on your site; null for no image.")
     quantity: BigInt = stored(description="The number of items. A stack that has become empty is in no list.")
+    inventory: Inventory = composed(
+        {"owner": "owner", "name": "inventory"}, description="The inventory that has the stack."
+    )
 
 
 @strawberry.type(description="An item and a quantity in a trade.")
@@ -140,6 +144,7 @@ class Trade(Node):
     "The names of the owner and of the inventory find it. It needs no creation, and can be empty."
 )
 class Inventory:
+    id: strawberry.ID = part_id("Inventory", lambda one: digest_of(one["owner"], one["name"]), "owner", "name")
     owner: str = stored(description="The owner: the subject of a player, or `npc:` and the name of a shop or an NPC.")
     name: str = stored(description="The name of the inventory, for example `bag`.")
 
@@ -156,11 +161,15 @@ class Inventory:
         sort: Annotated[StackSort, described("The order.")] = StackSort.CATEGORY,
         first: First = DEFAULT_STACKS,
         after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Stack]:
         listing = stacks.listing(
             Place(root["owner"], root["name"]), category=category, name_prefix=name_prefix, sort=_order(sort)
         )
-        page = await STACK_PAGES.page(info, listing, first=first, default=DEFAULT_STACKS, after=after)
+        page = await STACK_PAGES.page(
+            info, listing, first=first, default=DEFAULT_STACKS, after=after, last=last, before=before
+        )
         return Connection(page=page)
 
     @reads("owner", "name", description="The stack of an item; null if the inventory has none of it.")
@@ -218,7 +227,11 @@ class TradeViewer:
         state: Annotated[TradeState | None, described("Only the trades in this state.")] = None,
         first: First = DEFAULT_TRADES,
         after: After = None,
-    ) -> Connection[Trade]:
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[Trade] | None:
         listing = trade_records.listing(self.caller.subject, None if state is None else state.name)
-        page = await TRADE_PAGES.page(info, listing, first=first, default=DEFAULT_TRADES, after=after)
+        page = await TRADE_PAGES.page(
+            info, listing, first=first, default=DEFAULT_TRADES, after=after, last=last, before=before
+        )
         return Connection(page=page)

@@ -19,10 +19,11 @@ from portico.schema.access import require_caller, require_role
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
-from portico.schema.inputs import After, First, described, idempotency_key
+from portico.schema.inputs import After, Before, First, Last, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
 from portico.schema.roles import Role
+from portico.schema.viewer import ShowsViewer
 
 from .acting import IntrinsicsInput
 from .characters import CHARACTER, Character
@@ -59,7 +60,7 @@ class SpawnCharacterInput:
 
 
 @strawberry.type(description="A character that was moved, and the rooms.")
-class MoveCharacterPayload:
+class MoveCharacterPayload(ShowsViewer):
     character: Character = strawberry.field(description="The character after the move.")
     from_: Location | None = strawberry.field(
         name="from",
@@ -69,7 +70,7 @@ class MoveCharacterPayload:
 
 
 @strawberry.type(description="The character is deleted.")
-class DeleteCharacterPayload:
+class DeleteCharacterPayload(ShowsViewer):
     deleted_id: strawberry.ID = strawberry.field(description="The `id` of the deleted character.")
     location: Location | None = strawberry.field(description="The room where its things lie on the floor.")
 
@@ -103,11 +104,15 @@ class KeepingQuery:
         ] = None,
         first: First = DEFAULT_CHARACTERS,
         after: After = None,
-    ) -> Connection[Character]:
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[Character] | None:
         require_role(info.context, Role.GAME_MASTER)
         room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
-        page = await CHARACTER_PAGES.page(info, listing, first=first, default=DEFAULT_CHARACTERS, after=after)
+        page = await CHARACTER_PAGES.page(
+            info, listing, first=first, default=DEFAULT_CHARACTERS, after=after, last=last, before=before
+        )
         return Connection(page=page)
 
 

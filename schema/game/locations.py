@@ -16,6 +16,7 @@ from portico.schema.context import Info, core
 from portico.schema.fields import Source, as_type, computed, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, encode_id, everybody, key_in, load_one, node_id
+from portico.schema.parts import part_id
 from portico.schema.scalars import BigInt
 
 from .items import Item, trees_of
@@ -46,6 +47,7 @@ class Direction(Enum):
 
 @strawberry.type(description="A way from one room to another.")
 class Exit:
+    id: strawberry.ID = part_id("Exit", lambda way: f"{way['direction']}.{way['to']}", "direction", "to")
     direction: Direction = stored(description="The direction.")
     location_id: strawberry.ID = computed(
         lambda way: encode_id(LOCATION.name, way["to"]), "to", description="The `id` of the room that it leads to."
@@ -54,6 +56,7 @@ class Exit:
 
 @strawberry.type(description="A character in a room, as everybody there sees it.")
 class CharacterBrief:
+    id: strawberry.ID = part_id("CharacterBrief", lambda one: one["_id"], "_id")
     character_id: strawberry.ID = computed(
         lambda one: encode_id(CHARACTER_NAME, one["_id"]), "_id", description="The character's `id`."
     )
@@ -64,6 +67,7 @@ class CharacterBrief:
     description="A character's own copy of the room it is in. Whenever the room changes, so do the copies."
 )
 class Surroundings:
+    id: strawberry.ID = part_id("Surroundings", lambda room: f"{room['_id']}.{room['version']}", "_id", "version")
     location_id: strawberry.ID = node_id(LOCATION.name, "_id", description="The room's `id`.")
     version: BigInt = stored(
         description="The number of the room's state. Of two states of a room, the one with the higher number is later."

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import strawberry
 
+from portico.resolvers.documents import Document
 from portico.resolvers.game import refusals
+from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
-from portico.schema.nodes import encode_id
+from portico.schema.fields import as_document, as_type, as_types, costs
+from portico.schema.kept import kept_privately
+from portico.schema.nodes import encode_id, load, load_one
 from portico.schema.scalars import BigInt
+from portico.schema.viewer import ShowsViewer
 
-from .characters import Character
+from .characters import CHARACTER, Character
 from .items import ITEM
+from .locations import LOCATION, Location
 
 
 @strawberry.type(description="The character after the action.")
-class CharacterPayload:
+class CharacterPayload(ShowsViewer):
     character: Character = strawberry.field(description="The current character.")
+    left: strawberry.Private[Document | None] = kept_privately()
+    keeper: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        metadata=costs(length=2),
+        description="The rooms that the action can have changed: the one that the character is in, and after a move "
+        "also the one that it has left.",
+    )
+    async def locations(self, info: Info) -> list[Location]:
+        here = as_document(self.character)["location"]["_id"]
+        keys = [here, *(() if self.left is None else (self.left["_id"],))]
+        found = await asyncio.gather(*(load(core(info), LOCATION, key) for key in dict.fromkeys(keys)))
+        return as_types(Location, [room for room in found if room is not None])
+
+    @strawberry.field(description="The shopkeeper after a purchase or a sale; null after another action.")
+    async def shopkeeper(self, info: Info) -> Character | None:
+        key = None if self.keeper is None else self.keeper["_id"]
+        return None if key is None else as_type(Character, await load_one(core(info), CHARACTER, key))
 
 
 @member(refusals.NoSuchExit)

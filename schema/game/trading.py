@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import strawberry
 
 from portico.resolvers import errors
 from portico.resolvers.documents import Document
-from portico.resolvers.game import stack_edits, trade_edits
+from portico.resolvers.game import stack_edits, trade_edits, trade_records
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.stacks import Place, Wanted
+from portico.resolvers.game.stacks import Place, Wanted, stack_id
+from portico.resolvers.game.trade_records import MAX_LINES
+from portico.resolvers.text import trimmed
 from portico.schema.access import require_caller
-from portico.schema.context import Info
+from portico.schema.connections import Edge, edge_of
+from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
-from portico.schema.fields import as_type
+from portico.schema.fields import as_document, as_type, as_types, costs
 from portico.schema.inputs import idempotency_key
+from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation
-from portico.schema.nodes import key_in
+from portico.schema.nodes import key_in, load, load_one
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
+from portico.schema.viewer import ShowsViewer
 
-from .inventories import Stack, Trade, viewer_of
+from .inventories import STACK, Stack, Trade, viewer_of
 from .results import LimitReached
 
 
@@ -102,13 +108,40 @@ class TradeInput:
 
 
 @strawberry.type(description="The stack after the write.")
-class StackPayload:
+class StackPayload(ShowsViewer):
     stack: Stack | None = strawberry.field(description="The current stack. Its quantity can be 0.")
+    source: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        name="from",
+        description="After a transfer, the stack that has given the items. Its quantity can be 0. Otherwise null.",
+    )
+    async def from_(self, info: Info) -> Stack | None:
+        key = None if self.source is None else self.source["_id"]
+        return None if key is None else as_type(Stack, await load_one(core(info), STACK, key))
 
 
 @strawberry.type(description="The trade after the write.")
-class TradePayload:
+class TradePayload(ShowsViewer):
     trade: Trade = strawberry.field(description="The current trade.")
+
+    @strawberry.field(
+        metadata=costs(length=4 * MAX_LINES),
+        description="The viewer's stacks of the items of the trade; for a GAME_MASTER, also those of the other owner. "
+        "Their quantities can be 0.",
+    )
+    async def stacks(self, info: Info) -> list[Stack]:
+        keys = trade_records.stacks_of(as_document(self.trade), viewer_of(info.context))
+        found = await asyncio.gather(*(load(core(info), STACK, key) for key in keys))
+        return as_types(Stack, [stack for stack in found if stack is not None])
+
+    @strawberry.field(description="The trade as a row of `viewer.trades`.")
+    def trade_edge(self, info: Info) -> Edge[Trade] | None:
+        subject = info.context.subject
+        if subject is None:
+            return None
+        listing = trade_records.listing(subject, None)
+        return edge_of(info.context, trade_records.TRADES.name, listing, as_document(self.trade))
 
 
 @member(errors.NotEnough)
@@ -179,7 +212,9 @@ class TradingMutation:
             wanted=input.stack.wanted(),
             **info.context.operation,
         )
-        return _stack(received)
+        place, wanted = input.from_.place(), input.stack
+        given = stack_id(place, trimmed(wanted.category), trimmed(wanted.item_id))
+        return StackPayload(stack=as_type(Stack, received), source={"_id": given})
 
     @mutation(
         description="Offers items to another owner. The trade holds them until it is accepted, cancelled or expires. "

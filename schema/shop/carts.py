@@ -11,19 +11,24 @@ import strawberry
 
 from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
+from portico.resolvers.documents import Document
 from portico.resolvers.shop import cart_edits, carts
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.carts import Line
 from portico.resolvers.shop.settings import ShopSettings
+from portico.resolvers.text import trimmed
 from portico.schema.access import require_caller
-from portico.schema.catalog.products import Product
+from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
 from portico.schema.fields import as_type, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
+from portico.schema.kept import kept_privately
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, is_visible, key_in, node_id, projection_of
+from portico.schema.nodes import Kind, Node, is_visible, key_in, load_one, node_id, projection_of
+from portico.schema.parts import part_id
+from portico.schema.viewer import ShowsViewer
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -71,6 +76,7 @@ def line_money(description: str, *, of_all: bool = False) -> Any:
 
 @strawberry.type(description="A line of a cart.")
 class CartItem:
+    id: strawberry.ID = part_id("CartItem", lambda line: f"{line['cart']}.{line['sku']}", "cart", "sku")
     sku: str = stored(description="The merchant's own key of the product.")
     quantity: int = stored(description="Whole units, at least 1.")
     unit_price: Money = line_money("The retail price when the item was added last.")
@@ -86,8 +92,12 @@ class CartItem:
 class Cart(Node):
     id: strawberry.ID = node_id("Cart", "_id")
     status: CartStatus = stored(description="The state of the cart.")
-    items: list[CartItem] = stored(
-        length=cart_edits.MAX_LINES, description="Its lines, in the order in which they were added."
+    items: list[CartItem] = computed(
+        lambda cart: [{**line, "cart": cart["_id"]} for line in cart["items"]],
+        "_id",
+        "items",
+        length=cart_edits.MAX_LINES,
+        description="Its lines, in the order in which they were added.",
     )
     total: Money = computed(
         lambda cart: {"amount": carts.total_of(dict(cart)), "currency": cart["currency"]},
@@ -162,8 +172,15 @@ class ClaimCartInput:
 
 
 @strawberry.type(description="The cart after the write.")
-class CartPayload:
+class CartPayload(ShowsViewer):
     cart: Cart = strawberry.field(description="The current cart.")
+    about: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        description="The product whose stock the call has changed, even if the cart has none of it any more."
+    )
+    async def product(self, info: Info) -> Product | None:
+        return None if self.about is None else as_type(Product, await load_one(core(info), PRODUCT, self.about["sku"]))
 
 
 @member(errors.CartInactive)
@@ -222,7 +239,7 @@ class CartMutation:
             sku=input.sku,
             quantity=input.quantity,
         )
-        return CartPayload(cart=as_type(Cart, changed))
+        return CartPayload(cart=as_type(Cart, changed), about={"sku": trimmed(input.sku)})
 
     @mutation(
         settles=True, description="Changes the quantity of a line, and takes the difference from stock or returns it."
@@ -236,7 +253,7 @@ class CartMutation:
             old_quantity=input.old_quantity,
             new_quantity=input.new_quantity,
         )
-        return CartPayload(cart=as_type(Cart, changed))
+        return CartPayload(cart=as_type(Cart, changed), about={"sku": trimmed(input.sku)})
 
     @mutation(description="Makes the viewer the owner of a cart without an owner. For a signed-in viewer.")
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:

@@ -14,14 +14,15 @@ from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import carts, orders
 from portico.resolvers.shop.checkout import checkout as check_out
 from portico.schema.accounts.accounts import InsufficientFunds
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, member
-from portico.schema.fields import as_type, computed, stored
-from portico.schema.inputs import After, First, idempotency_key
+from portico.schema.fields import as_document, as_type, computed, stored
+from portico.schema.inputs import After, Before, First, Last, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Kind, Node, key_in, node_id
+from portico.schema.viewer import ShowsViewer
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
 
@@ -69,9 +70,15 @@ class OrderViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(description="The viewer's orders, latest first.")
-    async def orders(self, info: Info, first: First = DEFAULT_ORDERS, after: After = None) -> Connection[Order]:
+    async def orders(
+        self, info: Info, first: First = DEFAULT_ORDERS, after: After = None, last: Last = None, before: Before = None
+    ) -> Connection[Order] | None:
         listing = orders.orders_of(self.caller.subject)
-        return Connection(page=await PAGES.page(info, listing, first=first, default=DEFAULT_ORDERS, after=after))
+        return Connection(
+            page=await PAGES.page(
+                info, listing, first=first, default=DEFAULT_ORDERS, after=after, last=last, before=before
+            )
+        )
 
 
 @strawberry.input(one_of=True, description="Exactly one payment method.")
@@ -98,9 +105,16 @@ class CheckoutInput:
 
 
 @strawberry.type(description="The complete cart, and its order.")
-class CheckoutPayload:
+class CheckoutPayload(ShowsViewer):
     cart: Cart = strawberry.field(description="The current cart.")
     order: Order = strawberry.field(description="The new order.")
+
+    @strawberry.field(description="The new order as a row of `viewer.orders`; null for an anonymous caller.")
+    def order_edge(self, info: Info) -> Edge[Order] | None:
+        subject, order = info.context.subject, as_document(self.order)
+        if subject is None:
+            return None
+        return edge_of(info.context, orders.ORDERS.name, orders.orders_of(subject), order)
 
 
 @member(errors.EmptyCart)

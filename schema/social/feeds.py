@@ -52,7 +52,7 @@ class FeedViewer:
     @strawberry.field(description="The posts of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS))
     async def news_feed(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
-    ) -> PostConnection:
+    ) -> PostConnection | None:
         return await _page(info, listed_posts.NEWS_FEED, self.caller.subject, month, first, after)
 
     @strawberry.field(
@@ -62,7 +62,7 @@ class FeedViewer:
     )
     async def incoming(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
-    ) -> PostConnection:
+    ) -> PostConnection | None:
         return await _page(info, listed_posts.INCOMING, self.caller.subject, month, first, after)
 
 

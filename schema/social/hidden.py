@@ -22,6 +22,7 @@ from portico.schema.context import Caller, Context, Info
 from portico.schema.fields import Source, computed, reads, related, stored
 from portico.schema.inputs import After, First
 from portico.schema.nodes import encode_id
+from portico.schema.parts import part_id
 
 from .posts import COMMENT, MAX_OPTIONS, POST
 
@@ -34,6 +35,7 @@ _BY = "Who wrote it; null if they have blocked you."
     "direction. Others see it."
 )
 class HiddenPost:
+    id: strawberry.ID = part_id("HiddenPost", lambda post: post["_id"], "_id")
     post_id: strawberry.ID = computed(
         lambda post: encode_id(POST.name, post["_id"]), "_id", description="The id of the post, for `deletePost`."
     )
@@ -55,6 +57,7 @@ class HiddenPost:
     "either direction. Others see it."
 )
 class HiddenComment:
+    id: strawberry.ID = part_id("HiddenComment", lambda comment: comment["id"], "id")
     comment_id: strawberry.ID = computed(
         lambda comment: encode_id(COMMENT, comment["id"]),
         "id",
@@ -80,7 +83,7 @@ class HiddenOnWall:
     )
     async def hidden_posts(
         self, info: Info, first: First = DEFAULT_HIDDEN, after: After = None
-    ) -> Connection[HiddenPost]:
+    ) -> Connection[HiddenPost] | None:
         context, owner = info.context, self.caller.subject
         size = page_size(first, DEFAULT_HIDDEN)
         key = position_of(context, hidden_posts.hidden_posts_of(owner), after)

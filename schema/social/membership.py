@@ -17,6 +17,7 @@ from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
+from portico.schema.viewer import ShowsViewer
 
 from .users import USER, User
 
@@ -69,7 +70,7 @@ class BlockInput:
 
 
 @strawberry.type(description="The member after the write.")
-class UserPayload:
+class UserPayload(ShowsViewer):
     user: User = strawberry.field(description="The current member.")
 
 

@@ -13,6 +13,7 @@ from portico.resolvers.content import nodes as content
 from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.domains import Wakeups
 from portico.resolvers.social import (
+    comment_reads,
     fan_out,
     members,
     post_comments,
@@ -21,19 +22,24 @@ from portico.resolvers.social import (
     visibility,
     votes,
 )
+from portico.resolvers.social.listed_posts import WALL, PostList
+from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.access import require_caller
+from portico.schema.connections import Edge, edge_of
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
-from portico.schema.fields import as_type
+from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
+from portico.schema.kept import kept_privately
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, shown
 from portico.schema.reading import both, find_visible
 from portico.schema.roles import Role
+from portico.schema.viewer import ShowsViewer
 
-from .posts import POST, Audience, Post, comment_key
+from .posts import POST, Audience, Post, PostComment, PostEdge, comment_key
 from .users import USER
 
 _TEXT = "Up to 100,000 characters."
@@ -129,8 +135,35 @@ class DeletePostCommentInput:
 
 
 @strawberry.type(description="The post after the write.")
-class PostPayload:
+class PostPayload(ShowsViewer):
     post: Post = strawberry.field(description="The current post.")
+    commented: strawberry.Private[Document | None] = kept_privately()
+    deleted_comment_id: strawberry.ID | None = strawberry.field(
+        default=None, description="The `id` of the comment that the call has deleted; null after another call."
+    )
+
+    @strawberry.field(description="The post as a row of the wall that it is on.")
+    def post_edge(self, info: Info) -> PostEdge:
+        post = as_document(self.post)
+        wall = PostList(WALL, (post["to"] or post["by"])["id"]).listing()
+        return PostEdge(**vars(edge_of(info.context, POSTS.name, wall, post)))
+
+    @strawberry.field(description="The new comment; null after another call, and if the comment is gone.")
+    async def comment(self, info: Info) -> PostComment | None:
+        return as_type(PostComment, await self._comment(info))
+
+    @strawberry.field(description="The new comment as a row of `comments` of the post.")
+    async def comment_edge(self, info: Info) -> Edge[PostComment] | None:
+        comment = await self._comment(info)
+        if comment is None:
+            return None
+        listing = comment_reads.comments_of(as_document(self.post)["_id"])
+        return edge_of(info.context, POSTS.name, listing, comment)
+
+    async def _comment(self, info: Info) -> Document | None:
+        if self.commented is None:
+            return None
+        return await comment_reads.find_row(info.context.db, as_document(self.post), self.commented["_id"])
 
 
 PostResult = Annotated[
@@ -175,7 +208,7 @@ class PostingMutation:
     async def comment_on_post(self, info: Info, input: CommentOnPostInput) -> PostResult | None:
         context = info.context
         author, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
-        await post_comments.comment_on_post(
+        comment = await post_comments.comment_on_post(
             context.db,
             post_id=post["_id"],
             author=author,
@@ -183,7 +216,9 @@ class PostingMutation:
             rate=_rate(context),
             **context.operation,
         )
-        return await _payload(context, post["_id"])
+        payload = await _payload(context, post["_id"])
+        payload.commented = {"_id": comment}
+        return payload
 
     @mutation(
         description="Deletes a post with its comments, from every wall and news feed. For its author, for the owner of "
@@ -204,7 +239,9 @@ class PostingMutation:
         await post_comments.delete_comment(
             context.db, post_id=post_id, comment_id=comment_id, operation_id=context.operation_id
         )
-        return await _payload(context, post_id, otherwise="The comment is deleted. You cannot see its post.")
+        payload = await _payload(context, post_id, otherwise="The comment is deleted. You cannot see its post.")
+        payload.deleted_comment_id = input.comment_id
+        return payload
 
     @mutation(settles=True, description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:

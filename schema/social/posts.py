@@ -27,6 +27,7 @@ from portico.schema.context import Context, Info
 from portico.schema.fields import Source, as_types, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
+from portico.schema.parts import part_id
 
 DEFAULT_COMMENTS = 20
 MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 10, 10, 200
@@ -118,6 +119,7 @@ class Post(Node):
         "comments",
         "spilled",
         length=MAX_LATEST,
+        each="last",
         description="The latest comments, oldest first. Up to three take no further query.",
     )
     @staticmethod
@@ -189,6 +191,7 @@ class CheckinPost(Post):
 
 @strawberry.type(description="An option of a poll.")
 class PollOption:
+    id: strawberry.ID = part_id("PollOption", lambda option: f"{option['of']}.{option['place']}", "of", "place")
     text: str = stored(description="The text, as written.")
     votes: int = stored(description="How many members have chosen it.")
 
@@ -203,7 +206,10 @@ class PollPost(Post):
         votes = (await _votes(info.context, root["_id"]))["votes"]
         texts = root["detail"]["options"]
         counts = [*votes, *([0] * (len(texts) - len(votes)))]
-        options = [{"text": text, "votes": count} for text, count in zip(texts, counts, strict=False)]
+        options = [
+            {"of": root["_id"], "place": place, "text": text, "votes": count}
+            for place, (text, count) in enumerate(zip(texts, counts, strict=False))
+        ]
         return as_types(PollOption, options)
 
     @reads("_id", description="Your vote, as the place of the option in the list; null if you have not voted.")

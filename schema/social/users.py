@@ -15,8 +15,9 @@ from portico.resolvers.social.members import MemberDocument
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, costs, reads, related, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Kind, Node, key_in, load_one, loader_of, node_id, projection_of
+from portico.schema.parts import part_id
 
 DEFAULT_FOLLOWERS = 20
 DEFAULT_CIRCLE_MEMBERS = 50
@@ -91,12 +92,17 @@ class User(Node):
     @reads("_id", row=_MEMBER, description="The members who have put this one into a circle, by id.")
     @staticmethod
     async def followers(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None
+        root: strawberry.Parent[Source],
+        info: Info,
+        first: First = DEFAULT_FOLLOWERS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[User]:
         listing = member_lists.followers_of(root["_id"])
         if members.IS_HIDDEN in root:
             return Connection(page=member_lists.no_page(info.context.db, listing))
-        return await _user_page(info, listing, first, DEFAULT_FOLLOWERS, after)
+        return await _user_page(info, listing, DEFAULT_FOLLOWERS, Span(first, after, last, before))
 
     @reads(
         "_id",
@@ -133,21 +139,25 @@ class User(Node):
     description="A circle of the viewer: members whom the viewer follows, under a name. Only the viewer sees it."
 )
 class Circle:
+    id: strawberry.ID = part_id("Circle", lambda circle: f"{circle['of']}:{circle['name']}", "of", "name")
     name: str = stored(description="1 to 64 characters of any text.")
 
     @reads("of", "name", row=_MEMBER_OF_CIRCLE, description="The members of the circle, by id.")
     @staticmethod
     async def members(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_CIRCLE_MEMBERS, after: After = None
+        root: strawberry.Parent[Source],
+        info: Info,
+        first: First = DEFAULT_CIRCLE_MEMBERS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[User]:
         listing = member_lists.circle_of(root["of"], root["name"])
-        return await _user_page(info, listing, first, DEFAULT_CIRCLE_MEMBERS, after)
+        return await _user_page(info, listing, DEFAULT_CIRCLE_MEMBERS, Span(first, after, last, before))
 
 
-async def _user_page(
-    info: Info, listing: MemberListing, first: int | None, default: int, after: str | None
-) -> Connection[User]:
-    return Connection(page=await PAGES.page(info, listing, first=first, default=default, after=after))
+async def _user_page(info: Info, listing: MemberListing, default: int, span: Span) -> Connection[User]:
+    return Connection(page=await PAGES.page(info, listing, default=default, **span._asdict()))
 
 
 @strawberry.type
@@ -175,10 +185,17 @@ class UserViewer:
         metadata=costs(row=_MEMBER),
     )
     async def blocked_users(
-        self, info: Info, first: First = DEFAULT_FOLLOWERS, after: After = None
-    ) -> Connection[User]:
+        self,
+        info: Info,
+        first: First = DEFAULT_FOLLOWERS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[User] | None:
         listing = member_lists.blocked_by(self.caller.subject)
-        page = await _BLOCKED.page(info, listing, first=first, default=DEFAULT_FOLLOWERS, after=after)
+        page = await _BLOCKED.page(
+            info, listing, first=first, default=DEFAULT_FOLLOWERS, after=after, last=last, before=before
+        )
         return Connection(page=page)
 
 

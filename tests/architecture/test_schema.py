@@ -174,7 +174,8 @@ def test_every_connection_is_paged_in_the_same_way() -> None:
         for name, field in getattr(found, "fields", {}).items():
             if get_named_type(field.type) in CONNECTIONS:
                 paged += 1
-                assert is_non_null_type(field.type), name
+                # A list at a root, or of the viewer, can fail without its page.
+                assert is_non_null_type(field.type) is (found.name not in {"Query", "Viewer"}), name
                 assert str(field.args["first"].type) == "Int"
                 assert str(field.args["after"].type) == "String"
                 default = field.args["first"].ast_node.default_value

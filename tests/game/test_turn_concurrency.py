@@ -106,7 +106,7 @@ async def test_a_room_admits_no_more_than_its_bound(db: Database, players: Playe
         *(room_actions.move(players.acting(one, number), direction="N") for number, one in enumerate(characters))
     )
 
-    assert sum(isinstance(one, dict) for one in found) == 2
+    assert sum(isinstance(one, room_actions.Moved) for one in found) == 2
     assert {one.limit for one in found if isinstance(one, LimitReached)} == {MAX_CHARACTERS}
     rooms = {room["name"]: room async for room in db[LOCATIONS.name].find({})}
     assert (len(rooms["Cell"]["characters"]), len(rooms["Temple"]["characters"])) == (MAX_CHARACTERS, 6)
@@ -140,7 +140,7 @@ async def test_two_full_rooms_whose_characters_swap_block_nobody(db: Database, p
     moved = await swap()
 
     assert [type(one) for one in refused] == [LimitReached, LimitReached]
-    assert [one["location"]["_id"] for one in moved] == [rooms[1]["_id"], rooms[0]["_id"]]
+    assert [one.character["location"]["_id"] for one in moved] == [rooms[1]["_id"], rooms[0]["_id"]]
     async for room in db[LOCATIONS.name].find({}):
         assert len(room["characters"]) == MAX_CHARACTERS - 1
         assert not any("leaving" in entry or "absent" in entry for entry in room["characters"])
@@ -327,5 +327,5 @@ async def test_an_action_finishes_first_what_its_character_has_under_way(db: Dat
 
     moved = await room_actions.move(players.acting(temple.me), direction="N")
 
-    assert sword in {one["_id"] for one in moved["items"]}
+    assert sword in {one["_id"] for one in moved.character["items"]}
     await assert_settled(db)

@@ -57,7 +57,7 @@ async def processes(db: Database, clock: SettableClock) -> Processes:
 
 
 async def move(one: Processes, db: Database) -> object:
-    return await room_actions.move(one.acting(db), direction="N")
+    return (await room_actions.move(one.acting(db), direction="N")).character
 
 
 async def pick_up(one: Processes, db: Database) -> object:

@@ -59,7 +59,7 @@ def test_a_plan_shows_what_is_read_and_in_which_order(tmp_path: Path) -> None:
 
     lines = [line.strip("│├└─ ") for line in done.stdout.splitlines()]
     assert lines[0] == "query Page  all fields at once"
-    assert "products  ProductConnection!  resolver" in lines
+    assert "products  ProductConnection  resolver" in lines
     assert "reads  category_ids, details.directors, sku, title, type" in lines
     assert "categories  [Category!]!  Category by category_ids, one read a level" in lines
     assert "reads  ancestors.name, slug" in lines
@@ -73,9 +73,17 @@ def test_a_plan_depends_on_the_variables_of_directives(tmp_path: Path) -> None:
 
 
 def test_an_operation_that_is_not_compiled_is_reported(tmp_path: Path) -> None:
-    assert explain(tmp_path, "{ __schema { types { name } } }").stdout == (
-        "graphql-core runs this operation: __schema is not compiled.\n"
-    )
+    plan, cost = explain(tmp_path, "{ __schema { types { name } } }").stdout.splitlines()
+
+    assert plan == "graphql-core runs this operation: __schema is not compiled."
+    assert cost.endswith(" of 50,000")
+
+
+def test_an_explanation_shows_what_each_field_adds_to_the_cost(tmp_path: Path) -> None:
+    done = explain(tmp_path, "{ products(first: 10) { nodes { title categories { name } } } viewer { subject } }")
+
+    lines = [line.strip("│├└─ ") for line in done.stdout.splitlines()]
+    assert lines[-5:] == ["costs 153 of 50,000", "products  151  10 rows", "nodes  130", "categories  110", "viewer  2"]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,21 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 pytestmark = pytest.mark.both_drivers
 
 
+async def test_a_line_keeps_its_id_while_others_come_and_go(gateway: GatewayClient) -> None:
+    first, second = await stock_up(gateway, units=10), await stock_up(gateway, units=10)
+    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    lines = "query ($id: ID!) { cart(id: $id) { items { id sku } } }"
+    for sku in (first, second):
+        await gateway.result("addItemToCart", add_input(cart, sku, 1))
+    before = (await gateway.data(lines, {"id": cart}))["cart"]["items"]
+
+    await gateway.result("updateCartItem", update_input(cart, first, 1, 0))
+
+    assert [line["sku"] for line in before] == [first, second]
+    assert before[0]["id"] != before[1]["id"]
+    assert (await gateway.data(lines, {"id": cart}))["cart"]["items"] == before[1:]
+
+
 async def test_adding_an_item_reserves_units_for_the_cart(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=10, price=1500)
     created = await gateway.result("createCart", {})

@@ -1,0 +1,183 @@
+"""`last` and `before` walk a list from its end, over the same rows in the same order as `first` and `after`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from graphql import GraphQLInterfaceType, GraphQLObjectType
+
+from tests.catalog.support.catalog import add_categories, add_products, pricing, product, shared_gateway
+from tests.social.support.social import block, circle, join
+from tests.support.domains import SCHEMA
+from tests.support.harness import GatewayClient
+
+# Lists that are read forwards only, and why.
+_FORWARDS = {
+    "comments": "Pages of the storages of comments, and of posts, are read from their beginning.",
+    "hiddenComments": "As `comments` of posts.",
+    "hiddenPosts": "As `wall`.",
+    "incoming": "As `wall`.",
+    "newsFeed": "As `wall`.",
+    "replies": "As `comments`.",
+    "thread": "As `comments`.",
+    "wall": "Pages search for posts that the viewer sees, from the newest to older ones.",
+}
+_PAGE = "edges { cursor node { id } } pageInfo { hasPreviousPage hasNextPage startCursor endCursor }"
+_ARGUMENTS = "$first: Int, $after: String, $last: Int, $before: String"
+_PASSED = "first: $first, after: $after, last: $last, before: $before"
+
+
+def test_every_other_connection_has_the_arguments() -> None:
+    without = {
+        name
+        for found in SCHEMA._schema.type_map.values()
+        if isinstance(found, GraphQLObjectType | GraphQLInterfaceType)
+        for name, field in found.fields.items()
+        if "after" in field.args and not {"last", "before"} <= field.args.keys()
+    }
+
+    assert without == set(_FORWARDS)
+
+
+@pytest.fixture(scope="module")
+async def shop(
+    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> AsyncIterator[GatewayClient]:
+    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
+        await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
+        prices = (3, 1, 2, 2, 5, 4, 1)
+        await add_products(
+            gateway.db,
+            [
+                product(
+                    sku=f"p{number}",
+                    title=f"Blue {'blue ' * (number % 3)}{number}",
+                    categories=["music"],
+                    pricing=pricing(price * 100, price * 100),
+                )
+                for number, price in enumerate(prices)
+            ],
+        )
+        await join(gateway.db, "tester", *(f"m{number}" for number in range(7)))
+        for number in range(7):
+            await circle(gateway.db, f"m{number}", "tester")
+            await circle(gateway.db, "tester", f"m{number}")
+        yield gateway
+
+
+# The text before the selection of a page, and how many levels it opens.
+LISTS = {
+    "newest": ("products(%s)", 0),
+    "cheapest": ("products(sort: PRICE_ASC, %s)", 0),
+    "dearest": ("products(sort: PRICE_DESC, %s)", 0),
+    "found": ('products(filter: { search: "blue" }, sort: RELEVANCE, %s)', 0),
+    "filtered": ("products(filter: { minPrice: 200 }, %s)", 0),
+    "in a category": ('category(slug: "music") { products(%s)', 1),
+    "followers": ("viewer { user { followers(%s)", 2),
+    "members": ("viewer { user { circles { members(%s)", 3),
+}
+
+
+async def read(gateway: GatewayClient, name: str, **given: Any) -> Any:
+    path, depth = LISTS[name]
+    text = f"query ({_ARGUMENTS}) {{ {path % _PASSED} {{ {_PAGE} }} {'}' * depth} }}"
+    found = await gateway.data(text, given)
+    while "edges" not in found:
+        (found,) = found.values() if isinstance(found, dict) else found
+    return found
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("size", [1, 3, 7, 20])
+async def test_a_walk_backwards_shows_the_rows_in_the_order_of_the_list(
+    shop: GatewayClient, name: str, size: int
+) -> None:
+    whole = (await read(shop, name, first=20))["edges"]
+    rows: list[Any] = []
+    before = None
+    while True:
+        page = await read(shop, name, last=size, before=before)
+        info = page["pageInfo"]
+        rows = [*page["edges"], *rows]
+        assert info["hasNextPage"] is (before is not None)
+        assert (info["startCursor"], info["endCursor"]) == (page["edges"][0]["cursor"], page["edges"][-1]["cursor"])
+        assert len(page["edges"]) == min(size, len(whole) - len(rows) + len(page["edges"]))
+        if not info["hasPreviousPage"]:
+            break
+        before = info["startCursor"]
+
+    assert rows == whole
+    assert len(rows) > 2
+
+
+async def test_the_cursors_of_both_directions_are_the_same(shop: GatewayClient) -> None:
+    forwards = await read(shop, "cheapest", first=3)
+    backwards = await read(shop, "cheapest", last=4)
+
+    following = await read(shop, "cheapest", first=100, after=forwards["pageInfo"]["endCursor"])
+    assert following["edges"] == backwards["edges"]
+    assert (await read(shop, "cheapest", last=100, before=backwards["pageInfo"]["startCursor"]))["edges"] == forwards[
+        "edges"
+    ]
+    # `before` alone takes the default size.
+    assert (await read(shop, "cheapest", before=backwards["pageInfo"]["startCursor"]))["edges"] == forwards["edges"]
+
+
+async def test_nothing_is_before_the_first_row(shop: GatewayClient) -> None:
+    first = (await read(shop, "newest", first=1))["pageInfo"]["startCursor"]
+
+    empty = await read(shop, "newest", last=5, before=first)
+
+    assert empty == {
+        "edges": [],
+        "pageInfo": {"hasPreviousPage": False, "hasNextPage": False, "startCursor": None, "endCursor": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"last": 0}, "`last` must be between 1 and 100; got 0."),
+        ({"last": 101}, "`last` must be between 1 and 100; got 101."),
+        ({"last": 2, "before": "x"}, "`before` is not a cursor of this list with this filter and sort."),
+        ({"last": 2, "after": "x"}, "Use `after` with `first`, or `before` with `last`."),
+    ],
+)
+async def test_other_arguments_are_refused(shop: GatewayClient, given: dict[str, Any], message: str) -> None:
+    text = f"query ({_ARGUMENTS}) {{ products({_PASSED}) {{ {_PAGE} }} }}"
+
+    answer = await shop.ask(text, given)
+
+    assert [error["message"] for error in answer.body["errors"]] == [message]
+
+
+async def test_hidden_rows_are_left_out_backwards(gateway: GatewayClient) -> None:
+    await join(gateway.db, "tester", *(f"m{number}" for number in range(6)))
+    for number in range(6):
+        await circle(gateway.db, f"m{number}", "tester")
+    for number in (0, 2, 4, 5):
+        await block(gateway.db, f"m{number}", "tester")
+
+    last = await read(gateway, "followers", last=1)
+    rest = await read(gateway, "followers", last=1, before=last["pageInfo"]["startCursor"])
+
+    names = [
+        (await gateway.data("query ($id: ID!) { user(id: $id) { name } }", {"id": page["edges"][0]["node"]["id"]}))[
+            "user"
+        ]["name"]
+        for page in (last, rest)
+    ]
+    assert names == ["M3", "M1"]
+    assert [page["pageInfo"]["hasPreviousPage"] for page in (last, rest)] == [True, False]
+    assert rest["pageInfo"]["hasNextPage"] is True
+
+
+async def test_a_page_costs_as_many_rows_as_it_can_have(gateway: GatewayClient) -> None:
+    titles = " ".join(f"a{number}: title" for number in range(600))
+    few = await gateway.ask(f"{{ products(last: 10) {{ nodes {{ {titles} }} }} }}")
+    many = await gateway.ask(f"{{ products(last: 100, first: 1) {{ nodes {{ {titles} }} }} }}")
+
+    assert few.data is not None
+    assert many.codes == ["OPERATION_TOO_COMPLEX"]

@@ -1,0 +1,181 @@
+"""Payloads lead to what their write has changed, so that client stores need no further read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from graphql import GraphQLObjectType, get_named_type
+
+from portico.testing.kits import merged, mutation_text
+from tests.game.support.scene import action, add_temple
+from tests.game.support.stacks import bag, give, goods, keyed, offer
+from tests.shop.support.shop import add_input, checkout_input, stock_up, update_input
+from tests.social.support.social import join
+from tests.support.domains import SCHEMA
+from tests.support.harness import GatewayClient
+from tests.support.kits import kits
+
+_SCHEMA = SCHEMA._schema
+CASES = merged([kit.inputs for kit in kits().values()])
+# What each added field shows, by its type.
+_SHOWN = {
+    "Viewer": "subject user { id } cart { id } accounts { id } characters { id }",
+    "Location": "id version characters { id } inventory { id }",
+    "Character": "id gold inventory { id }",
+    "Product": "id",
+    "Stack": "id quantity inventory { id }",
+    "PostComment": "id text",
+}
+
+
+def _selection(mutation: str) -> str:
+    """Selects every field of the payload but the objects that the tests of the domains show."""
+    assert _SCHEMA.mutation_type is not None
+    union: Any = get_named_type(_SCHEMA.mutation_type.fields[mutation].type)
+    (payload,) = (found for found in union.types if found.name.endswith("Payload"))
+    parts = []
+    for name, field in payload.fields.items():
+        inner: Any = get_named_type(field.type)
+        if inner.name.endswith("Edge"):
+            parts.append(f"{name} {{ cursor node {{ __typename }} }}")
+        elif isinstance(inner, GraphQLObjectType) and inner.name in _SHOWN:
+            parts.append(f"{name} {{ {_SHOWN[inner.name]} }}")
+    return f"... on {payload.name} {{ __typename {' '.join(parts)} }}"
+
+
+@pytest.mark.parametrize("mutation", CASES)
+async def test_every_field_of_a_payload_can_be_read_also_by_a_repeated_call(
+    gateway: GatewayClient, mutation: str
+) -> None:
+    given, _ = await CASES[mutation](gateway)
+    text = mutation_text(_SCHEMA, mutation, _selection(mutation))
+    values = given if isinstance(given, list) else {**given, "idempotencyKey": "key"}
+
+    first = (await gateway.data(text, {"input": values}))[mutation]
+
+    assert first["__typename"].endswith("Payload")
+    if not isinstance(given, list):
+        assert (await gateway.data(text, {"input": values}))[mutation] == first
+
+
+async def test_a_move_shows_both_rooms_and_the_viewer(gateway: GatewayClient) -> None:
+    temple = await add_temple(gateway.db)
+    rooms = "locations { name characters { name } } viewer { characters { location { name } } }"
+
+    moved = await _result(gateway, "move", action(temple, "move"), f"... on CharacterPayload {{ {rooms} }}")
+
+    assert [room["name"] for room in moved["locations"]] == ["Market", "Temple"]
+    own = temple.me["name"]
+    assert [own in {one["name"] for one in room["characters"]} for room in moved["locations"]] == [True, False]
+    assert moved["viewer"]["characters"] == [{"location": {"name": "Market"}}]
+
+
+async def test_a_purchase_shows_the_shopkeeper(gateway: GatewayClient) -> None:
+    temple = await add_temple(gateway.db)
+    keeper = "shopkeeper { name gold inventory { name } } locations { name }"
+
+    bought = await _result(gateway, "buy", action(temple, "buy"), f"... on CharacterPayload {{ {keeper} }}")
+
+    assert bought["shopkeeper"]["name"] == "Smith"
+    assert bought["shopkeeper"]["inventory"] == []
+    assert bought["locations"] == [{"name": "Temple"}]
+
+
+async def test_a_transfer_shows_both_stacks_with_their_inventories(gateway: GatewayClient) -> None:
+    await give(gateway.db, "tester", "sword", 5)
+    given = keyed(**{"from": bag("tester"), "to": bag("tester", "bank"), "stack": goods("sword", 5)})
+    stacks = "stack { quantity inventory { name } } from { quantity inventory { name stacks { nodes { id } } } }"
+
+    moved = await _result(gateway, "transferStack", given, f"... on StackPayload {{ {stacks} }}")
+
+    assert moved["stack"] == {"quantity": 5, "inventory": {"name": "bank"}}
+    assert moved["from"] == {"quantity": 0, "inventory": {"name": "bag", "stacks": {"nodes": []}}}
+
+
+async def test_a_trade_shows_the_stacks_of_the_viewer(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "sword", 5)
+    await give(gateway.db, "tester", "coin", 10)
+    trade = await offer(gateway, "mara", "tester", [goods("sword", 2)], [goods("coin", 6)])
+    shown = "stacks { itemId quantity inventory { owner } } tradeEdge { cursor node { id } }"
+
+    text = mutation_text(_SCHEMA, "acceptTrade", f"... on TradePayload {{ {shown} }}")
+    player = gateway.token("tester", [])
+    accepted = (await gateway.data(text, {"input": keyed(id=trade)}, token=player))["acceptTrade"]
+
+    owner = {"owner": "tester"}
+    assert accepted["stacks"] == [
+        {"itemId": "sword", "quantity": 2, "inventory": owner},
+        {"itemId": "coin", "quantity": 4, "inventory": owner},
+    ]
+    listed = (await gateway.data("{ viewer { trades { edges { cursor node { id } } } } }"))["viewer"]["trades"]
+    assert accepted["tradeEdge"]["node"] == listed["edges"][0]["node"]
+    await _assert_same_place(gateway, "viewer { trades(after: $after) { nodes { id } } }", accepted["tradeEdge"])
+
+
+async def test_a_cart_shows_the_stock_of_a_product_that_it_has_no_more(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway, units=10)
+    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    await gateway.result("addItemToCart", add_input(cart, sku, 3))
+    shown = "product { sku stock { available } } viewer { cart { items { sku } } }"
+
+    removed = await _result(
+        gateway, "updateCartItem", update_input(cart, sku, 3, 0), f"... on CartPayload {{ {shown} }}"
+    )
+
+    assert removed["product"] == {"sku": sku, "stock": {"available": 10}}
+    assert removed["viewer"] == {"cart": {"items": []}}
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_checkout_shows_the_order_in_the_list_of_orders(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway, units=10)
+    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    await gateway.result("addItemToCart", add_input(cart, sku, 1))
+    shown = "orderEdge { cursor node { id } } viewer { cart { id } orders { edges { node { id } } } }"
+
+    paid = await _result(gateway, "checkout", checkout_input(cart), f"... on CheckoutPayload {{ {shown} }}")
+
+    assert paid["viewer"] == {"cart": None, "orders": {"edges": [{"node": paid["orderEdge"]["node"]}]}}
+    await _assert_same_place(gateway, "viewer { orders(after: $after) { nodes { id } } }", paid["orderEdge"])
+
+
+async def test_a_comment_on_a_post_shows_itself_and_its_place(gateway: GatewayClient) -> None:
+    await join(gateway.db, "tester")
+    detail = {"detail": {"status": {"text": "Hello"}}}
+    made = await _result(
+        gateway, "createPost", detail, "... on PostPayload { post { id } postEdge { cursor month node { id } } }"
+    )
+    post = made["post"]["id"]
+    shown = "comment { id text by { name } } commentEdge { cursor node { id } } post { commentCount }"
+
+    said = await _result(gateway, "commentOnPost", {"postId": post, "text": "Hi"}, f"... on PostPayload {{ {shown} }}")
+
+    assert made["postEdge"]["node"] == {"id": post}
+    assert (said["comment"]["text"], said["post"]["commentCount"]) == ("Hi", 1)
+    assert said["commentEdge"]["node"] == {"id": said["comment"]["id"]}
+    query = "query ($id: ID!) { node(id: $id) { ... on Post { comments { edges { cursor node { id } } } } } }"
+    (row,) = (await gateway.data(query, {"id": post}))["node"]["comments"]["edges"]
+    assert row["node"] == said["commentEdge"]["node"]
+
+    deleted = await _result(
+        gateway,
+        "deletePostComment",
+        {"postId": post, "commentId": said["comment"]["id"]},
+        "... on PostPayload { deletedCommentId comment { id } }",
+    )
+    assert deleted == {"deletedCommentId": said["comment"]["id"], "comment": None}
+
+
+async def _result(gateway: GatewayClient, mutation: str, given: Any, selection: str) -> Any:
+    text = mutation_text(_SCHEMA, mutation, selection)
+    found = (await gateway.data(text, {"input": given}))[mutation]
+    assert found.pop("__typename").endswith("Payload"), found
+    return found
+
+
+async def _assert_same_place(gateway: GatewayClient, selection: str, edge: Any) -> None:
+    """Asserts that nothing follows the only row of a list."""
+    data = await gateway.data(f"query ($after: String) {{ {selection} }}", {"after": edge["cursor"]})
+    (found,) = data["viewer"].values()
+    assert found == {"nodes": []}
