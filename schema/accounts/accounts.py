@@ -11,13 +11,13 @@ from graphql import GraphQLError
 
 from portico.loaders.accounts import accounts as account_loaders
 from portico.loaders.accounts import transfers as transfer_loaders
-from portico.resolvers import errors
 from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.accounts.accounts import AccountDocument
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import document_id
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
-from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_type, as_types, computed, costs, reads, related, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import Money, MoneyInput
@@ -156,10 +156,7 @@ class TransferPayload:
     transfer: Transfer = strawberry.field(description="The current transfer.")
 
 
-@member(errors.InsufficientFunds)
-@strawberry.type(description="The account does not hold enough money.")
-class InsufficientFunds(UserError):
-    pass
+failure("The account does not hold enough money.")(InsufficientFunds)
 
 
 OpenAccountResult = Annotated[

@@ -7,15 +7,15 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.catalog import categories as loaders
-from portico.resolvers import errors
 from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.categories import CategoryDocument
+from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import DocumentId, document_id
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
 from portico.schema.fields import as_type, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
@@ -130,16 +130,10 @@ class CategoryPayload:
     category: Category = strawberry.field(description="The current category.")
 
 
-@member(errors.CategoryCycle)
-@strawberry.type(description="The new parent is the category itself or is below it.")
-class CategoryCycle(UserError):
-    pass
+failure("The new parent is the category itself or is below it.")(CategoryCycle)
 
 
-@member(errors.CategoryNotEmpty)
-@strawberry.type(description="The category still has children or products.")
-class CategoryNotEmpty(UserError):
-    pass
+failure("The category still has children or products.")(CategoryNotEmpty)
 
 
 CreateCategoryResult = Annotated[

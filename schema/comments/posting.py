@@ -12,10 +12,11 @@ from portico.resolvers.comments import discussion_subjects
 from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments import storages as comment_storages
 from portico.resolvers.comments.comments import CommentRef, PublicComment
+from portico.resolvers.comments.refusals import DiscussionFull
 from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
 from portico.schema.context import Info
-from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
@@ -67,10 +68,7 @@ class CommentPayload:
     comment: Comment = strawberry.field(description="The comment. If it was removed: as it was, without its text.")
 
 
-@member(errors.DiscussionFull)
-@strawberry.type(description="The embedded discussion has reached the document size limit.")
-class DiscussionFull(UserError):
-    pass
+failure("The embedded discussion has reached the document size limit.")(DiscussionFull)
 
 
 OpenDiscussionResult = Annotated[

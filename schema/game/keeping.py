@@ -11,6 +11,7 @@ from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import character_edits, characters, creation
 from portico.resolvers.game.characters import CHARACTERS, INTRINSICS
+from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.turns import Acting
@@ -27,7 +28,7 @@ from portico.schema.roles import Role
 from .acting import IntrinsicsInput
 from .characters import CHARACTER, Character
 from .locations import LOCATION, Location
-from .results import CharacterPayload, LimitReached
+from .results import CharacterPayload
 
 DEFAULT_CHARACTERS = 20
 CHARACTER_PAGES = Paged(CHARACTER.name, declaring.pages(CHARACTERS))

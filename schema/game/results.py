@@ -7,7 +7,8 @@ from typing import Annotated
 import strawberry
 
 from portico.resolvers.game import refusals
-from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
+from portico.resolvers.game.refusals import LimitReached, NoSuchExit, WrongItem
+from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.nodes import encode_id
 from portico.schema.scalars import BigInt
 
@@ -20,10 +21,7 @@ class CharacterPayload:
     character: Character = strawberry.field(description="The current character.")
 
 
-@member(refusals.NoSuchExit)
-@strawberry.type(description="The room has no exit in this direction.")
-class NoSuchExit(UserError):
-    pass
+failure("The room has no exit in this direction.")(NoSuchExit)
 
 
 @member(refusals.ItemGone, lambda gone: {"item_id": encode_id(ITEM, gone.item)})
@@ -32,10 +30,7 @@ class ItemGone(UserError):
     item_id: strawberry.ID = strawberry.field(description="The `id` of the item.")
 
 
-@member(refusals.WrongItem)
-@strawberry.type(description="The action cannot be done with this item. The message says what to do first.")
-class WrongItem(UserError):
-    pass
+failure("The action cannot be done with this item. The message says what to do first.")(WrongItem)
 
 
 @member(refusals.InsufficientGold)
@@ -45,10 +40,10 @@ class InsufficientGold(UserError):
     gold: BigInt = strawberry.field(description="The gold pieces that the buyer has.")
 
 
-@member(refusals.LimitReached)
-@strawberry.type(description="A bound of the game is reached, e.g. the weight that the character can carry.")
-class LimitReached(UserError):
-    limit: int = strawberry.field(description="The bound, in the unit that the message names.")
+failure(
+    "A bound of the game is reached, e.g. the weight that the character can carry.",
+    limit="The bound, in the unit that the message names.",
+)(LimitReached)
 
 
 CreateCharacterResult = Annotated[

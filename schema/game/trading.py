@@ -6,9 +6,9 @@ from typing import Annotated
 
 import strawberry
 
-from portico.resolvers import errors
 from portico.resolvers.documents import Document
-from portico.resolvers.game import stack_edits, trade_edits
+from portico.resolvers.game import refusals, stack_edits, trade_edits
+from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place, Wanted
 from portico.schema.access import require_caller
@@ -22,7 +22,6 @@ from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
 from .inventories import Stack, Trade, viewer_of
-from .results import LimitReached
 
 
 @strawberry.input(description="An inventory.")
@@ -111,7 +110,7 @@ class TradePayload:
     trade: Trade = strawberry.field(description="The current trade.")
 
 
-@member(errors.NotEnough)
+@member(refusals.NotEnough)
 @strawberry.type(description="The inventory does not hold enough of an item.")
 class NotEnough(UserError):
     available: BigInt = strawberry.field(description="The number of items that the inventory holds.")

@@ -11,14 +11,15 @@ import strawberry
 
 from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
-from portico.resolvers.shop import cart_edits, carts
+from portico.resolvers.shop import cart_edits, carts, refusals
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.carts import Line
+from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.access import require_caller
 from portico.schema.catalog.products import Product
 from portico.schema.context import Caller, Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_type, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
@@ -166,17 +167,15 @@ class CartPayload:
     cart: Cart = strawberry.field(description="The current cart.")
 
 
-@member(errors.CartInactive)
+@member(refusals.CartInactive)
 @strawberry.type(description="The cart is being paid for, is paid for, or has expired.")
 class CartInactive(UserError):
     status: CartStatus = strawberry.field(description="The cart's status.")
 
 
-@member(errors.InadequateInventory)
-@strawberry.type(description="Stock does not have that many units.")
-class InadequateInventory(UserError):
-    sku: str = strawberry.field(description="The SKU in question.")
-    available: int = strawberry.field(description="How many units are available.")
+failure("Stock does not have that many units.", sku="The SKU in question.", available="How many units are available.")(
+    InadequateInventory
+)
 
 
 CreateCartResult = Annotated[

@@ -8,15 +8,15 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.shop import orders as loaders
-from portico.resolvers import errors
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Document
 from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
-from portico.resolvers.shop import carts, orders
+from portico.resolvers.shop import carts, orders, refusals
 from portico.resolvers.shop.checkout import checkout as check_out
-from portico.schema.accounts.accounts import InsufficientFunds
+from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info
-from portico.schema.errors import NotFound, UserError, member
+from portico.schema.errors import NotFound, UserError, failure, member
 from portico.schema.fields import as_type, computed, stored
 from portico.schema.inputs import After, First, idempotency_key
 from portico.schema.money import Money
@@ -103,19 +103,13 @@ class CheckoutPayload:
     order: Order = strawberry.field(description="The new order.")
 
 
-@member(errors.EmptyCart)
-@strawberry.type(description="The cart is empty.")
-class EmptyCart(UserError):
-    pass
+failure("The cart is empty.")(EmptyCart)
 
 
-@member(errors.PaymentDeclined)
-@strawberry.type(description="The payment was refused. The cart is active again, with all its items.")
-class PaymentDeclined(UserError):
-    pass
+failure("The payment was refused. The cart is active again, with all its items.")(PaymentDeclined)
 
 
-@member(errors.PaymentPending)
+@member(refusals.PaymentPending)
 @strawberry.type(
     description="The outcome of the payment is not known yet. The cart stays pending. Repeat the call with the same "
     "idempotency key."

@@ -50,6 +50,11 @@ class LendingQuery:
     async def may_lend(self, info: Info) -> bool:
         return info.context.has_role(LIBRARIAN)
 
+    @strawberry.field(description="The claims of the caller.")  # type: ignore[untyped-decorator]
+    async def claims(self, info: Info) -> list[str]:
+        caller = portico.require_caller(info.context)
+        return [repr(caller.claim(name)) for name in ("branch", "shelves", "exp", "none")]
+
 
 DOMAIN = Domain(
     name="lending", about="Books.", roles=(LIBRARIAN, OTHER), mutations=(LendingMutation,), queries=(LendingQuery,)
@@ -77,6 +82,12 @@ async def test_a_mutation_and_a_rule_require_the_role_of_the_token(
     assert (await caller.data("{ mayLend }"))["mayLend"] is may_lend
     assert lent.body["data"] == {"lend": {"book": "Emma"} if may_lend else None}
     assert lent.codes == ([] if may_lend else ["FORBIDDEN"])
+
+
+async def test_a_domain_reads_claims_of_its_own(lending: GatewayClient) -> None:
+    caller = lending.as_caller("ann", branch="north", shelves=[1, {"b": 2**70}])
+
+    assert (await caller.data("{ claims }"))["claims"] == ["'north'", f"[1, {{'b': {2**70}}}]", "None", "None"]
 
 
 async def test_the_schema_shows_the_roles_of_the_domains_after_those_of_portico(lending: GatewayClient) -> None:
@@ -125,12 +136,16 @@ def test_the_command_line_issues_tokens_with_the_role(settings: Settings, monkey
     monkeypatch.setenv("PORTICO_DOMAINS", "lending")
     monkeypatch.setenv("PORTICO_DATA_DIR", str(settings.data_dir))
     with served(monkeypatch, "lending", __name__):
-        issued = CliRunner().invoke(app, ["token", "--sub", "ann", "--role", "librarian", "--role", "EDITOR"])
+        issued = CliRunner().invoke(
+            app, ["token", "--sub", "ann", "--role", "librarian", "--role", "EDITOR", "--claim", "a=b=c"]
+        )
+        no_claim = CliRunner().invoke(app, ["token", "--sub", "ann", "--claim", "a"])
         unknown = CliRunner().invoke(app, ["token", "--sub", "ann", "--role", "EMPEROR"])
 
     claims = jwt.decode(issued.stdout.strip(), options={"verify_signature": False})
     assert claims["roles"] == ["LIBRARIAN", "EDITOR"]
-    assert unknown.exit_code == 2
+    assert claims["a"] == "b=c"
+    assert (unknown.exit_code, no_claim.exit_code) == (2, 2)
 
 
 def test_roles_of_portico_are_named_without_loading_the_domains() -> None:
