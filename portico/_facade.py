@@ -20,8 +20,7 @@ from portico.loaders.batching import BatchRead
 from portico.loaders.declaring import by_key as read_by_key
 from portico.loaders.declaring import pages as read_pages
 from portico.resolvers.attachments import Attachment, Attachments, Host, Hosts, Target
-from portico.resolvers.changes import Event
-from portico.resolvers.changes import Source as ChangeSource
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.changes import inserts as change_source_of_inserts
 from portico.resolvers.configuration import HttpUrl, Secret, setting
 from portico.resolvers.documents import (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from portico.loaders import declaring
+from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import CollectionSpec, D, Document, document_id
 from portico.resolvers.errors import NotFound
 
@@ -21,6 +22,7 @@ def document_kind(
     *,
     path: str = "_id",
     parse: Callable[[str], Any] = document_id,
+    read: Callable[..., BatchRead[Any, D]] | None = None,
     reads: Sequence[str] = (),
     visible_to: Rule[D] | None = None,
     within: Callable[[D], tuple[str, str]] | None = None,
@@ -29,6 +31,7 @@ def document_kind(
     """Returns a kind whose objects are the documents of one collection, all with the GraphQL type `name`.
 
     Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
+              read: the loader of documents by key, if `find_by_keys` does not do.
               reads: the paths that the rule reads.
               visible_to: whether a caller may see a document; `everybody` if all may.
               within: the kind and key of the object that contains it.
@@ -38,7 +41,7 @@ def document_kind(
         name=name,
         path=path,
         parse=parse,
-        read=declaring.by_key(spec, path),
+        read=read or declaring.by_key(spec, path),
         collection=spec.name,
         types=(name,),
         type_name=lambda _document: name,
@@ -49,7 +52,7 @@ def document_kind(
     )
 
 
-def document_pages(kind: Kind, spec: CollectionSpec, *, name: str = "") -> Paged:
+def document_pages(kind: Kind[D], spec: CollectionSpec, *, name: str = "") -> Paged:
     """Returns the definition of the pages of a kind.
 
     Args:     name: the prefix of the connection's name; by default, the name of the kind.

@@ -10,7 +10,7 @@ from portico.loaders.catalog import categories as loaders
 from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
-from portico.resolvers.documents import DocumentId, document_id
+from portico.resolvers.documents import DocumentId
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged
@@ -19,19 +19,16 @@ from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, f
 from portico.schema.fields import as_type, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
+from portico.schema.nodes import Node, everybody, key_in, node_id, projection_of
+from portico.schema.reading import document_kind
 from portico.schema.roles import Role
 
 DEFAULT_CATEGORIES = 50
 
-CATEGORY = Kind(
-    name="Category",
-    path="_id",
-    parse=document_id,
+CATEGORY = document_kind(
+    "Category",
+    categories.CATEGORIES,
     read=loaders.by_id,
-    collection=categories.CATEGORIES.name,
-    types=("Category",),
-    type_name=lambda _document: "Category",
     visible_to=everybody,
 )
 PAGES = Paged("Category", loaders.pages)

@@ -24,7 +24,8 @@ from portico.schema.fields import as_type, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, is_visible, key_in, node_id, projection_of
+from portico.schema.nodes import Node, is_visible, key_in, node_id, projection_of
+from portico.schema.reading import document_kind
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -36,15 +37,12 @@ def random_key(text: str) -> str:
     return text
 
 
-CART = Kind(
-    name="Cart",
-    path="_id",
+CART = document_kind(
+    "Cart",
+    carts.CARTS,
     parse=random_key,
     read=loaders.by_id,
-    collection=carts.CARTS.name,
-    types=("Cart",),
-    type_name=lambda _document: "Cart",
-    discriminator=("owner",),
+    reads=("owner",),
     visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
 

@@ -21,21 +21,19 @@ from portico.schema.fields import as_type, computed, stored
 from portico.schema.inputs import After, First, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id
+from portico.schema.nodes import Node, key_in, node_id
+from portico.schema.reading import document_kind
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
 
 DEFAULT_ORDERS = 20
 
-ORDER = Kind(
-    name="Order",
-    path="_id",
+ORDER = document_kind(
+    "Order",
+    orders.ORDERS,
     parse=random_key,
     read=loaders.by_id,
-    collection=orders.ORDERS.name,
-    types=("Order",),
-    type_name=lambda _document: "Order",
-    discriminator=("owner",),
+    reads=("owner",),
     visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
 PAGES = Paged("Order", loaders.pages)
