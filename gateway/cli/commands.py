@@ -363,14 +363,13 @@ def token(
     hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01)] = 24.0,
 ) -> None:
     """Print a token for development."""
-    lasts = timedelta(hours=hours)
     try:
         roles = auth.roles_named(role or [], domain_commands.roles)
     except auth.UnknownRole as unknown:
         raise typer.BadParameter(str(unknown), param_hint="'--role'") from None
     own_claims = dict(given.split("=", 1) for given in claim or [])
     issued = auth.Authenticator(settings()).issue(
-        sub, roles, now=SystemClock().now(), lasts=lasts, name=name, own_claims=own_claims
+        sub, roles, now=SystemClock().now(), lasts=timedelta(hours=hours), name=name, own_claims=own_claims
     )
     sys.stdout.write(issued + "\n")
 

@@ -10,7 +10,7 @@ import pytest
 import strawberry
 
 import portico
-from portico import Domain, InvalidInputMember, NotFoundMember
+from portico import Domain, InvalidInput, NotFound, schema
 from portico.gateway.settings import Settings
 from portico.resolvers.errors import error_type, name_of
 from portico.schema.errors import failure
@@ -44,15 +44,15 @@ class Unknown(portico.DomainError):
     """An error that no type represents."""
 
 
-@portico.error_member(SlugTaken)
+@schema.member(SlugTaken)
 @strawberry.type(description="A shelf has the slug.")
-class ShelfSlugTaken(portico.UserError):
+class ShelfSlugTaken(schema.UserError):
     shelf: str = strawberry.field(description="The shelf.")
 
 
-@portico.error_member(TooHigh, lambda error: {"most": error.highest})
+@schema.member(TooHigh, lambda error: {"most": error.highest})
 @strawberry.type(description="Too high.")
-class HeightRefused(portico.UserError):
+class HeightRefused(schema.UserError):
     most: int = strawberry.field(description="The most.")
 
 
@@ -72,11 +72,11 @@ class DonePayload:
 @strawberry.input(description="Which error.")
 class FailInput:
     error: str = strawberry.field(description="Its name.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 Result = Annotated[
-    DonePayload | ShelfSlugTaken | NotFoundMember | InvalidInputMember | HeightRefused | SeatsTaken,
+    DonePayload | ShelfSlugTaken | NotFound | InvalidInput | HeightRefused | SeatsTaken,
     strawberry.union("FailResult", description="The result."),
 ]
 RAISED: dict[str, Exception] = {
@@ -91,7 +91,7 @@ runs: list[str] = []
 
 @strawberry.type
 class FailMutation:
-    @portico.mutation(description="Fails, or does nothing.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Fails, or does nothing.")  # type: ignore[untyped-decorator]
     async def fail(self, input: FailInput) -> Result | None:  # noqa: A002 - the name that clients see
         runs.append(input.error)
         if input.error in RAISED:

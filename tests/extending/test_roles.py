@@ -11,7 +11,7 @@ import strawberry
 from typer.testing import CliRunner
 
 import portico
-from portico import Domain, Role
+from portico import Domain, Role, schema
 from portico.gateway.auth import UnknownRole, roles_named
 from portico.gateway.cli.commands import app
 from portico.gateway.domains import load, schema_of
@@ -34,12 +34,12 @@ class LentPayload:
 @strawberry.input(description="What to lend.")
 class LendInput:
     book: str = strawberry.field(description="Its title.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 @strawberry.type
 class LendingMutation:
-    @portico.mutation(role=LIBRARIAN, description="Lends a book.")  # type: ignore[untyped-decorator]
+    @schema.mutation(role=LIBRARIAN, description="Lends a book.")  # type: ignore[untyped-decorator]
     async def lend(self, input: LendInput) -> LentPayload | None:  # noqa: A002 - the name that clients see
         return LentPayload(book=input.book)
 
@@ -52,7 +52,7 @@ class LendingQuery:
 
     @strawberry.field(description="The claims of the caller.")  # type: ignore[untyped-decorator]
     async def claims(self, info: Info) -> list[str]:
-        caller = portico.require_caller(info.context)
+        caller = schema.require_caller(info.context)
         return [repr(caller.claim(name)) for name in ("branch", "shelves", "exp", "none")]
 
 
@@ -167,7 +167,7 @@ def test_what_an_answer_depends_on_includes_the_role() -> None:
 
 
 async def test_a_slot_has_one_value_for_each_operation(lending: GatewayClient) -> None:
-    slot: portico.Slot[list[str]] = portico.Slot(list)
+    slot: schema.Slot[list[str]] = schema.Slot(list)
     first, second = [lending.state.context(None, "a request") for _ in range(2)]
 
     slot.of(first).append("a")
