@@ -7,21 +7,25 @@ moved, the seat is booked; if the transfer was refused, the seat is free again. 
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import strawberry
 from bson import ObjectId
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound
+from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound, Resources, Service, setting
 from portico.accounts import InsufficientFunds, Transfer, transfer
-from portico.jobs import STALE_AFTER, Invariant, Job, Problem, Problems, Turn, sweep
+from portico.jobs import Counter, Invariant, Job, Problem, Problems, Turn, sweep
 from portico.schema import (
     Node,
     as_type,
+    described,
     document_kind,
     everybody,
     failure,
@@ -32,10 +36,12 @@ from portico.schema import (
     node_id,
     related,
     require_caller,
+    show_object,
+    states,
     stored,
 )
-from portico.store import CollectionSpec, Database, TypedDict
-from portico.writes import create_once, derived_id
+from portico.store import ChangeSource, CollectionSpec, Database, Event, TypedDict
+from portico.writes import Host, create_once, derived_id
 
 
 class ShowDocument(TypedDict):
@@ -73,6 +79,41 @@ BOOKINGS = CollectionSpec(
     document=BookingDocument,
     shard_key={"show": 1},
     indexes=[IndexModel([("show", 1), ("seat", 1)], unique=True), IndexModel([("state", 1), ("held", 1)])],
+)
+
+
+@dataclass(frozen=True)
+class BookingSettings:
+    held_seconds: float = setting(5, "The seconds after which the job finishes what a crashed call has left.")
+
+
+class BoxOffice:
+    """Counts the seats that this process has sold."""
+
+    def __init__(self) -> None:
+        self.sold = 0
+
+
+@asynccontextmanager
+async def open_box_office(_settings: Resources, _db: Database) -> AsyncIterator[BoxOffice]:
+    yield BoxOffice()
+
+
+async def find_shows(db: Database, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    wanted = [ObjectId(key) for key in keys if ObjectId.is_valid(key)]
+    return {str(show["_id"]): show async for show in db[SHOWS.name].find({"_id": {"$in": wanted}})}
+
+
+def state_changed(change: Mapping[str, Any]) -> list[Event]:
+    booking = change["documentKey"]["_id"]
+    return [Event(("booking", booking), booking)]
+
+
+STATES = ChangeSource(
+    collections=frozenset({BOOKINGS.name}),
+    match={"operationType": "update", "updateDescription.updatedFields.state": {"$exists": True}},
+    paths=("documentKey",),
+    events=state_changed,
 )
 
 
@@ -142,7 +183,8 @@ async def finish_bookings(turn: Turn) -> int:
                 raise
         return 1
 
-    return await sweep(turn.db, BOOKINGS, {"state": "HELD", "held": {"$lte": turn.now - STALE_AFTER}}, one)
+    crashed = turn.now - timedelta(seconds=turn.resources.of(BookingSettings).held_seconds)
+    return await sweep(turn.db, BOOKINGS, {"state": "HELD", "held": {"$lte": crashed}}, one)
 
 
 async def find_unpaid(db: Database) -> Problems:
@@ -215,7 +257,27 @@ class BookingMutation:
         context, booker = info.context, require_caller(info.context).subject
         show, account = await _show_of(context, input.show_id), key_in(context, "Account", input.account_id)
         booked = await book_seat(context.db, show, seat=input.seat, booker=booker, account=account, **context.operation)
+        context.resources.of(BoxOffice).sold += 1
         return BookingPayload(booking=as_type(Booking, booked))
+
+
+def order_of(booking: Any) -> int:
+    return ["HELD", "BOOKED"].index(booking["state"])
+
+
+@strawberry.type
+class BookingSubscription:
+    @strawberry.subscription(description="A booking of the viewer whenever its state changes.")  # type: ignore[untyped-decorator]
+    async def booking_changed(
+        self,
+        info: Info,
+        id: Annotated[strawberry.ID, described("The booking.")],  # noqa: A002
+    ) -> AsyncIterator[Booking]:
+        booking = await find_visible(info.context, "Booking", id)
+        changes: AsyncIterator[Booking] = await states(
+            info.context, ("booking", booking["_id"]), show_object(BOOKING), order=order_of
+        )
+        return changes
 
 
 DOMAIN = Domain(
@@ -223,9 +285,15 @@ DOMAIN = Domain(
     about="Seats of shows.",
     needs=("accounts",),
     collections=(SHOWS, BOOKINGS),
+    settings=BookingSettings,
+    services=(Service(BoxOffice, open_box_office),),
+    counters=(Counter("portico_seats_sold", "Seats that were sold.", lambda resources: resources.of(BoxOffice).sold),),
+    hosts=(Host("Show", find_shows),),
+    events=(STATES,),
     jobs=(Job("finish-bookings", finish_bookings),),
     invariants=(Invariant("Every booked seat is paid for.", find_unpaid),),
     kinds=(SHOW, BOOKING),
     types=(Show,),
     mutations=(BookingMutation,),
+    subscriptions=(BookingSubscription,),
 )

@@ -20,10 +20,14 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 from tests.support.ids import key_in
 from tests.support.library import served
 
+from .booking import BoxOffice
+
 BOOK = """mutation ($input: BookSeatInput!) { bookSeat(input: $input) {
   __typename ... on SeatTaken { seat } ... on UserError { message }
   ... on BookingPayload { booking { seat state payment { amount { amount } } } }
 } }"""
+CHANGED = "subscription ($id: ID!) { bookingChanged(id: $id) { state } }"
+DISCUSS = "mutation ($input: OpenDiscussionInput!) { openDiscussion(input: $input) { __typename } }"
 PRICE = 30
 
 
@@ -32,7 +36,7 @@ async def theater(
     settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayClient]:
     with served(monkeypatch, "booking", "tests.extending.booking"):
-        async with running(replace(settings, domains="accounts,booking"), clock=clock) as gateway:
+        async with running(replace(settings, domains="accounts,comments,booking"), clock=clock) as gateway:
             yield gateway
 
 
@@ -138,3 +142,39 @@ async def test_an_operation_can_make_several_transfers(theater: GatewayClient) -
 
     assert [made[0]["_id"] == made[1]["_id"], made[1]["_id"] == made[2]["_id"]] == [False, True]
     assert await balances(theater.db, source, destination) == [80, 20]
+
+
+async def test_the_job_finishes_what_a_crash_has_left_and_subscribers_see_it(
+    theater: GatewayClient, clock: SettableClock
+) -> None:
+    show, account = await open_show(theater), await open_account(theater.db, 100)
+    held = {
+        "_id": ObjectId(),
+        "show": show["show"],
+        "seat": 1,
+        "booker": "tester",
+        "state": "HELD",
+        "held": clock.now(),
+    }
+    held |= {"account": key_in("Account", account), "operation": random_operation_id()}
+    await theater.db["bookings"].insert_one(held)
+    booking = encode_id("Booking", held["_id"])
+
+    assert await run_jobs(theater, clock, "finish-bookings") == 0
+    async with theater.subscription(CHANGED, {"id": booking}) as events:
+        clock.advance(seconds=6)
+        assert await run_jobs(theater, clock, "finish-bookings") == 1
+        assert await anext(events) == {"bookingChanged": {"state": "BOOKED"}}
+
+
+async def test_a_show_can_have_a_discussion_of_another_domain(theater: GatewayClient) -> None:
+    show = await open_show(theater)
+    opened = await theater.data(DISCUSS, {"input": {"subjectId": show["showId"], "storage": "EMBEDDED"}})
+
+    assert opened["openDiscussion"]["__typename"] == "DiscussionPayload"
+
+
+async def test_the_metrics_count_what_the_service_has_counted(theater: GatewayClient) -> None:
+    await book(theater, await open_show(theater), await open_account(theater.db, 100))
+
+    assert theater.state.resources.of(BoxOffice).sold == 1

@@ -15,7 +15,7 @@ from strawberry.types.base import get_object_definition
 
 import portico
 from portico import testing
-from tests.architecture.test_public_names import GROUPS
+from tests.support.public_api import GROUPS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reviews"
