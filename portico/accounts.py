@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from portico.resolvers.accounts.for_domains import transfer
 from portico.resolvers.accounts.refusals import InsufficientFunds
-from portico.schema.accounts.accounts import Transfer
+from portico.schema.accounts.accounts import ACCOUNT, Transfer
 
-__all__ = ["InsufficientFunds", "Transfer", "transfer"]
+__all__ = ["ACCOUNT", "InsufficientFunds", "Transfer", "transfer"]

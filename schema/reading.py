@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
@@ -84,12 +84,21 @@ async def load_related(info: Info, spec: CollectionSpec[D], key: Any, *, path: s
     return found
 
 
-async def find_visible(context: Context, kind: str, global_id: str) -> Document:
+@overload
+async def find_visible(context: Context, kind: Kind[D], global_id: str) -> D: ...
+
+
+@overload
+async def find_visible(context: Context, kind: str, global_id: str) -> Document: ...
+
+
+async def find_visible(context: Context, kind: Kind | str, global_id: str) -> Any:
     """Returns the whole object of this kind and id. Raises NotFound if there is none that the caller may see."""
-    key = nodes.key_in(context, kind, global_id)
-    found: Kind = context.served.kinds[kind]
+    name = kind if isinstance(kind, str) else kind.name
+    key = nodes.key_in(context, name, global_id)
+    found: Kind = context.served.kinds[name]
     document = (await found.read(context.db, None)([key])).get(key)
     view: Document | None = None if document is None else await nodes.shown(context, found, document)
     if view is None:
-        raise NotFound(kind, str(key))
+        raise NotFound(name, str(key))
     return view

@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import strawberry
 from bson import ObjectId
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound, Resources, Service, setting
-from portico.accounts import InsufficientFunds, Transfer, transfer
+from portico import Domain, DomainError, Info, InvalidInput, NotFound, Resources, Service, setting
+from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
 from portico.jobs import Counter, Invariant, Job, Problem, Problems, Turn, sweep
 from portico.schema import (
     Node,
@@ -31,7 +31,6 @@ from portico.schema import (
     failure,
     find_visible,
     idempotency_key,
-    key_in,
     mutation,
     node_id,
     related,
@@ -71,6 +70,8 @@ class BookingDocument(TypedDict):
     held: datetime
     # The id of the operation that pays.
     operation: str
+    # The transfer; missing while the seat is held.
+    payment: NotRequired[ObjectId]
 
 
 SHOWS = CollectionSpec("shows", document=ShowDocument)
@@ -167,9 +168,9 @@ async def finish(db: Database, booking: BookingDocument, now: datetime) -> Booki
     except (InsufficientFunds, InvalidInput, NotFound):
         await db[BOOKINGS.name].delete_one({**key, "state": "HELD"})
         raise
-    change = {"state": "BOOKED", "payment": paid["_id"]}
-    await db[BOOKINGS.name].update_one(key, {"$set": change})
-    return {**booking, **change}  # type: ignore[typeddict-item]
+    booked: BookingDocument = {**booking, "state": "BOOKED", "payment": paid["_id"]}
+    await db[BOOKINGS.name].update_one(key, {"$set": {"state": "BOOKED", "payment": paid["_id"]}})
+    return booked
 
 
 async def finish_bookings(turn: Turn) -> int:
@@ -245,18 +246,16 @@ BookSeatResult = Annotated[
 ]
 
 
-async def _show_of(context: Context, global_id: str) -> ShowDocument:
-    found: ShowDocument = await find_visible(context, "Show", global_id)  # type: ignore[assignment]
-    return found
-
-
 @strawberry.type
 class BookingMutation:
-    @mutation(description="Books a seat and pays for it.")  # type: ignore[untyped-decorator]
-    async def book_seat(self, info: Info, input: BookSeatInput) -> BookSeatResult | None:  # noqa: A002
+    @mutation(description="Books a seat and pays for it.")
+    async def book_seat(self, info: Info, input: BookSeatInput) -> BookSeatResult | None:
         context, booker = info.context, require_caller(info.context).subject
-        show, account = await _show_of(context, input.show_id), key_in(context, "Account", input.account_id)
-        booked = await book_seat(context.db, show, seat=input.seat, booker=booker, account=account, **context.operation)
+        show = await find_visible(context, SHOW, input.show_id)
+        account = await find_visible(context, ACCOUNT, input.account_id)
+        booked = await book_seat(
+            context.db, show, seat=input.seat, booker=booker, account=account["_id"], **context.operation
+        )
         context.resources.of(BoxOffice).sold += 1
         return BookingPayload(booking=as_type(Booking, booked))
 
@@ -267,13 +266,13 @@ def order_of(booking: Any) -> int:
 
 @strawberry.type
 class BookingSubscription:
-    @strawberry.subscription(description="A booking of the viewer whenever its state changes.")  # type: ignore[untyped-decorator]
+    @strawberry.subscription(description="A booking of the viewer whenever its state changes.")
     async def booking_changed(
         self,
         info: Info,
-        id: Annotated[strawberry.ID, described("The booking.")],  # noqa: A002
+        id: Annotated[strawberry.ID, described("The booking.")],
     ) -> AsyncIterator[Booking]:
-        booking = await find_visible(info.context, "Booking", id)
+        booking = await find_visible(info.context, BOOKING, id)
         changes: AsyncIterator[Booking] = await states(
             info.context, ("booking", booking["_id"]), show_object(BOOKING), order=order_of
         )

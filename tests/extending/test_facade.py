@@ -19,6 +19,7 @@ from tests.support.public_api import GROUPS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reviews"
+BOOKING = ROOT / "tests" / "extending" / "booking.py"
 PAGE = ROOT / "docs" / "extending.md"
 LIBRARIES = {"strawberry", "pymongo", "bson", "pytest"}
 LONGEST = 292
@@ -78,7 +79,7 @@ def test_the_example_is_short() -> None:
 
 
 def test_the_tutorial_shows_the_code_of_the_example() -> None:
-    sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml"])
+    sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml", BOOKING])
     blocks = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
     assert len(blocks) > 5
