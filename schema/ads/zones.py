@@ -6,7 +6,6 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.ads import zones as loaders
 from portico.resolvers.ads import zones
 from portico.schema.context import Info
 from portico.schema.fields import as_type, computed, stored
@@ -24,7 +23,6 @@ AD_ZONE = document_kind(
     "AdZone",
     zones.ZONES,
     parse=zones.parse_id,
-    read=loaders.by_id,
     visible_to=everybody,
 )
 

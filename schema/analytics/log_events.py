@@ -7,17 +7,16 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.loaders.analytics import log_events as loaders
 from portico.resolvers.analytics import log_events, page_counts
 from portico.resolvers.analytics.log_events import LogEventDocument
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.access import require_role
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_types, costs, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Node, node_id
-from portico.schema.reading import document_kind
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -32,10 +31,9 @@ def _is_analyst(_event: LogEventDocument, context: Context) -> bool:
 LOG_EVENT = document_kind(
     "LogEvent",
     log_events.LOG_EVENTS,
-    read=loaders.by_id,
     visible_to=_is_analyst,
 )
-PAGES = Paged(LOG_EVENT.name, loaders.pages)
+PAGES = document_pages(LOG_EVENT, log_events.LOG_EVENTS)
 
 
 @strawberry.type(description="One request, as a web server logged it.")

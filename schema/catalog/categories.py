@@ -13,14 +13,14 @@ from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
 from portico.schema.fields import as_type, reads, related, stored
 from portico.schema.inputs import After, First, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Node, everybody, key_in, node_id, projection_of
-from portico.schema.reading import document_kind
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
 
 DEFAULT_CATEGORIES = 50
@@ -31,7 +31,7 @@ CATEGORY = document_kind(
     read=loaders.by_id,
     visible_to=everybody,
 )
-PAGES = Paged("Category", loaders.pages)
+PAGES = document_pages(CATEGORY, categories.CATEGORIES)
 
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")

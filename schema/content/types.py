@@ -24,7 +24,7 @@ from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import page_html
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
-from portico.schema.reading import document_kind
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.rendering import rendered
 
 DEFAULT_CONTENT = 20
@@ -52,7 +52,7 @@ REVISION = document_kind(
 )
 NODE_PAGES = Paged(CONTENT.name, loaders.pages, name="Content")
 ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
-REVISION_PAGES = Paged(REVISION.name, revision_loaders.pages)
+REVISION_PAGES = document_pages(REVISION, revisions.REVISIONS)
 
 
 @strawberry.interface(

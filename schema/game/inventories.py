@@ -8,19 +8,19 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.game import stacks as loaders
+from portico.loaders.game import trades as loaders
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import stacks, trade_records
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place, StackDocument
 from portico.resolvers.game.trade_records import TradeDocument
 from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Node, key_in, load, node_id
-from portico.schema.reading import document_kind, load_one
+from portico.schema.reading import document_kind, document_pages, load_one
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -44,19 +44,18 @@ STACK = document_kind(
     "Stack",
     stacks.STACKS,
     parse=stacks.parse_id,
-    read=loaders.by_id,
     reads=("owner", "inventory", "quantity"),
     visible_to=_sees_stack,
 )
 TRADE = document_kind(
     "Trade",
     trade_records.TRADES,
-    read=loaders.trade_by_id,
+    read=loaders.by_id,
     reads=("owners",),
     visible_to=_takes_part,
 )
-STACK_PAGES = Paged(STACK.name, loaders.pages)
-TRADE_PAGES = Paged(TRADE.name, loaders.trade_pages)
+STACK_PAGES = document_pages(STACK, stacks.STACKS)
+TRADE_PAGES = document_pages(TRADE, trade_records.TRADES)
 
 
 @strawberry.enum(description="The order of the stacks of an inventory.")

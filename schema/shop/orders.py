@@ -7,14 +7,13 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.shop import orders as loaders
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Document
 from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import carts, orders, refusals
 from portico.resolvers.shop.checkout import checkout as check_out
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, failure, member
 from portico.schema.fields import as_type, computed, stored
@@ -22,7 +21,7 @@ from portico.schema.inputs import After, First, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Node, key_in, node_id
-from portico.schema.reading import document_kind
+from portico.schema.reading import document_kind, document_pages
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
 
@@ -32,11 +31,10 @@ ORDER = document_kind(
     "Order",
     orders.ORDERS,
     parse=random_key,
-    read=loaders.by_id,
     reads=("owner",),
     visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
-PAGES = Paged("Order", loaders.pages)
+PAGES = document_pages(ORDER, orders.ORDERS)
 
 
 @strawberry.type(description="A line of an order.")

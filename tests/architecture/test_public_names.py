@@ -35,7 +35,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "loaders.batching": ("loaders that other domains get from `document_kind`", {"BatchRead"}),
     "loaders.declaring": (
         "loaders that other domains get from `document_kind` and `document_pages`",
-        {"PageLoader", "batched", "by_key", "each", "in_order", "pages"},
+        {"PageLoader", "batched", "by_key", "each", "in_order"},
     ),
     "resolvers.answer_bounds": ("a list that is built from many documents", {"hold"}),
     "resolvers.documents": (
@@ -155,10 +155,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "schema.scalars": ("scalars of the own fields", {"JSON", "check_big_int", "format_instant", "parse_instant"}),
     "schema.selections": ("fields that read by their selection", {"cached", "selection_of"}),
     "schema.sharing": ("figures that requests share", {"shared"}),
-    "schema.subscriptions": (
-        "subscriptions that show states, or check more than visibility",
-        {"read_shared"},
-    ),
+    "schema.subscriptions": ("subscriptions that show states, or check more than visibility", {"read_shared"}),
 }
 
 
