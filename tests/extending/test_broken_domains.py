@@ -158,6 +158,47 @@ CASES = {
         """,
         "cannot be imported: ValueError: Gone cannot represent NotFound: NotFound already does.",
     ),
+    "an error in a union that is no failure": Broken(
+        """
+        from typing import Annotated
+
+        class Plain(portico.DomainError):
+            pass
+
+        @strawberry.type
+        class Payload:
+            done: bool
+
+        @strawberry.type
+        class Extra:
+            @schema.mutation(description="Adds.")
+            async def add_extra(self) -> Annotated[Payload | Plain, strawberry.union("ExtraResult")] | None: ...
+
+        DOMAIN = Domain(name="extra", about="Extra.", mutations=(Extra,))
+        """,
+        "breaks the schema: InvalidUnionTypeError: Type `Plain` cannot be used in a GraphQL Union. "
+        "Declare the error with `portico.schema.failure`.",
+    ),
+    "an error in a union whose base is a failure": Broken(
+        """
+        from typing import Annotated
+
+        class Gone(portico.NotFound):
+            pass
+
+        @strawberry.type
+        class Payload:
+            done: bool
+
+        @strawberry.type
+        class Extra:
+            @schema.mutation(description="Adds.")
+            async def add_extra(self) -> Annotated[Payload | Gone, strawberry.union("ExtraResult")] | None: ...
+
+        DOMAIN = Domain(name="extra", about="Extra.", mutations=(Extra,))
+        """,
+        "so it can't be used in the schema. Declare the error with `portico.schema.failure`.",
+    ),
     "a change source with a path that is none": Broken(
         "ChangeSource(frozenset({'things'}), {}, ('fullDocument.',), print)",
         "cannot be imported: ValueError: `paths` of a change source has 'fullDocument.', which is not the path",
