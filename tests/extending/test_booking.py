@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from bson import ObjectId
@@ -13,7 +13,7 @@ from bson import ObjectId
 from portico.accounts import transfer
 from portico.gateway.settings import Settings
 from portico.schema import encode_id
-from portico.testing import crash_matrix
+from portico.testing import WAYS, Case, Given, Stage, crash_matrix
 from portico.writes import random_operation_id
 from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, run_jobs, running
@@ -51,6 +51,36 @@ async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
 async def book(gateway: GatewayClient, show: dict[str, Any], account: str, seat: int = 1, **more: Any) -> Any:
     given = {"showId": show["showId"], "seat": seat, "accountId": account, "idempotencyKey": new_key(), **more}
     return (await gateway.data(BOOK, {"input": given}))["bookSeat"]
+
+
+class Seats(Stage):
+    """Two accounts of a caller, one of which has too little money for a seat."""
+
+    collections = ("accounts", "transfers", "shows", "bookings", "operations")
+    selections = {"bookSeat": "... on BookingPayload { booking { state } }"}  # noqa: RUF012
+    before: ClassVar[Any] = ([], [100, PRICE - 1, 0])
+    cases = {  # noqa: RUF012
+        "paid": Case("bookSeat", lambda stage: stage.seat(0), "BookingPayload", (["BOOKED"], [70, PRICE - 1, PRICE])),
+        "refused": Case("bookSeat", lambda stage: stage.seat(1), "InsufficientFunds", before),
+    }
+
+    async def build(self) -> None:
+        db = self.gateway.db
+        self.show = await open_show(self.gateway)
+        self.accounts = [await open_account(db, 100), await open_account(db, PRICE - 1), self.show["payee"]]
+
+    def seat(self, account: int) -> Given:
+        return {"showId": self.show["showId"], "seat": 1, "accountId": self.accounts[account]}
+
+    async def state(self) -> Any:
+        states = [booking["state"] async for booking in self.gateway.db["bookings"].find({})]
+        return states, await balances(self.gateway.db, *self.accounts)
+
+
+@pytest.mark.parametrize("case", Seats.cases)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_has_one_effect(theater: GatewayClient, clock: SettableClock, case: str, way: str) -> None:
+    await WAYS[way](Seats(theater, clock), case, False)
 
 
 async def test_a_seat_is_paid_for_once(theater: GatewayClient) -> None:
