@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import hypothesis
 import pytest
 
 from portico.gateway.mongo import embedded
@@ -35,6 +36,9 @@ Variant = tuple[Driver, ExecutorName]
 VARIANTS: list[Variant] = [("pymongo", "compiled"), ("motor", "reference")]
 _folders = itertools.count(1)
 
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("portico", deadline=None)
+hypothesis.settings.load_profile("portico")
 driver_faults.patch_driver()
 http_clients.patch_clients()
 skip_known_indexes()

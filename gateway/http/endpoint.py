@@ -25,6 +25,7 @@ from portico.gateway.state import State
 from portico.schema.context import Context
 
 from . import uploads
+from .bodies import Bodies, Body
 from .cors import log_refused_page
 from .headers import RequestHeaders
 from .request_ids import request_id_of
@@ -89,6 +90,10 @@ class GraphQLEndpoint:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        memory = state.executor.memory
+        self._bodies = Bodies(memory)
+        # An upload keeps its room while its files arrive.
+        self._upload_bodies = Bodies(memory, 4_000_000, 2_000_000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = RequestHeaders(scope)
@@ -126,20 +131,24 @@ class GraphQLEndpoint:
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
             return await self._answer_upload(scope, headers, receive, request_id)
-        request = await self._request(scope, headers, receive)
-        session = await self._session(scope, headers)
-        context = self._state.context(session.caller, request_id, session.connection)
+        with Body(self._bodies) as room:
+            request = await self._request(scope, headers, receive, room)
+            session = await self._session(scope, headers)
+            context = self._state.context(session.caller, request_id, session.connection)
+            try:
+                if request.reference is not None or not self._state.executor.references.accepts_all:
+                    request = await self._resolved(request, context, headers)
+                if not accepted.events or not self._is_streamed(request, accepted, scope["method"]):
+                    return await self._answer(request, session, context, receive, headers, may_write=is_post)
+            except Overloaded as overloaded:
+                raise _refused(overloaded) from None
         try:
-            if request.reference is not None or not self._state.executor.references.accepts_all:
-                request = await self._resolved(request, context, headers)
-            if accepted.events and self._is_streamed(request, accepted, scope["method"]):
-                await EventStream(session, context, receive, send).run(request)
-                return None
-            return await self._answer(request, session, context, receive, headers, may_write=is_post)
+            await EventStream(session, context, receive, send).run(request)
         except Overloaded as overloaded:
             raise _refused(overloaded) from None
+        return None
 
-    async def _request(self, scope: Scope, headers: Headers, receive: Receive) -> Request:
+    async def _request(self, scope: Scope, headers: Headers, receive: Receive, room: Body) -> Request:
         method = scope["method"]
         if method not in {"POST", "GET", "HEAD"}:
             if "access-control-request-method" in headers:
@@ -147,7 +156,8 @@ class GraphQLEndpoint:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Use POST, or GET for queries.", {"Allow": "GET, HEAD, POST"})
         if method == "POST":
             limits = self._state.settings
-            return parse_body(headers, await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds))
+            body = await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds, room)
+            return parse_body(headers, body)
         return parse_query(scope["query_string"])
 
     async def _resolved(self, request: Request, context: Context, headers: Headers) -> Request:
@@ -206,15 +216,18 @@ class GraphQLEndpoint:
         try:
             await bound.enter(scope.get("client"), must_run=False)
             try:
-                return await self._run_upload(scope, headers, receive, request_id)
+                with Body(self._upload_bodies) as room:
+                    return await self._run_upload(scope, headers, receive, request_id, room)
             finally:
                 bound.leave()
         except Overloaded as overloaded:
             # The client is sending its files, which nobody reads.
             raise _refused(overloaded, _CLOSING) from None
 
-    async def _run_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
-        request, files = await uploads.read_request(receive, headers, self._state.settings)
+    async def _run_upload(
+        self, scope: Scope, headers: Headers, receive: Receive, request_id: str, room: Body
+    ) -> Response:
+        request, files = await uploads.read_request(receive, headers, self._state.settings, room)
         try:
             session = await self._session(scope, headers)
             context = self._state.context(session.caller, request_id, session.connection)

@@ -14,9 +14,11 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from portico.gateway.operations.admission import CODE, RETRY_SECONDS
 from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.operations.references import Reference
 
+from .bodies import SHORT, Body
 from .sending import within
 
 RESPONSE_TYPE = "application/graphql-response+json"
@@ -24,6 +26,7 @@ JSON_TYPE = "application/json"
 EVENT_TYPE = "text/event-stream"
 _NAMED = 3
 _TRACE = ("traceparent", "tracestate")
+_NO_ROOM = "The gateway is reading too many long bodies. Nothing was executed. Retry soon, or send a shorter one."
 
 
 class Refused(Exception):
@@ -111,17 +114,24 @@ def _preference(ranges: Sequence[tuple[str, float]], offered: str) -> tuple[floa
     return weight, level
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float) -> bytes:
-    """Returns the whole body. Raises Refused (413) as soon as it exceeds the limit, and (408) if it takes too long."""
+async def read_body(receive: Receive, headers: Headers, limit: int, seconds: float, room: Body) -> bytes:
+    """Returns the whole body, which then has `room` to be parsed.
+
+    Raises:   Refused (413) as soon as it exceeds the limit, (408) if it takes too long, and (503) if other long bodies
+              take up the room for as long.
+    """
     try:
-        return await within(seconds, _whole_body(receive, headers, limit))
+        return await within(seconds, _whole_body(receive, headers, limit, room))
     except TimeoutError:
+        if room.is_waiting:
+            raise no_room() from None
         raise Refused(408, "TIMEOUT", "The client did not send the body in time.", {"Connection": "close"}) from None
 
 
-async def _whole_body(receive: Receive, headers: Headers, limit: int) -> bytes:
+async def _whole_body(receive: Receive, headers: Headers, limit: int, room: Body) -> bytes:
     declared = headers.get("content-length", "")
-    if declared.isdigit() and int(declared[:20]) > limit:
+    length = int(declared[:20]) if declared.isdigit() else limit
+    if length > limit:
         raise _too_large(limit)
     parts: list[bytes] = []
     size = 0
@@ -135,7 +145,16 @@ async def _whole_body(receive: Receive, headers: Headers, limit: int) -> bytes:
             raise _too_large(limit)
         parts.append(body)
         if not message.get("more_body", False):
+            if size > SHORT:
+                await room.parse(size)
             return b"".join(parts) if len(parts) > 1 else parts[0]
+        if size > SHORT:
+            await room.arrive(length)
+
+
+def no_room() -> Refused:
+    """Returns the refusal of a body that other long bodies leave no room for."""
+    return Refused(503, CODE, _NO_ROOM, {"Retry-After": str(RETRY_SECONDS), "Connection": "close"})
 
 
 def _too_large(limit: int) -> Refused:

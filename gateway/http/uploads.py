@@ -20,8 +20,9 @@ from starlette.types import Receive
 from portico.gateway.settings import Settings
 from portico.schema.files import Upload
 
+from .bodies import SHORT, Body
 from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
-from .requests import JSON_TYPE, Refused, Request, parse_request, require_uncompressed
+from .requests import JSON_TYPE, Refused, Request, no_room, parse_request, require_uncompressed
 
 MULTIPART_TYPE = "multipart/form-data"
 # Browsers send a multipart form to another origin without a preflight request, but not with one of these headers.
@@ -114,7 +115,7 @@ def is_multipart(headers: Headers) -> bool:
     return content_type != JSON_TYPE and content_type.partition(";")[0].strip().lower() == MULTIPART_TYPE
 
 
-async def read_request(receive: Receive, headers: Headers, settings: Settings) -> tuple[Request, Files]:
+async def read_request(receive: Receive, headers: Headers, settings: Settings, room: Body) -> tuple[Request, Files]:
     """Returns the request and its files, after the parts before the files have arrived. Raises Refused."""
     require_uncompressed(headers)
     if not any(headers.get(name) for name in PREFLIGHT_HEADERS):
@@ -128,8 +129,8 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
     try:
         body = MultipartBody(receive, headers["content-type"], settings.upload_stall_seconds)
         async with asyncio.timeout(settings.body_seconds):
-            operations = _object(await _field(body, "operations", settings.max_body_bytes), "operations")
-            places = _places(_object(await _field(body, "map", _MAX_MAP_BYTES), "map"))
+            operations = _object(await _field(body, "operations", settings.max_body_bytes, room), "operations")
+            places = _places(_object(await _field(body, "map", _MAX_MAP_BYTES, room), "map"))
     except MultipartError as error:
         raise Refused(400, "BAD_REQUEST", str(error), {"Connection": "close"}) from None
     except BodyCut:
@@ -139,6 +140,8 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
     except BodyStalled:
         raise Refused(408, "TIMEOUT", "The client stopped sending the body.", {"Connection": "close"}) from None
     except TimeoutError:
+        if room.is_waiting:
+            raise no_room() from None
         raise Refused(408, "TIMEOUT", "The client did not send the body in time.", {"Connection": "close"}) from None
     files = Files(body, set(places.values()), settings.max_upload_bytes)
     for path, name in places.items():
@@ -146,7 +149,7 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings) -
     return parse_request(operations), files
 
 
-async def _field(body: MultipartBody, name: str, limit: int) -> bytes:
+async def _field(body: MultipartBody, name: str, limit: int, room: Body) -> bytes:
     part = await body.next_part()
     if part is None or part.name != name:
         raise MultipartError("The parts must be `operations`, then `map`, then the files.")
@@ -155,6 +158,10 @@ async def _field(body: MultipartBody, name: str, limit: int) -> bytes:
         value += piece
         if len(value) > limit:
             raise _too_large(limit)
+        if len(value) > SHORT:
+            await room.arrive(limit)
+    if len(value) > SHORT:
+        await room.parse(len(value))
     return bytes(value)
 
 

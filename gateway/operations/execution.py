@@ -66,7 +66,9 @@ class Executor:
         self._hide_suggestions = not settings.allows_introspection
         self.deadlines = Deadlines()
         queue = settings.max_queued, settings.queue_seconds, self.deadlines
-        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": Room(note_left=Memory().note_left)}
+        self.memory = Memory()
+        room = Room(note_left=self.memory.note_left)
+        bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": room}
         self.queries = Admission(settings.max_running_queries, *queue, **bytes_)
         self.mutations = Admission(settings.max_running_mutations, *queue, **bytes_)
         # An upload waits for its client, without a slot. It still uses memory, so their number is bounded, too.

@@ -32,7 +32,7 @@ from portico.schema.rendering import rendered
 DEFAULT_COMMENTS = 20
 # What the pages of a discussion cost in addition, because MongoDB reads the whole document of an embedded discussion
 # for each page of different arguments. Pages below comments share the reads of equal arguments.
-_COMMENTS, _BELOW = 600, 100
+_COMMENTS, _BELOW = 750, 100
 
 DISCUSSION = document_kind(
     "Discussion",

@@ -47,7 +47,7 @@ USER = Kind(
 )
 PAGES = Paged(USER.name, loaders.pages)
 # What a follower costs at least: MongoDB reads the relation and the member.
-_MEMBER = 8
+_MEMBER = 12
 # A member of a circle costs less, so that one operation can show the first members of all circles.
 _MEMBER_OF_CIRCLE = 4
 

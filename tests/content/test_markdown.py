@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from collections.abc import Callable
 from html import escape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.schema.markdown import LONGEST, MAX_BRACKETS, MAX_PARAGRAPH, MAX_TAGS, comment_html, page_html
+from portico.schema.markdown import LONGEST, MAX_BRACKETS, MAX_PARAGRAPH, MAX_TAGS, Effort, comment_html, page_html
 from tests.content.support.attacks import ATTACKS, harm_in
 
 BOTH = pytest.mark.parametrize("render", [page_html, comment_html])
@@ -133,3 +134,28 @@ def test_a_text_of_many_parts_is_rendered(render: object) -> None:
     assert callable(render)
 
     assert render("*a* b\n\n" * 5_000) == "<p><em>a</em> b</p>\n" * 5_000
+
+
+# Paragraphs, lists, definitions, brackets without an end, and marks without an end.
+SLOW = ["a\n\n" * 3_000, "- a\n" * 2_500, "".join(f"[{n}]: /x\n" for n in range(900)), "[a" * 490, "**a *b " * 1_400]
+
+
+@BOTH
+@pytest.mark.parametrize("text", SLOW)
+def test_the_effort_of_a_text_depends_on_the_text_alone(render: Callable[..., str], text: str) -> None:
+    efforts = [Effort(), Effort()]
+    for effort in efforts:
+        render(text, effort=effort)
+    twice = Effort()
+    render(f"{text}\n\n# .\n\n{text}", effort=twice)
+
+    assert efforts[0] == efforts[1]
+    assert efforts[0].steps > len(text) / 4
+    assert 1.9 * efforts[0].steps < twice.steps < 2.1 * efforts[0].steps
+
+
+def test_a_plain_text_takes_little_effort() -> None:
+    effort = Effort()
+    page_html("word " * 10_000, effort=effort)
+
+    assert effort.steps < 600

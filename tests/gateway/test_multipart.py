@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
+from portico.gateway.http.bodies import Bodies, Body
 from portico.gateway.http.multipart import BodyStalled, MultipartBody, MultipartError, Part
 from portico.gateway.http.requests import Refused
 from portico.gateway.http.uploads import MAX_FILES, File, read_request
+from portico.gateway.memory import Memory
 from portico.gateway.settings import Settings
 from tests.support.multipart import BOUNDARY, CONTENT_TYPE, PREFLIGHT, body_of, messages, part, pieces_of, upload_parts
 
 SETTINGS = Settings(max_body_bytes=2_000, max_upload_bytes=1_000, upload_stall_seconds=5)
+ROOM = Body(Bodies(Memory()))
 QUERY = "mutation ($file: Upload!) { upload(file: $file) }"
 # Characters that a parser may mistake for a boundary.
 TRICKY = st.sampled_from([b"\r\n", b"--", b"\r\n--", f"\r\n--{BOUNDARY}"[:-1].encode(), b"-", b"\r", b"\n", b"a"])
@@ -42,12 +45,12 @@ async def read_all(file: Any) -> bytes:
 
 
 async def request_of(parts: list[bytes], settings: Settings = SETTINGS, size: int = 50) -> tuple[Any, Any]:
-    return await read_request(messages(*pieces_of(body_of(parts), size)), request_headers(), settings)
+    return await read_request(messages(*pieces_of(body_of(parts), size)), request_headers(), settings, ROOM)
 
 
 async def refusal(parts: list[bytes], headers: Headers | None = None) -> tuple[int, str, str]:
     with pytest.raises(Refused) as caught:
-        await read_request(messages(*pieces_of(body_of(parts), 64)), headers or request_headers(), SETTINGS)
+        await read_request(messages(*pieces_of(body_of(parts), 64)), headers or request_headers(), SETTINGS, ROOM)
     return caught.value.status, caught.value.code, caught.value.message
 
 
@@ -69,7 +72,7 @@ async def test_the_operation_is_available_before_its_file_arrives() -> None:
     waiting: asyncio.Queue[Message] = asyncio.Queue()
     waiting.put_nowait({"type": "http.request", "body": before, "more_body": True})
 
-    request, _ = await read_request(waiting.get, request_headers(), SETTINGS)
+    request, _ = await read_request(waiting.get, request_headers(), SETTINGS, ROOM)
     waiting.put_nowait({"type": "http.request", "body": b"xx" + behind, "more_body": False})
 
     assert request.query == QUERY
@@ -87,7 +90,7 @@ async def test_the_connection_is_read_only_as_far_as_needed() -> None:
         taken.append(message["body"])
         return message
 
-    request, _ = await read_request(receive, request_headers(), SETTINGS)
+    request, _ = await read_request(receive, request_headers(), SETTINGS, ROOM)
     reading = request.variables["file"].read()
     first = await anext(reading)
     count = len(taken)
@@ -118,7 +121,7 @@ async def test_a_form_without_a_preflight_is_refused(name: str) -> None:
 
     refused = await refusal(parts, Headers({"content-type": CONTENT_TYPE}))
     request, _ = await read_request(
-        messages(body_of(parts)), Headers({"content-type": CONTENT_TYPE, name: "true"}), SETTINGS
+        messages(body_of(parts)), Headers({"content-type": CONTENT_TYPE, name: "true"}), SETTINGS, ROOM
     )
 
     assert refused[:2] == (400, "PREFLIGHT_REQUIRED")
@@ -191,7 +194,7 @@ async def test_a_content_length_beyond_all_files_is_refused_at_once() -> None:
         raise AssertionError
 
     with pytest.raises(Refused) as caught:
-        await read_request(receive, headers, SETTINGS)
+        await read_request(receive, headers, SETTINGS, ROOM)
 
     assert (caught.value.status, caught.value.code) == (413, "BODY_TOO_LARGE")
 
@@ -205,7 +208,7 @@ async def test_a_body_that_ends_before_its_files_is_refused(kept: int, size: int
     for is_cut in (True, False):
         receive = messages(*pieces_of(body[: min(kept, end_of_map)], size), is_cut=is_cut)
         with pytest.raises(Refused) as caught:
-            await read_request(receive, request_headers(), SETTINGS)
+            await read_request(receive, request_headers(), SETTINGS, ROOM)
         assert caught.value.status == 400
 
 
@@ -283,8 +286,8 @@ async def test_a_file_is_incomplete_if_its_client_disconnects(kept: int) -> None
     body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"y" * 500)}))
     cut = body[: body.index(b"yyy") + kept]
 
-    gone, rest = await read_request(messages(*pieces_of(cut, 64), is_cut=True), request_headers(), SETTINGS)
-    ended, _ = await read_request(messages(*pieces_of(cut, 64)), request_headers(), SETTINGS)
+    gone, rest = await read_request(messages(*pieces_of(cut, 64), is_cut=True), request_headers(), SETTINGS, ROOM)
+    ended, _ = await read_request(messages(*pieces_of(cut, 64)), request_headers(), SETTINGS, ROOM)
 
     assert await failure(gone.variables["file"]) == (
         "UPLOAD_INCOMPLETE",
@@ -300,7 +303,7 @@ async def test_a_stalled_file_times_out() -> None:
     waiting.put_nowait({"type": "http.request", "body": body[:-100], "more_body": True})
     impatient = replace(SETTINGS, upload_stall_seconds=0.05)  # type: ignore[arg-type]
 
-    request, _ = await read_request(waiting.get, request_headers(), impatient)
+    request, _ = await read_request(waiting.get, request_headers(), impatient, ROOM)
 
     assert await failure(request.variables["file"]) == ("UPLOAD_INCOMPLETE", "The client stopped sending the file.")
 
@@ -333,7 +336,7 @@ async def test_unread_data_is_drained_up_to_a_limit() -> None:
 
 async def test_data_after_the_last_boundary_is_ignored() -> None:
     body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")}))
-    request, rest = await read_request(messages(body + b"anything", b"more"), request_headers(), SETTINGS)
+    request, rest = await read_request(messages(body + b"anything", b"more"), request_headers(), SETTINGS, ROOM)
 
     assert await read_all(request.variables["file"]) == b"x"
     assert await rest.drain()

@@ -1,4 +1,4 @@
-"""Markdown that an operation renders: each text once, and for a bounded time."""
+"""Markdown that an operation renders: each text once, and with a bounded effort."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.schema import rendering
 from portico.schema.comments import discussions
-from portico.schema.markdown import comment_html
+from portico.schema.markdown import Effort, comment_html
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.site import create_page
 from tests.support.harness import GatewayClient
@@ -18,9 +18,9 @@ HTML = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments(first: 1
 async def test_aliases_render_a_text_once(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
 
-    def counted(text: str) -> str:
+    def counted(text: str, *, effort: Effort) -> str:
         texts.append(text)
-        return comment_html(text)
+        return comment_html(text, effort=effort)
 
     monkeypatch.setattr(discussions, "comment_html", counted)
     discussion = await open_on_product(gateway, DOCUMENTS)
@@ -36,13 +36,15 @@ async def test_aliases_render_a_text_once(gateway: GatewayClient, monkeypatch: p
     assert texts == ["*one*"]
 
 
-async def test_an_operation_renders_for_a_bounded_time(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Each text takes a second.
-    monkeypatch.setattr(rendering, "_timed", lambda render, text: (render(text), 1.0))
-    monkeypatch.setattr(rendering, "MOST", 3.0)
+async def test_an_operation_renders_with_a_bounded_effort(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effort = Effort()
+    comment_html(("*0* " * 200).strip(), effort=effort)
+    monkeypatch.setattr(rendering, "MOST", 3 * effort.steps)
     discussion = await open_on_product(gateway, DOCUMENTS)
     for number in range(4):
-        await post(gateway, discussion, f"{number} " * 200)
+        await post(gateway, discussion, f"*{number}* " * 200)
 
     answer = await gateway.ask(HTML, {"id": discussion})
 

@@ -29,6 +29,8 @@ from tests.support.sockets import subscribe
 CLIENTS = 20 if IS_SOAK else 6
 # How many operations each socket sends whose client does not read.
 UNREAD = 100 if IS_SOAK else 20
+# How many clients stop in the middle of a long body.
+STALLED = 200
 # The domains whose operations one gateway gets. Rendering the pages of content takes the longest by far.
 TOGETHER = [[name] for name in ATTACKS] if IS_SOAK else [[name for name in ATTACKS if name != "content"], ["content"]]
 # How much more a worker uses at most when all clients are gone than it used at rest.
@@ -185,3 +187,29 @@ def test_unread_answers_of_sockets_use_a_bounded_amount_of_memory(target: Target
                 client.send(json.dumps(subscribe(str(number), **operations[number % len(operations)])))
         wait_until_quiet(attacked.served)
         assert attacked.peak() < MOST
+
+
+# Clients that do not send
+
+
+def test_bodies_that_stall_use_a_bounded_amount_of_memory(attacked: Attacked) -> None:
+    whole = request("{ __typename }" + " " * 990_000)
+    stalled = whole[:-1_000]
+    with contextlib.ExitStack() as stack:
+        clients = {stack.enter_context(unbuffered(attacked.served)): stalled for _ in range(STALLED)}
+        for client in clients:
+            client.setblocking(False)
+        for _ in range(20):
+            for client, rest in clients.items():
+                with contextlib.suppress(BlockingIOError):
+                    clients[client] = rest[client.send(rest) :] if rest else rest
+            time.sleep(0.05)
+
+        begun = time.monotonic()
+        assert attacked.send({"query": "{ products { nodes { sku } } }"}) == set()
+        assert time.monotonic() - begun < 5
+        assert attacked.peak() < MOST
+        first = next(iter(clients))
+        first.setblocking(True)
+        first.sendall(whole[-1_000:])
+        assert b"200 OK" in first.recv(4_096)

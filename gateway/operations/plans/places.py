@@ -44,16 +44,20 @@ class Errors:
         """`size` is that of the answer, where the errors count, too."""
         self._size = size
         self.found: list[GraphQLError] = []
+        # Whether an error has ended the run.
+        self.has_ended = False
         self._nulled: set[tuple[str | int, ...]] = set()
 
     def add(self, error: GraphQLError, path: tuple[str | int, ...]) -> None:
         """Records an error that has made the place at this path null. Raises Stopped if the answer is too large."""
         if isinstance(error.original_error, AnswerTooLarge):
+            self.has_ended = True
             raise Stopped(error)
         if not self._is_null(path):
             try:
                 self._size.add_error(path)
             except AnswerTooLarge as too_large:
+                self.has_ended = True
                 raise Stopped(located_error(too_large, error.nodes, path)) from None
             self._nulled.add(path)
             self.found.append(error)

@@ -359,7 +359,7 @@ class Run(Nulls):
             self._meter.require()
             completed = self._complete(field, field.shape, value, here) if finish is None else finish(value)
         except Exception as error:  # noqa: BLE001 - any exception is an error of the field
-            self._null_out(here, located_error(error, field.nodes, path_of(here)))
+            self._fail(field, here, error)
         else:
             holder[key] = completed
             if self._running:
@@ -386,8 +386,12 @@ class Run(Nulls):
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:
         """Records the error of a relation, and nulls its place."""
-        here = place_of(entry)
-        self._null_out(here, located_error(error, entry[0].nodes, path_of(here)))
+        self._fail(entry[0], place_of(entry), error)
+
+    def _fail(self, field: FieldPlan, here: Place, error: Exception) -> None:
+        """Records the error of an awaited value, unless another that waited for the same read has ended the run."""
+        if not self.errors.has_ended:
+            self._null_out(here, located_error(error, field.nodes, path_of(here)))
 
     def _complete_related(self, entry: RelationEntry, documents: Any) -> None:
         field, keys, answer, _ = entry
