@@ -16,6 +16,7 @@ from portico.schema import encode_id
 from portico.testing import WAYS, Case, Given, Stage, crash_matrix
 from portico.writes import random_operation_id
 from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
+from tests.support import databases
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, run_jobs, running
 from tests.support.ids import key_in
 from tests.support.library import served
@@ -208,3 +209,14 @@ async def test_the_metrics_count_what_the_service_has_counted(theater: GatewayCl
     await book(theater, await open_show(theater), await open_account(theater.db, 100))
 
     assert theater.state.resources.of(BoxOffice).sold == 1
+
+
+async def test_a_database_that_was_used_before_gets_the_indexes_of_the_domain(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "_indexed", {settings.database})
+    with served(monkeypatch, "booking", "tests.extending.booking"):
+        async with running(replace(settings, domains="accounts,booking")) as gateway:
+            indexes = await gateway.db["bookings"].index_information()
+
+    assert set(indexes) == {"_id_", "show_1_seat_1", "state_1_held_1"}
