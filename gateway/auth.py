@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +28,7 @@ _LEEWAY_SECONDS = 10
 # One for each subscriber with a token: each event checks all of them. A token takes about a kilobyte.
 _KEPT_TOKENS = 10_000
 _LONGEST_NAME = 200
+_KNOWN_CLAIMS = {"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "name"}
 # How many different unknown roles are logged.
 _LOGGED_ROLES = 1_000
 # The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
@@ -172,7 +174,10 @@ class Authenticator:
         known = self._roles_in(claims.get("roles", []))
         name = claims.get("name")
         shown = _as_text(name.strip()[:_LONGEST_NAME]) if isinstance(name, str) else ""
-        return Caller(subject, known, shown), float(claims["exp"])
+        own = {
+            claim: json.dumps(value, sort_keys=True) for claim, value in claims.items() if claim not in _KNOWN_CLAIMS
+        }
+        return Caller(subject, known, shown, frozenset(own.items())), float(claims["exp"])
 
     def _roles_in(self, given: Any) -> frozenset[AnyRole]:
         """Returns the roles that the gateway knows. Logs each other one once, up to 1,000 of them."""
@@ -195,9 +200,16 @@ class Authenticator:
         return self._secret, ["HS256"]
 
     def issue(
-        self, subject: str, roles: Sequence[AnyRole], *, now: datetime, lasts: timedelta, name: str | None = None
+        self,
+        subject: str,
+        roles: Sequence[AnyRole],
+        *,
+        now: datetime,
+        lasts: timedelta,
+        name: str | None = None,
+        own_claims: Mapping[str, Any] | None = None,
     ) -> str:
-        """Returns a token for development, signed with the secret.
+        """Returns a token for development, signed with the secret, with these claims of domains.
 
         Raises InvalidToken if there is no secret, or if the gateway would refuse the subject.
         """
@@ -209,6 +221,7 @@ class Authenticator:
         _require_subject(subject)
         issued = int((now - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - all times here are in UTC
         claims: dict[str, Any] = {
+            **(own_claims or {}),
             "sub": subject,
             "roles": [role.value for role in roles],
             "aud": self._settings.jwt_audience,

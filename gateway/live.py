@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from graphql import GraphQLError
 
-from portico.resolvers.changes import ChangesLost, Event, Source, follow
+from portico.resolvers.changes import ChangesLost, ChangeSource, Event, follow
 from portico.resolvers.documents import Database
 
 from .logs import logger
@@ -84,7 +84,9 @@ class Counts:
 class Hub:
     """Publishes each event of the change stream to the listeners of its topic."""
 
-    def __init__(self, database: Database, sources: Sequence[Source], counts: Counts, *, max_waiting: int) -> None:
+    def __init__(
+        self, database: Database, sources: Sequence[ChangeSource], counts: Counts, *, max_waiting: int
+    ) -> None:
         self.counts = counts
         # Open WebSockets wait for this event, too.
         self.stopping = asyncio.Event()
@@ -232,7 +234,7 @@ class Listener:
 class _Reader:
     """The task that reads the stream, from its opening to its end."""
 
-    def __init__(self, hub: Hub, database: Database, sources: Sequence[Source]) -> None:
+    def __init__(self, hub: Hub, database: Database, sources: Sequence[ChangeSource]) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Retrieves an error that nobody waits for, so that asyncio does not log it.
         self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -243,7 +245,7 @@ class _Reader:
         self._is_closing = False
         self._task = asyncio.create_task(self._run(database, sources))
 
-    async def _run(self, database: Database, sources: Sequence[Source]) -> None:
+    async def _run(self, database: Database, sources: Sequence[ChangeSource]) -> None:
         try:
             followed = follow(database, sources, on_interruption=self._interrupted, on_failure=self._failed)
             async with aclosing(followed) as batches:
@@ -278,7 +280,7 @@ class _Reader:
         self._hub.counts.interruptions += 1
         logger().warning("change stream interrupted", error=type(error).__name__)
 
-    def _failed(self, source: Source, error: Exception) -> None:
+    def _failed(self, source: ChangeSource, error: Exception) -> None:
         """Counts a failure of a source, and logs one in a minute."""
         collections = ", ".join(sorted(source.collections))
         self._hub.counts.failures[collections] += 1

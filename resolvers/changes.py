@@ -51,7 +51,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Source:
+class ChangeSource:
     """Makes events of the matching changes of some collections. `paths` are the fields that it fetches.
 
     If `events` raises, this source makes no events of the change. Those of other sources are not affected.
@@ -72,12 +72,12 @@ class Source:
                 raise ValueError(f"`paths` of a change source has {path!r}, which is not the path of a field.")
 
 
-def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> Source:
+def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> ChangeSource:
     """Returns a source that makes an event of each document inserted into the collection.
 
     Args:     paths: the fields that `event` reads besides `_id`.
     """
-    return Source(
+    return ChangeSource(
         frozenset({spec.name}),
         {"operationType": "insert"},
         tuple(f"fullDocument.{path}" for path in ("_id", *paths)),
@@ -85,11 +85,15 @@ def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Documen
     )
 
 
-OnFailure = Callable[[Source, Exception], None]
+OnFailure = Callable[[ChangeSource, Exception], None]
 
 
 async def follow(
-    db: Database, sources: Sequence[Source], *, on_interruption: Callable[[PyMongoError], None], on_failure: OnFailure
+    db: Database,
+    sources: Sequence[ChangeSource],
+    *,
+    on_interruption: Callable[[PyMongoError], None],
+    on_failure: OnFailure,
 ) -> AsyncGenerator[Sequence[Event], None]:
     """Yields the events from now on, each once, in the order of the database.
 
@@ -158,7 +162,7 @@ def _is_lost(error: PyMongoError) -> bool:
     return isinstance(error, OperationFailure) and error.code in _LOST
 
 
-def pipeline(sources: Sequence[Source]) -> list[Document]:
+def pipeline(sources: Sequence[ChangeSource]) -> list[Document]:
     """Returns the stages that limit the stream to the changes and fields that the sources need."""
     paths = _merged({"operationType", "ns", *(path for source in sources for path in source.paths)})
     matches = [{"ns.coll": {"$in": sorted(source.collections)}, **source.match} for source in sources]
@@ -181,7 +185,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _events(sources: Sequence[Source], change: Document, on_failure: OnFailure) -> list[Event]:
+def _events(sources: Sequence[ChangeSource], change: Document, on_failure: OnFailure) -> list[Event]:
     """Returns the events of this change.
 
     A source that fails makes none, e.g. because other software has written a malformed document.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .attachments import Attachment, Host, Hosts
-from .changes import Source
+from .changes import ChangeSource
 from .documents import CollectionSpec, Database
 from .problems import Invariant
 
@@ -183,7 +183,7 @@ class Domain:
     host_invariants: Callable[[Hosts], Sequence[Invariant]] | None = None
     gauges: Sequence[Gauge] = ()
     counters: Sequence[Counter] = ()
-    events: Sequence[Source] = ()
+    events: Sequence[ChangeSource] = ()
     settings: type | None = None
     require: Callable[[Resources], object] | None = None
     services: Sequence[Service] = ()

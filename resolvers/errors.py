@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 _OWN = "portico."
@@ -17,15 +16,20 @@ FORBIDDEN_CHARACTER, WRONG_FORMAT, INVALID = "FORBIDDEN_CHARACTER", "WRONG_FORMA
 class DomainError(Exception):
     """The base of all domain errors. A subclass lists its public `facts`, so that it can be stored as an answer.
 
-    If `is_retryable`, the error is not a final answer: it is not stored, and the same call can be retried.
+    The keyword arguments of an instance become its attributes.
+
+    If `is_retryable`, the error is not a final answer: it is not stored, and the same call can be retried. If
+    `is_taken`, another object has the value. An import then tries again, because that object may be its own by now.
     """
 
     facts: ClassVar[tuple[str, ...]] = ()
     is_retryable: ClassVar[bool] = False
+    is_taken: ClassVar[bool] = False
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
         self.message = message
+        self.__dict__.update(facts)
 
     def to_record(self) -> dict[str, Any]:
         """Returns the facts as plain values. `from_record` restores the error from them."""
@@ -124,156 +128,12 @@ class Conflict(DomainError):
 
 class SlugTaken(DomainError):
     facts = ("slug",)
+    is_taken = True
+    slug: str
 
     def __init__(self, slug: str) -> None:
         super().__init__(f"The slug {slug!r} is taken.")
         self.slug = slug
-
-
-class SkuTaken(DomainError):
-    facts = ("sku",)
-
-    def __init__(self, sku: str) -> None:
-        super().__init__(f"The SKU {sku!r} is taken.")
-        self.sku = sku
-
-
-class CategoryCycle(DomainError):
-    def __init__(self) -> None:
-        super().__init__("A category cannot be moved below itself.")
-
-
-class CategoryNotEmpty(DomainError):
-    def __init__(self) -> None:
-        super().__init__("The category still has children or products.")
-
-
-class ProductEditConflict(DomainError):
-    """The nonce is outdated. `current` is the whole current document."""
-
-    facts = ("current",)
-
-    def __init__(self, current: Mapping[str, Any]) -> None:
-        super().__init__("The product has changed since it was read.")
-        self.current = current
-
-
-class SectionNotEmpty(DomainError):
-    def __init__(self) -> None:
-        super().__init__("The section still has children.")
-
-
-class ProductInUse(DomainError):
-    def __init__(self) -> None:
-        super().__init__("Carts still hold units of this product.")
-
-
-class CartInactive(DomainError):
-    """The cart can no longer be changed. `status` is PENDING, COMPLETE, EXPIRING or EXPIRED."""
-
-    facts = ("status",)
-
-    def __init__(self, status: str) -> None:
-        super().__init__(f"The cart is {status.lower()}.")
-        self.status = status
-
-
-class InadequateInventory(DomainError):
-    """Stock does not have that many units. `available` is the number that it has."""
-
-    facts = ("sku", "available")
-
-    def __init__(self, sku: str, available: int) -> None:
-        super().__init__(f"Stock does not have enough units of {sku!r}: {available} available.")
-        self.sku = sku
-        self.available = available
-
-
-class EmptyCart(DomainError):
-    def __init__(self) -> None:
-        super().__init__("The cart is empty.")
-
-
-class PaymentPending(DomainError):
-    """The outcome of the payment is not known yet. `cart` is the whole document; it stays locked."""
-
-    facts = ("cart",)
-    is_retryable = True
-
-    def __init__(self, cart: Mapping[str, Any]) -> None:
-        super().__init__("The outcome of the payment is not known yet. Repeat the call with the same key.")
-        self.cart = cart
-
-
-class PaymentDeclined(DomainError):
-    """The payment was refused. This is final."""
-
-    def __init__(self, message: str = "The payment was refused.") -> None:
-        super().__init__(message)
-
-
-class InsufficientFunds(DomainError):
-    def __init__(self) -> None:
-        super().__init__("The account does not hold enough money.")
-
-
-class EditConflict(DomainError):
-    """The nonce is outdated. `current` is the whole current node.
-
-    For texts: `base_text` is the text at the caller's nonce, if it is still stored; `diff` leads from the current text
-    to the caller's; `merged_text` combines both edits if they do not overlap. A photo has none of them.
-
-    A retry of the call compares with the node as it is then.
-    """
-
-    facts = ("current", "base_text", "diff", "merged_text")
-    is_retryable = True
-
-    def __init__(
-        self,
-        current: Mapping[str, Any],
-        *,
-        base_text: str | None = None,
-        diff: str = "",
-        merged_text: str | None = None,
-    ) -> None:
-        super().__init__("Somebody else has saved the node since you read it.")
-        self.current = current
-        self.base_text = base_text
-        self.diff = diff
-        self.merged_text = merged_text
-
-
-class PhotoLocked(DomainError):
-    """Another caller is uploading this photo. `since` is when the upload began, UTC."""
-
-    facts = ("since",)
-    is_retryable = True
-
-    def __init__(self, since: datetime) -> None:
-        super().__init__("Somebody else is uploading this photo. Try again later.")
-        self.since = since
-
-
-class UnacceptableFile(DomainError):
-    """The file is not a picture, or the picture is too large. The message says which."""
-
-
-class DiscussionFull(DomainError):
-    """The document of an embedded discussion has no room for another comment. Nothing was written."""
-
-    def __init__(self) -> None:
-        super().__init__("The discussion is full.")
-
-
-class NotEnough(DomainError):
-    """The inventory does not hold that many of the item. `available` is the number that it holds."""
-
-    facts = ("available",)
-
-    def __init__(self, item_id: str, available: int) -> None:
-        super().__init__(f"The inventory does not hold enough of {item_id!r}: {available:,} available.")
-        self.available = available
 
 
 class OperationKeyReused(Exception):

@@ -13,7 +13,7 @@ from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, describe_damag
 
 from .documents import Database
 from .elections import met_election
-from .errors import DomainError, InvalidInput, NotFound, SkuTaken, SlugTaken
+from .errors import DomainError, InvalidInput, NotFound
 
 Outcome = Literal["created", "changed", "unchanged", "waiting"] | DomainError
 
@@ -99,4 +99,4 @@ def is_overtaken(outcome: Outcome) -> bool:
     """Returns whether another writer interfered, e.g. a concurrent import, so that a retry can succeed."""
     if isinstance(outcome, NotFound):
         return outcome.key is not None
-    return isinstance(outcome, SlugTaken | SkuTaken) or (isinstance(outcome, DomainError) and outcome.is_retryable)
+    return isinstance(outcome, DomainError) and (outcome.is_taken or outcome.is_retryable)

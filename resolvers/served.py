@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from .attachments import Attachments, Hosts
-from .changes import Source
+from .changes import ChangeSource
 from .documents import CollectionSpec, Database, upgrade_batch
 from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
 from .persisted_queries import PERSISTED_QUERIES
@@ -90,7 +90,7 @@ class Domains:
         return [counter for domain in self.all for counter in domain.counters]
 
     @property
-    def events(self) -> Sequence[Source]:
+    def events(self) -> Sequence[ChangeSource]:
         return [source for domain in self.all for source in domain.events]
 
     @property

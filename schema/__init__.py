@@ -1,8 +1,9 @@
-"""Creates the GraphQL schema."""
+"""Creates the GraphQL schema. For domains of other packages, `portico.schema` has the names of `public`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
 from graphql import GraphQLError
@@ -21,6 +22,20 @@ from .nodes import MAX_NODES, Node, find_node
 from .roles import add_roles
 from .scalars import SCALARS
 from .viewer import ViewerQuery
+
+if TYPE_CHECKING:
+    from .public import *  # noqa: F403 - `__all__` lists the names, there and here
+    from .public import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the public names when one is first used: their modules import this package first."""
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    public = importlib.import_module("portico.schema.public")
+    if name != "__all__" and name not in public.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(public, name)
 
 
 @strawberry.type(description="The queries.")

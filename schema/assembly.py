@@ -141,7 +141,7 @@ def additions_of(domains: Domains) -> dict[str, list[Addition]]:
             if type_name == "Mutation" and not any(isinstance(one, Write) for one in field.extensions):
                 raise InvalidDomains(
                     f"{domains.source_of(domain)} declares the mutation {name} without an operation id. "
-                    "Declare it with `portico.mutation` instead of `strawberry.mutation`."
+                    "Declare it with `portico.schema.mutation` instead of `strawberry.mutation`."
                 )
             _require_role(domains, domain, name, field)
             found.setdefault(type_name, []).append(Addition(name, field, domains.source_of(domain)))

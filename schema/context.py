@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,11 +31,15 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller, as described by the bearer token."""
+    """The caller, as described by the bearer token.
+
+    `claims` are the claims that Portico does not know, by name, with their values as JSON.
+    """
 
     subject: str
     roles: frozenset[AnyRole]
     name: str = ""
+    claims: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def author(self) -> Author:
@@ -43,6 +48,15 @@ class Caller:
 
     def has(self, role: AnyRole) -> bool:
         return role in self.roles or Role.ADMIN in self.roles
+
+    def claim(self, name: str) -> Any:
+        """Returns the value of a claim of the token that Portico does not know; None if the token has none."""
+        text = self.claim_text(name)
+        return None if text is None else json.loads(text)
+
+    def claim_text(self, name: str) -> str | None:
+        """Returns the value of a claim as JSON."""
+        return dict(self.claims).get(name)
 
 
 class Events(Protocol):

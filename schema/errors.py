@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import strawberry
 from strawberry.schema.exception_handlers import ExceptionHandler
@@ -12,6 +13,7 @@ from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from portico.resolvers import errors
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 
 from .fields import costs
 from .nodes import encode_id
@@ -34,39 +36,28 @@ class UserError:
         self.code = self.code or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).upper()
 
 
-@strawberry.type(description="The object does not exist, or the viewer may not see it.")
-class NotFound(UserError):
-    missing_id: strawberry.ID | None = strawberry.field(default=None, description="The `id` of the missing object.")
-
-
-@strawberry.type(description="A value of the input is not valid. Change it before you retry.")
-class InvalidInput(UserError):
-    path: list[str] = strawberry.field(
-        metadata=costs(length=10),
-        description='The path of the invalid value below `input`, for example `["pricing", "retail"]`.',
-    )
-    minimum: BigInt | None = strawberry.field(
-        default=None, description="The least that is allowed, if the value or its length is beyond a bound."
-    )
-    maximum: BigInt | None = strawberry.field(
-        default=None, description="The most that is allowed, if the value or its length is beyond a bound."
-    )
-
-
-@strawberry.type(description="Another call changed the object first. Read the object again, then retry.")
-class Conflict(UserError):
-    pass
-
-
-@strawberry.type(description="Another category, or another node in the same section, already has the slug.")
-class SlugTaken(UserError):
-    slug: str = strawberry.field(description="The slug that is already in use.")
-
-
 def camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match.group(1).upper(), name)
 
 
+# The errors of several domains are failures of mutations: a union names their classes.
+__all__ = [
+    "Conflict",
+    "InvalidInput",
+    "NotFound",
+    "SlugTaken",
+    "UserError",
+    "camel_case",
+    "failure",
+    "handlers",
+    "member",
+    "member_name",
+    "path_of",
+    "shown_error",
+    "value_class",
+]
+
+E = TypeVar("E", bound=errors.DomainError)
 Facts = Callable[[Any], dict[str, Any]]
 # By the class of the error.
 _MEMBERS: dict[type[errors.DomainError], _ToMember] = {}
@@ -89,6 +80,49 @@ def member(error: type[errors.DomainError], facts: Facts | None = None) -> Any:
     return mark
 
 
+def failure(description: str, **facts: str) -> Callable[[type[E]], type[E]]:
+    """Makes a domain error a failure of mutations: they raise it, and the union of their results names the same class.
+
+    Args:     description: of the type in the schema, which has the name of the class.
+              facts: the description of each fact, by its name. The class annotates the types of its facts.
+    Raises:   ValueError if another type represents this error, or if the class does not annotate a fact.
+    """
+
+    def mark(error: type[E]) -> type[E]:
+        annotations = inspect.get_annotations(error)
+        if missing := [name for name in facts if name not in annotations]:
+            raise ValueError(f"{error.__name__} must annotate its fact `{missing[0]}`, e.g. `{missing[0]}: str`.")
+        error.facts = error.facts or tuple(facts)
+        types = {name: annotations[name] for name in facts}
+        fields = {name: _described(about) for name, about in facts.items()}
+        return _declare(
+            error, description, types, fields, lambda raised: {name: getattr(raised, name) for name in facts}
+        )
+
+    return mark
+
+
+def _described(about: str, **more: Any) -> Any:
+    return strawberry.field(description=about, **more)
+
+
+def _declare(
+    error: type[E], description: str, types: dict[str, Any], fields: dict[str, Any], facts: Facts | None = None
+) -> type[E]:
+    """Creates the type that represents the error, and makes the class of the error stand for it in unions.
+
+    graphql-core raises every exception that it is given as a value. So the values are of a class of their own.
+    """
+    body = {"__module__": error.__module__, "__annotations__": types, **fields}
+    shown: Any = strawberry.type(type(error.__name__, (UserError,), body), description=description)
+    # Strawberry wants the class in an annotation to be the origin of its definition.
+    definition = shown.__strawberry_definition__
+    definition.origin = error
+    member(error, facts)(shown)
+    error.__strawberry_definition__ = definition  # type: ignore[attr-defined]
+    return error
+
+
 def handlers() -> list[ExceptionHandler[Any, Any]]:
     """Returns what turns errors into members, subclasses first: strawberry takes the first that fits."""
     ordered = sorted(_MEMBERS, key=lambda error: len(error.__mro__), reverse=True)
@@ -101,28 +135,35 @@ def member_name(error: type[errors.DomainError]) -> str | None:
     return None if found is None else get_object_definition(found.error_type, strict=True).name
 
 
+def shown_error(error: E) -> E:
+    """Returns the value of an error, for a field that has the class of the error as its type."""
+    shown: E = _MEMBERS[type(error)].value_of(error)
+    return shown
+
+
+def value_class(origin: type) -> type:
+    """Returns the class of the values of a type, from the origin of its definition: for errors, it is another one."""
+    shown = _MEMBERS.get(origin)
+    return origin if shown is None else shown.value_class
+
+
 class _ToMember:
     def __init__(self, exception_type: type[errors.DomainError], error_type: type, facts: Facts) -> None:
         self.exception_type = exception_type
-        self.error_type = error_type
+        # What unions name: the class of the error, if it is a failure.
+        self.error_type = get_object_definition(error_type, strict=True).origin
+        self.value_class = error_type
         self._facts = facts
 
     def handle(self, exception: errors.DomainError, *, field: StrawberryField, info: Any) -> Any:  # noqa: ARG002
-        return self.error_type(message=exception.message, **self._facts(exception))
+        return self.value_of(exception)
+
+    def value_of(self, error: errors.DomainError) -> Any:
+        return self.value_class(message=error.message, **self._facts(error))
 
 
 def _facts(error: errors.DomainError) -> dict[str, Any]:
-    """Returns the facts of an error as the schema shows them: with global ids, and with paths in camel case."""
-    if isinstance(error, errors.NotFound):
-        return {"missing_id": None if error.key is None else encode_id(error.kind, error.key)}
-    if isinstance(error, errors.InvalidInput):
-        return invalid_facts(error)
     return {name: getattr(error, name) for name in error.facts}
-
-
-def invalid_facts(error: errors.InvalidInput) -> dict[str, Any]:
-    """Returns the values of the fields of `InvalidInput`."""
-    return {"path": path_of(error), "code": error.code, "minimum": error.least, "maximum": error.most}
 
 
 def path_of(error: errors.InvalidInput) -> list[str]:
@@ -130,7 +171,29 @@ def path_of(error: errors.InvalidInput) -> list[str]:
     return [*map(camel_case, error.path), *error.within]
 
 
-member(errors.NotFound)(NotFound)
-member(errors.InvalidInput)(InvalidInput)
-member(errors.Conflict)(Conflict)
-member(errors.SlugTaken)(SlugTaken)
+_declare(
+    NotFound,
+    "The object does not exist, or the viewer may not see it.",
+    {"missing_id": strawberry.ID | None},
+    {"missing_id": _described("The `id` of the missing object.", default=None)},
+    lambda error: {"missing_id": None if error.key is None else encode_id(error.kind, error.key)},
+)
+_declare(
+    InvalidInput,
+    "A value of the input is not valid. Change it before you retry.",
+    {"path": list[str], "minimum": BigInt | None, "maximum": BigInt | None},
+    {
+        "path": _described(
+            'The path of the invalid value below `input`, for example `["pricing", "retail"]`.',
+            metadata=costs(length=10),
+        ),
+        "minimum": _described("The least that is allowed, if the value or its length is beyond a bound.", default=None),
+        "maximum": _described("The most that is allowed, if the value or its length is beyond a bound.", default=None),
+    },
+    lambda error: {"path": path_of(error), "code": error.code, "minimum": error.least, "maximum": error.most},
+)
+failure("Another call changed the object first. Read the object again, then retry.")(Conflict)
+failure(
+    "Another category, or another node in the same section, already has the slug.",
+    slug="The slug that is already in use.",
+)(SlugTaken)

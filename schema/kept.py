@@ -36,6 +36,7 @@ from strawberry.types.base import get_object_definition
 
 from portico.resolvers.documents import Document
 
+from .errors import value_class
 from .nodes import Kind, KindDocument, kind_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
@@ -95,7 +96,7 @@ def _require(schema: GraphQLSchema, shown_as: GraphQLNamedType, place: str, seen
 
 def _require_fields(schema: GraphQLSchema, shown_as: GraphQLObjectType, seen: set[str]) -> None:
     fields = _fields_of(shown_as)
-    for given in _given_fields(shown_as.extensions[_BACKREF].origin):
+    for given in _given_fields(value_class(shown_as.extensions[_BACKREF].origin)):
         place = f"{shown_as.name}.{given.name}"
         if given.metadata.get(_IS_KEPT):
             continue
@@ -212,6 +213,6 @@ class Restoring:
         return is_reference and (record["kind"], record["key"]) not in self._documents
 
     def _origin(self, name: str) -> Any:
-        """Returns the Python class of a GraphQL type."""
+        """Returns the Python class of the values of a GraphQL type."""
         definition: Any = self._schema.get_type_by_name(name)
-        return definition.origin
+        return value_class(definition.origin)

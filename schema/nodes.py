@@ -130,6 +130,7 @@ class KindDocument(dict[str, Any]):
 
 
 def encode_id(kind: str, key: object) -> str:
+    """Returns the `id` of the object with this kind and key."""
     return _id_text(f"{kind}:{key}")
 
 

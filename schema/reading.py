@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from portico.loaders import declaring
+from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import CollectionSpec, D, Document, document_id
 from portico.resolvers.errors import NotFound
 
@@ -35,6 +36,7 @@ def document_kind(
     *,
     path: str = "_id",
     parse: Callable[[str], Any] = document_id,
+    read: Callable[..., BatchRead[Any, D]] | None = None,
     reads: Sequence[str] = (),
     visible_to: Rule[D] | None = None,
     within: Callable[[D], tuple[str, str]] | None = None,
@@ -43,6 +45,7 @@ def document_kind(
     """Returns a kind whose objects are the documents of one collection, all with the GraphQL type `name`.
 
     Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
+              read: the loader of documents by key, if `find_by_keys` does not do.
               reads: the paths that the rule reads.
               visible_to: whether a caller may see a document; `everybody` if all may.
               within: the kind and key of the object that contains it.
@@ -52,7 +55,7 @@ def document_kind(
         name=name,
         path=path,
         parse=parse,
-        read=declaring.by_key(spec, path),
+        read=read or declaring.by_key(spec, path),
         collection=spec.name,
         types=(name,),
         type_name=lambda _document: name,
@@ -63,7 +66,7 @@ def document_kind(
     )
 
 
-def document_pages(kind: Kind, spec: CollectionSpec, *, name: str = "") -> Paged:
+def document_pages(kind: Kind[D], spec: CollectionSpec, *, name: str = "") -> Paged:
     """Returns the definition of the pages of a kind.
 
     Args:     name: the prefix of the connection's name; by default, the name of the kind.
@@ -95,12 +98,21 @@ async def load_related(info: Info, spec: CollectionSpec[D], key: Any, *, path: s
     return found
 
 
-async def find_visible(context: Context, kind: str, global_id: str) -> Document:
+@overload
+async def find_visible(context: Context, kind: Kind[D], global_id: str) -> D: ...
+
+
+@overload
+async def find_visible(context: Context, kind: str, global_id: str) -> Document: ...
+
+
+async def find_visible(context: Context, kind: Kind | str, global_id: str) -> Any:
     """Returns the whole object of this kind and id. Raises NotFound if there is none that the caller may see."""
-    key = nodes.key_in(context, kind, global_id)
-    found: Kind = context.served.kinds[kind]
+    name = kind if isinstance(kind, str) else kind.name
+    key = nodes.key_in(context, name, global_id)
+    found: Kind = context.served.kinds[name]
     document = (await found.read(context.db, None)([key])).get(key)
     view: Document | None = None if document is None else await nodes.shown(context, found, document)
     if view is None:
-        raise NotFound(kind, str(key))
+        raise NotFound(name, str(key))
     return view

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .context import Caller
 from .roles import AnyRole, OwnRole, Role
 
-# Something that can be read of a caller: the name of an attribute, or a role, which the caller has or has not.
-Fact = str | AnyRole
-_ATTRIBUTES = ("subject", "roles", "name")
+
+@dataclass(frozen=True)
+class Claim:
+    """That a claim of the token is read, by its name."""
+
+    name: str
+
+
+# Something that can be read of a caller: an attribute, by its name; a role, which the caller has or has not; a claim.
+Fact = str | AnyRole | Claim
+_ATTRIBUTES = ("subject", "roles", "name", "claims")
 
 
 def fact_of(caller: Caller, fact: Fact) -> Any:
-    """Returns the value of an attribute, or whether the caller has the role."""
+    """Returns the value of an attribute or a claim, or whether the caller has the role."""
+    if isinstance(fact, Claim):
+        return caller.claim_text(fact.name)
     return caller.has(fact) if isinstance(fact, Role | OwnRole) else getattr(caller, fact)
 
 
@@ -40,14 +51,20 @@ class Facts(dict[Fact, Any]):
 class WatchedCaller(Caller):
     """A caller that records in `facts` what is read of it."""
 
-    def __init__(self, subject: str, roles: frozenset[AnyRole], name: str = "") -> None:
-        super().__init__(subject, roles, name)
+    def __init__(
+        self,
+        subject: str,
+        roles: frozenset[AnyRole],
+        name: str = "",
+        claims: frozenset[tuple[str, str]] = frozenset(),
+    ) -> None:
+        super().__init__(subject, roles, name, claims)
         # The attributes of the base class are frozen.
         object.__setattr__(self, "facts", Facts())
 
     @classmethod
     def of(cls, caller: Caller) -> WatchedCaller:
-        return cls(caller.subject, caller.roles, caller.name)
+        return cls(caller.subject, caller.roles, caller.name, caller.claims)
 
     facts: Facts
 
@@ -67,10 +84,16 @@ class WatchedCaller(Caller):
         self.facts[role] = has_it
         return has_it
 
+    def claim_text(self, name: str) -> str | None:
+        # Only this claim is read.
+        text = Caller("", frozenset(), claims=super().__getattribute__("claims")).claim_text(name)
+        self.facts[Claim(name)] = text
+        return text
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Caller) and all(getattr(self, one) == getattr(other, one) for one in _ATTRIBUTES)
 
     __hash__ = Caller.__hash__
 
     def __reduce__(self) -> Any:
-        return Caller, (self.subject, self.roles, self.name)
+        return Caller, (self.subject, self.roles, self.name, self.claims)

@@ -78,6 +78,12 @@ def _require_utf8(given: str | None) -> str | None:
     return given
 
 
+def _claims(given: list[str] | None) -> list[str] | None:
+    if wrong := [one for one in given or [] if not one.partition("=")[1]]:
+        raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE.")
+    return given
+
+
 Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_require_utf8)]
 Port = Annotated[int, typer.Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)]
 Workers = Annotated[int, typer.Option(help="The number of processes that serve.", min=1)]
@@ -355,15 +361,21 @@ def token(
         str | None,
         typer.Option(help="The name that appears as the author of what the subject writes.", callback=_require_utf8),
     ] = None,
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(help="A claim that a domain reads, as NAME=VALUE. You can repeat the option.", callback=_claims),
+    ] = None,
     hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01)] = 24.0,
 ) -> None:
     """Print a token for development."""
-    lasts = timedelta(hours=hours)
     try:
         roles = auth.roles_named(role or [], domain_commands.roles)
     except auth.UnknownRole as unknown:
         raise typer.BadParameter(str(unknown), param_hint="'--role'") from None
-    issued = auth.Authenticator(settings()).issue(sub, roles, now=SystemClock().now(), lasts=lasts, name=name)
+    own_claims = dict(given.split("=", 1) for given in claim or [])
+    issued = auth.Authenticator(settings()).issue(
+        sub, roles, now=SystemClock().now(), lasts=timedelta(hours=hours), name=name, own_claims=own_claims
+    )
     sys.stdout.write(issued + "\n")
 
 

@@ -19,6 +19,7 @@ from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
 from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.domains import Domain, Resources, Wakeups
+from portico.resolvers.errors import DomainError
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
@@ -84,7 +85,15 @@ def schema_of(domains: Domains) -> strawberry.Schema:
         culprit = _culprit(domains)
         if culprit is None:
             raise
-        raise InvalidDomains(f"{domains.source_of(culprit)} breaks the schema: {_on_one_line(error)}") from error
+        raise InvalidDomains(
+            f"{domains.source_of(culprit)} breaks the schema: {_on_one_line(error)}{_advice(error)}"
+        ) from error
+
+
+def _advice(error: Exception) -> str:
+    """Returns what to do if a union names the class of an error that is no failure."""
+    is_of_an_error = any(isinstance(one, type) and issubclass(one, DomainError) for one in vars(error).values())
+    return ". Declare the error with `portico.schema.failure`." if is_of_an_error else ""
 
 
 def _culprit(domains: Domains) -> str | None:

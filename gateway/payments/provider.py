@@ -31,9 +31,9 @@ import orjson
 
 from portico.gateway.logs import logger
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import PaymentDeclined
 from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, Payments, PaymentUnknown
 from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.refusals import PaymentDeclined
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.waiting import waiting
 from portico.resolvers.writes.settlements import AT_ONCE, Answering

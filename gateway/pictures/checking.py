@@ -18,8 +18,8 @@ from portico.gateway.logs import logger
 from portico.gateway.settings import Settings
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import Picture, PictureBroken
+from portico.resolvers.content.refusals import UnacceptableFile
 from portico.resolvers.content.settings import ContentSettings
-from portico.resolvers.errors import UnacceptableFile
 from portico.resolvers.waiting import waiting
 
 _PROGRAM = Path(__file__).with_name("process.py")

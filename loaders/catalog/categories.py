@@ -1,4 +1,4 @@
-"""Batched reads of categories by id and by slug, of their descendants, and of pages for many parents."""
+"""Batched reads of categories by id and by slug, and of their descendants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ Claim = Callable[[], Sequence[DocumentId]]
 
 by_id = declaring.batched(categories.find_by_ids)
 by_slug = declaring.batched(categories.find_by_slugs)
-pages = declaring.pages(categories.CATEGORIES)
 
 
 def subtrees(db: Database, *, most: int) -> BatchRead[DocumentId, Claim]:

@@ -1,4 +1,4 @@
-"""Batched reads of revisions by id, and of pages of revisions."""
+"""Batched reads of revisions by id."""
 
 from __future__ import annotations
 
@@ -6,4 +6,3 @@ from portico.loaders import declaring
 from portico.resolvers.content import revisions
 
 by_id = declaring.batched(revisions.find_by_ids)
-pages = declaring.pages(revisions.REVISIONS)

@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -114,6 +114,7 @@ class Gateway:
     app: Starlette
     roles: Sequence[AnyRole] = ()
     subject: str = "tester"
+    claims: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def db(self) -> Database:
@@ -125,15 +126,19 @@ class Gateway:
         """The domains that the gateway serves."""
         return self.state.served.domains
 
-    def as_caller(self, subject: str, *roles: AnyRole) -> Self:
-        """Returns the same gateway with another caller."""
-        return replace(self, subject=subject, roles=roles)
+    def as_caller(self, subject: str, *roles: AnyRole, **claims: Any) -> Self:
+        """Returns the same gateway with another caller, whose token has these claims."""
+        return replace(self, subject=subject, roles=roles, claims=claims)
 
     def token(self, subject: str | None = None, roles: Sequence[AnyRole] | None = None) -> str:
         """Returns a bearer token. The defaults are the caller's subject and roles."""
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(
-            subject or self.subject, list(chosen), now=SystemClock().now(), lasts=timedelta(days=1)
+            subject or self.subject,
+            list(chosen),
+            now=SystemClock().now(),
+            lasts=timedelta(days=1),
+            own_claims=self.claims,
         )
 
     async def ask(

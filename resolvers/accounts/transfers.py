@@ -24,8 +24,9 @@ from typing import Any
 
 from bson import ObjectId
 
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, DomainError, InsufficientFunds, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
 from portico.resolvers.writes import idempotency, settlements
 from portico.resolvers.writes.retries import attempts

@@ -25,8 +25,9 @@ from typing import Any
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import CategoryCycle, CategoryNotEmpty, Conflict, NotFound, SlugTaken
+from portico.resolvers.errors import Conflict, NotFound, SlugTaken
 from portico.resolvers.text import require_slug, require_text
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling

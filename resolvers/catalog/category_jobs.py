@@ -7,8 +7,9 @@ from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from functools import partial
 
+from portico.resolvers.catalog.refusals import CategoryNotEmpty
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import CategoryNotEmpty, NotFound
+from portico.resolvers.errors import NotFound
 from portico.resolvers.problems import Problem, Problems, named, problems_in
 from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_turn, sweep
 

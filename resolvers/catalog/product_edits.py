@@ -20,8 +20,9 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.attachments import Attachments, Target
+from portico.resolvers.catalog.refusals import ProductEditConflict, SkuTaken
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, DomainError, NotFound, ProductEditConflict, SkuTaken
+from portico.resolvers.errors import Conflict, DomainError, NotFound
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import each

@@ -10,8 +10,9 @@ from bson import ObjectId
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
+from portico.resolvers.catalog.refusals import SkuTaken
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound, SkuTaken
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
 

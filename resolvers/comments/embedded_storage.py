@@ -16,8 +16,9 @@ import bson
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.comments.refusals import DiscussionFull
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
-from portico.resolvers.errors import Conflict, DiscussionFull, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from bson import ObjectId
 
-from portico.resolvers.changes import Event, Source
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Document
 
 from . import posted
@@ -22,7 +22,7 @@ def _posted(change: Document) -> Iterator[Event]:
     yield Event(comments_of(ref.discussion), ref)
 
 
-_COMMENTS = Source(
+_COMMENTS = ChangeSource(
     frozenset(
         {
             posted.COMMENTS_COLLECTION,
@@ -34,4 +34,4 @@ _COMMENTS = Source(
     posted.PATHS,
     _posted,
 )
-SOURCES: Sequence[Source] = (_COMMENTS,)
+SOURCES: Sequence[ChangeSource] = (_COMMENTS,)

@@ -13,8 +13,9 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.attachments import Attachments, Host, Target
+from portico.resolvers.content.refusals import SectionNotEmpty
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import NotFound, SectionNotEmpty
+from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import settling
 from portico.resolvers.writes.sweeps import each

@@ -18,8 +18,9 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.content.refusals import EditConflict
 from portico.resolvers.documents import Author, Database, Document
-from portico.resolvers.errors import TOO_MANY, Conflict, EditConflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.errors import TOO_MANY, Conflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling

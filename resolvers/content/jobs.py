@@ -10,8 +10,9 @@ from functools import partial
 from bson import ObjectId
 
 from portico.resolvers.attachments import Attachments
+from portico.resolvers.content.refusals import SectionNotEmpty
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import NotFound, SectionNotEmpty
+from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import intents
 from portico.resolvers.writes.intents import Intent
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep

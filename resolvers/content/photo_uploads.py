@@ -25,8 +25,9 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
+from portico.resolvers.content.refusals import EditConflict, PhotoLocked, UnacceptableFile
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, EditConflict, NotFound, OperationKeyReused, PhotoLocked, UnacceptableFile
+from portico.resolvers.errors import Conflict, NotFound, OperationKeyReused
 from portico.resolvers.tasks import end
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts

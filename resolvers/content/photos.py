@@ -14,8 +14,8 @@ from typing import Any
 
 from bson import ObjectId
 
+from portico.resolvers.content.refusals import PhotoLocked
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import PhotoLocked
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each
 

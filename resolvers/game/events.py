@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bson import ObjectId
 
-from portico.resolvers.changes import Event, Source
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Document
 
 from .locations import LOCATIONS
@@ -35,8 +35,8 @@ def _changed(change: Document) -> Iterator[Event]:
 
 
 # Every write that players can see sets `version`. Other writes of rooms do not.
-SOURCES: Sequence[Source] = (
-    Source(
+SOURCES: Sequence[ChangeSource] = (
+    ChangeSource(
         frozenset({LOCATIONS.name}),
         {"operationType": "update", _VERSION: {"$exists": True}},
         ("documentKey", _VERSION),

@@ -48,7 +48,7 @@ from pymongo import UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import NotEnough
+from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.writes.sweeps import STALE_AFTER
 
 from . import stacks

@@ -27,6 +27,16 @@ class WrongItem(DomainError):
     """The action cannot be done with this item. The message says why, and what to do first."""
 
 
+class NotEnough(DomainError):
+    """The inventory does not hold that many of the item. `available` is the number that it holds."""
+
+    facts = ("available",)
+
+    def __init__(self, item_id: str, available: int) -> None:
+        super().__init__(f"The inventory does not hold enough of {item_id!r}: {available:,} available.")
+        self.available = available
+
+
 class InsufficientGold(DomainError):
     """The buyer cannot pay. `price` is what it takes and `gold` what the buyer has, in gold pieces."""
 
@@ -42,6 +52,7 @@ class LimitReached(DomainError):
     """A bound of the game. `limit` is the bound, in the unit that the message names."""
 
     facts = ("limit",)
+    limit: int
 
     def __init__(self, message: str, limit: int) -> None:
         super().__init__(message)

@@ -8,7 +8,8 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, InvalidInput, NotEnough, NotFound
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
+from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer

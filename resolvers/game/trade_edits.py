@@ -15,7 +15,8 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import TOO_MANY, Conflict, DomainError, InvalidInput, NotEnough, NotFound
+from portico.resolvers.errors import TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer

@@ -16,7 +16,8 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, CartInactive, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.shop.refusals import CartInactive
 from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts

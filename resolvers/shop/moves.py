@@ -41,7 +41,8 @@ from uuid import uuid4
 from pymongo import UpdateOne
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, InadequateInventory
+from portico.resolvers.errors import Conflict
+from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 

@@ -18,8 +18,10 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import ProductDocument, find_by_sku, set_in_stock
+from portico.resolvers.catalog.refusals import ProductInUse
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
-from portico.resolvers.errors import OUT_OF_RANGE, Conflict, InadequateInventory, InvalidInput, NotFound, ProductInUse
+from portico.resolvers.errors import OUT_OF_RANGE, Conflict, InvalidInput, NotFound
+from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.text import trimmed
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency

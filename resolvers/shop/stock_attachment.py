@@ -8,8 +8,8 @@ from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts, Target
 from portico.resolvers.catalog.products import KIND as PRODUCT
+from portico.resolvers.catalog.refusals import ProductInUse
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import ProductInUse
 
 from . import moves
 from .stock import close, reopen, settle_closed, write_off

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portico.resolvers.changes import Event, Source
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Database, Document, DocumentId
 from portico.resolvers.kept import Kept
 from portico.resolvers.writes.combining import Combiner, Waiting
@@ -46,14 +46,14 @@ def _merged(change: Document) -> Sequence[Event]:
     return (Event(MERGED_POSTS, change["documentKey"]["_id"]),)
 
 
-SOURCES: Sequence[Source] = (
-    Source(
+SOURCES: Sequence[ChangeSource] = (
+    ChangeSource(
         frozenset({NEWS.name}),
         {"operationType": "insert", "fullDocument.is_old": {"$ne": True}},
         ("fullDocument.of", "fullDocument.post"),
         _entry,
     ),
-    Source(
+    ChangeSource(
         frozenset({POSTS.name}),
         {
             "operationType": "update",

@@ -11,18 +11,18 @@ from graphql import GraphQLError
 
 from portico.loaders.accounts import accounts as account_loaders
 from portico.loaders.accounts import transfers as transfer_loaders
-from portico.resolvers import errors
 from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.accounts.accounts import AccountDocument
-from portico.resolvers.documents import document_id
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
-from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_type, as_types, computed, costs, reads, related, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, load, node_id, projection_of
+from portico.schema.nodes import Node, key_in, load, node_id, projection_of
+from portico.schema.reading import document_kind
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
@@ -31,26 +31,18 @@ def _owns(account: AccountDocument, subject: str | None) -> bool:
     return subject is not None and account["owner"] == subject
 
 
-ACCOUNT = Kind(
-    name="Account",
-    path="_id",
-    parse=document_id,
+ACCOUNT = document_kind(
+    "Account",
+    accounts.ACCOUNTS,
     read=account_loaders.by_id,
-    collection=accounts.ACCOUNTS.name,
-    types=("Account",),
-    type_name=lambda _document: "Account",
-    discriminator=("owner",),
+    reads=("owner",),
     visible_to=lambda document, context: _owns(document, context.subject),
 )
-TRANSFER = Kind(
-    name="Transfer",
-    path="_id",
-    parse=document_id,
+TRANSFER = document_kind(
+    "Transfer",
+    transfer_records.TRANSFERS,
     read=transfer_loaders.by_id,
-    collection=transfer_records.TRANSFERS.name,
-    types=("Transfer",),
-    type_name=lambda _document: "Transfer",
-    discriminator=("owners",),
+    reads=("owners",),
     visible_to=lambda document, context: context.subject in document["owners"],
 )
 
@@ -157,10 +149,7 @@ class TransferPayload(ShowsViewer):
     transfer: Transfer = strawberry.field(description="The current transfer.")
 
 
-@member(errors.InsufficientFunds)
-@strawberry.type(description="The account does not hold enough money.")
-class InsufficientFunds(UserError):
-    pass
+failure("The account does not hold enough money.")(InsufficientFunds)
 
 
 OpenAccountResult = Annotated[

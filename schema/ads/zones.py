@@ -6,13 +6,13 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.ads import zones as loaders
 from portico.resolvers.ads import zones
-from portico.schema.context import Info, core
+from portico.schema.context import Info
 from portico.schema.fields import Source, as_type, computed, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+from portico.schema.nodes import Node, everybody, node_id
 from portico.schema.parts import digest_of, part_id
+from portico.schema.reading import document_kind, load_one
 
 # Most ads have fewer keywords than they may have.
 _KEYWORDS = 10
@@ -20,14 +20,10 @@ _KEYWORDS = 10
 SiteId = Annotated[str, described("The site.")]
 ZoneId = Annotated[str, described("The zone of the site.")]
 
-AD_ZONE = Kind(
-    name="AdZone",
-    path="_id",
+AD_ZONE = document_kind(
+    "AdZone",
+    zones.ZONES,
     parse=zones.parse_id,
-    read=loaders.by_id,
-    collection=zones.ZONES.name,
-    types=("AdZone",),
-    type_name=lambda _document: "AdZone",
     visible_to=everybody,
 )
 
@@ -65,5 +61,5 @@ class AdZone(Node):
 class ZoneQuery:
     @strawberry.field(description="A zone with its ads; null if nobody has ever tried to place a valid ad in it.")
     async def ad_zone(self, info: Info, site_id: SiteId, zone_id: ZoneId) -> AdZone | None:
-        found = await load_one(core(info), AD_ZONE, zones.zone_key(site_id, zone_id))
+        found = await load_one(info, AD_ZONE, zones.zone_key(site_id, zone_id))
         return as_type(AdZone, found)

@@ -7,17 +7,16 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.loaders.analytics import log_events as loaders
 from portico.resolvers.analytics import log_events, page_counts
 from portico.resolvers.analytics.log_events import LogEventDocument
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.documents import document_id
 from portico.schema.access import require_role
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_types, costs, stored
 from portico.schema.inputs import After, Before, First, Last, described
-from portico.schema.nodes import Kind, Node, node_id
+from portico.schema.nodes import Node, node_id
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -29,17 +28,12 @@ def _is_analyst(_event: LogEventDocument, context: Context) -> bool:
     return context.has_role(Role.ANALYST)
 
 
-LOG_EVENT = Kind(
-    name="LogEvent",
-    path="_id",
-    parse=document_id,
-    read=loaders.by_id,
-    collection=log_events.LOG_EVENTS.name,
-    types=("LogEvent",),
-    type_name=lambda _document: "LogEvent",
+LOG_EVENT = document_kind(
+    "LogEvent",
+    log_events.LOG_EVENTS,
     visible_to=_is_analyst,
 )
-PAGES = Paged(LOG_EVENT.name, loaders.pages)
+PAGES = document_pages(LOG_EVENT, log_events.LOG_EVENTS)
 
 
 @strawberry.type(description="One request, as a web server logged it.")

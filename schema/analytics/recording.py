@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.resolvers import errors
 from portico.resolvers.analytics.batches import MAX_ENTRIES
-from portico.schema.errors import InvalidInput, invalid_facts
+from portico.schema.errors import InvalidInput, shown_error
 from portico.schema.fields import costs
 
 
@@ -31,10 +30,9 @@ RecordResult = Annotated[
 ]
 
 
-def recorded_payload(recorded: int, invalid: Sequence[errors.InvalidInput]) -> RecordedPayload:
+def recorded_payload(recorded: int, invalid: Sequence[InvalidInput]) -> RecordedPayload:
     """Returns the payload of a call."""
-    wrong = [InvalidInput(message=error.message, **invalid_facts(error)) for error in invalid]
-    return RecordedPayload(recorded=recorded, invalid=wrong)
+    return RecordedPayload(recorded=recorded, invalid=[shown_error(error) for error in invalid])
 
 
 def event_id(subject: str) -> Any:

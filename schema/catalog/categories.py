@@ -7,35 +7,32 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.catalog import categories as loaders
-from portico.resolvers import errors
 from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.categories import CategoryDocument
-from portico.resolvers.documents import DocumentId, document_id
+from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
+from portico.resolvers.documents import DocumentId
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Edge, Paged, edge_of
+from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
 from portico.schema.fields import as_document, as_type, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Kind, Node, everybody, key_in, node_id, projection_of
+from portico.schema.nodes import Node, everybody, key_in, node_id, projection_of
 from portico.schema.parts import part_id
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
 
 DEFAULT_CATEGORIES = 50
 
-CATEGORY = Kind(
-    name="Category",
-    path="_id",
-    parse=document_id,
+CATEGORY = document_kind(
+    "Category",
+    categories.CATEGORIES,
     read=loaders.by_id,
-    collection=categories.CATEGORIES.name,
-    types=("Category",),
-    type_name=lambda _document: "Category",
     visible_to=everybody,
 )
-PAGES = Paged("Category", loaders.pages)
+PAGES = document_pages(CATEGORY, categories.CATEGORIES)
 
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
@@ -155,16 +152,10 @@ class CategoryPayload:
         return edge_of(info.context, categories.CATEGORIES.name, siblings, category)
 
 
-@member(errors.CategoryCycle)
-@strawberry.type(description="The new parent is the category itself or is below it.")
-class CategoryCycle(UserError):
-    pass
+failure("The new parent is the category itself or is below it.")(CategoryCycle)
 
 
-@member(errors.CategoryNotEmpty)
-@strawberry.type(description="The category still has children or products.")
-class CategoryNotEmpty(UserError):
-    pass
+failure("The category still has children or products.")(CategoryNotEmpty)
 
 
 CreateCategoryResult = Annotated[

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.resolvers import errors
-from portico.resolvers.catalog import product_edits, product_search, products
+from portico.resolvers.catalog import product_edits, product_search, products, refusals
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
+from portico.resolvers.catalog.refusals import ProductInUse, SkuTaken
 from portico.resolvers.documents import DocumentId
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context, Info
-from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
@@ -155,22 +155,16 @@ class ProductPayload:
         return edge_of(info.context, products.PRODUCTS.name, listing, as_document(self.product))
 
 
-@member(errors.SkuTaken)
-@strawberry.type(description="Another product has the SKU.")
-class SkuTaken(UserError):
-    sku: str = strawberry.field(description="The SKU in question.")
+failure("Another product has the SKU.", sku="The SKU in question.")(SkuTaken)
 
 
-@member(errors.ProductEditConflict)
+@member(refusals.ProductEditConflict)
 @strawberry.type(description="The product changed since the nonce was read.")
 class ProductEditConflict(UserError):
     current: Product = strawberry.field(description="As it is now, with its present nonce.")
 
 
-@member(errors.ProductInUse)
-@strawberry.type(description="Carts still hold units of the product.")
-class ProductInUse(UserError):
-    pass
+failure("Carts still hold units of the product.")(ProductInUse)
 
 
 CreateProductResult = Annotated[

@@ -14,12 +14,13 @@ from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
-from portico.schema.context import Info, core
+from portico.schema.context import Info
 from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.money import Money
-from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+from portico.schema.nodes import Kind, Node, everybody, node_id
 from portico.schema.parts import digest_of, part_id
+from portico.schema.reading import load_one
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
@@ -283,7 +284,7 @@ async def product_page(
 class ProductQuery:
     @strawberry.field(description="The product with this SKU.")
     async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
-        return as_type(Product, await load_one(core(info), PRODUCT, trimmed(sku)))
+        return as_type(Product, await load_one(info, PRODUCT, trimmed(sku)))
 
     @strawberry.field(description="All products, or those that match a filter.")
     async def products(

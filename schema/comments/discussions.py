@@ -16,7 +16,7 @@ from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments.comments import PublicComment
 from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
-from portico.resolvers.documents import DocumentId, document_id
+from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Listing
 from portico.schema.authors import Author
@@ -26,6 +26,7 @@ from portico.schema.fields import Source, as_type, reads, related, stored
 from portico.schema.inputs import After, First, described
 from portico.schema.markdown import comment_html
 from portico.schema.nodes import Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
+from portico.schema.reading import document_kind
 from portico.schema.rendering import rendered
 
 DEFAULT_COMMENTS = 20
@@ -33,15 +34,11 @@ DEFAULT_COMMENTS = 20
 # for each page of different arguments. Pages below comments share the reads of equal arguments.
 _COMMENTS, _BELOW = 750, 100
 
-DISCUSSION = Kind(
-    name="Discussion",
-    path="_id",
-    parse=document_id,
+DISCUSSION = document_kind(
+    "Discussion",
+    discussions.DISCUSSIONS,
     read=loaders.by_id,
-    collection=discussions.DISCUSSIONS.name,
-    types=("Discussion",),
-    type_name=lambda _document: "Discussion",
-    discriminator=("subject",),
+    reads=("subject",),
     within=lambda discussion: (discussion["subject"]["kind"], discussion["subject"]["key"]),
 )
 COMMENT = Kind(

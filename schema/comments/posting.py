@@ -13,11 +13,12 @@ from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments import storages as comment_storages
 from portico.resolvers.comments.comments import REF, THREADED, CommentRef, PublicComment, listing_of
 from portico.resolvers.comments.document_storage import COMMENTS
+from portico.resolvers.comments.refusals import DiscussionFull
 from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
-from portico.schema.errors import InvalidInput, NotFound, UserError, member
+from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
@@ -76,10 +77,7 @@ class CommentPayload:
         return edge_of(info.context, COMMENTS.name, listing, comment)
 
 
-@member(errors.DiscussionFull)
-@strawberry.type(description="The embedded discussion has reached the document size limit.")
-class DiscussionFull(UserError):
-    pass
+failure("The embedded discussion has reached the document size limit.")(DiscussionFull)
 
 
 OpenDiscussionResult = Annotated[

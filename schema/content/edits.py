@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.resolvers import errors
 from portico.resolvers.content import deletion as content_deletion
 from portico.resolvers.content import edits as content_edits
+from portico.resolvers.content import refusals
 from portico.resolvers.content.edits import Edit
+from portico.resolvers.content.refusals import PhotoLocked, SectionNotEmpty
 from portico.schema.access import require_caller
 from portico.schema.context import Info
-from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
 from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
@@ -73,7 +74,7 @@ class DeleteContentInput:
     idempotency_key: str | None = idempotency_key()
 
 
-@member(errors.EditConflict)
+@member(refusals.EditConflict)
 @strawberry.type(description="The node was edited since you read it. Nothing was written.")
 class EditConflict(UserError):
     current: ContentNode = strawberry.field(description="The node as it is now.")
@@ -88,16 +89,10 @@ class EditConflict(UserError):
     )
 
 
-@member(errors.SectionNotEmpty)
-@strawberry.type(description="The section has children.")
-class SectionNotEmpty(UserError):
-    pass
+failure("The section has children.")(SectionNotEmpty)
 
 
-@member(errors.PhotoLocked)
-@strawberry.type(description="An upload to this photo is in progress.")
-class PhotoLocked(UserError):
-    since: datetime = strawberry.field(description="When the upload began.")
+failure("An upload to this photo is in progress.", since="When the upload began.")(PhotoLocked)
 
 
 EditContentResult = Annotated[

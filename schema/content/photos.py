@@ -8,14 +8,14 @@ from typing import Annotated
 import strawberry
 from graphql import GraphQLError
 
-from portico.resolvers import errors
 from portico.resolvers.content import photo_uploads as uploads
 from portico.resolvers.content import photos, thumbnails
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.pictures import UNKNOWN_TYPE
+from portico.resolvers.content.refusals import PhotoLocked, UnacceptableFile
 from portico.schema.context import Info
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
 from portico.schema.fields import as_type, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key
@@ -24,7 +24,7 @@ from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
 from .creation import SLUG, TAGS, content_key, new_node
-from .edits import EditConflict, PhotoLocked
+from .edits import EditConflict
 from .types import ContentNode
 
 _URL_NEEDS = ("_id", "slug", "detail.file", "detail.checksum", "detail.content_type")
@@ -89,10 +89,7 @@ class PhotoPayload:
     photo: Photo = strawberry.field(description="The photo.")
 
 
-@member(errors.UnacceptableFile)
-@strawberry.type(description="The file is not a picture of an accepted type, or it is too large.")
-class UnacceptableFile(UserError):
-    pass
+failure("The file is not a picture of an accepted type, or it is too large.")(UnacceptableFile)
 
 
 UploadPhotoResult = Annotated[

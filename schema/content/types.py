@@ -24,6 +24,7 @@ from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.markdown import page_html
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.rendering import rendered
 
 DEFAULT_CONTENT = 20
@@ -42,19 +43,16 @@ CONTENT = Kind(
     discriminator=content.DISCRIMINATOR,
     visible_to=lambda document, context: content.is_visible(document, context.sees_until),
 )
-REVISION = Kind(
-    name="Revision",
-    path="_id",
+REVISION = document_kind(
+    "Revision",
+    revisions.REVISIONS,
     parse=revisions.revision_id,
     read=revision_loaders.by_id,
-    collection=revisions.REVISIONS.name,
-    types=("Revision",),
-    type_name=lambda _document: "Revision",
     visible_to=lambda _document, context: context.sees_until is None,
 )
 NODE_PAGES = Paged(CONTENT.name, loaders.pages, name="Content")
 ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
-REVISION_PAGES = Paged(REVISION.name, revision_loaders.pages)
+REVISION_PAGES = document_pages(REVISION, revisions.REVISIONS)
 
 
 @strawberry.interface(

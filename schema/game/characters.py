@@ -17,7 +17,8 @@ from portico.resolvers.game.characters import ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, computed, costs, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import Kind, Node, key_in, load_one, node_id, projection_of
+from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
+from portico.schema.reading import load_one
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -158,7 +159,7 @@ class CharacterQuery:
             key = key_in(info.context, CHARACTER_NAME, id)
         except errors.NotFound:
             return None
-        return as_type(Character, await load_one(core(info), CHARACTER, key))
+        return as_type(Character, await load_one(info, CHARACTER, key))
 
 
 @strawberry.type

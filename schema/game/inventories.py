@@ -8,20 +8,20 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.game import stacks as loaders
-from portico.resolvers.documents import document_id
+from portico.loaders.game import trades as loaders
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import stacks, trade_records
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place, StackDocument
 from portico.resolvers.game.trade_records import TradeDocument
 from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, composed, reads, stored
 from portico.schema.inputs import After, Before, First, Last, described
-from portico.schema.nodes import Kind, Node, key_in, load, load_one, node_id
+from portico.schema.nodes import Node, key_in, load, node_id
 from portico.schema.parts import digest_of, part_id
+from portico.schema.reading import document_kind, document_pages, load_one
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
@@ -41,30 +41,22 @@ def _takes_part(trade: TradeDocument, context: Context) -> bool:
     return any(map(viewer_of(context).owns, trade["owners"]))
 
 
-STACK = Kind(
-    name="Stack",
-    path="_id",
+STACK = document_kind(
+    "Stack",
+    stacks.STACKS,
     parse=stacks.parse_id,
-    read=loaders.by_id,
-    collection=stacks.STACKS.name,
-    types=("Stack",),
-    type_name=lambda _document: "Stack",
-    discriminator=("owner", "inventory", "quantity"),
+    reads=("owner", "inventory", "quantity"),
     visible_to=_sees_stack,
 )
-TRADE = Kind(
-    name="Trade",
-    path="_id",
-    parse=document_id,
-    read=loaders.trade_by_id,
-    collection=trade_records.TRADES.name,
-    types=("Trade",),
-    type_name=lambda _document: "Trade",
-    discriminator=("owners",),
+TRADE = document_kind(
+    "Trade",
+    trade_records.TRADES,
+    read=loaders.by_id,
+    reads=("owners",),
     visible_to=_takes_part,
 )
-STACK_PAGES = Paged(STACK.name, loaders.pages)
-TRADE_PAGES = Paged(TRADE.name, loaders.trade_pages)
+STACK_PAGES = document_pages(STACK, stacks.STACKS)
+TRADE_PAGES = document_pages(TRADE, trade_records.TRADES)
 
 
 @strawberry.enum(description="The order of the stacks of an inventory.")
@@ -213,7 +205,7 @@ class InventoryQuery:
             key = key_in(info.context, TRADE.name, id)
         except NotFound:
             return None
-        return as_type(Trade, await load_one(core(info), TRADE, key))
+        return as_type(Trade, await load_one(info, TRADE, key))
 
 
 @strawberry.type

@@ -6,32 +6,33 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders import declaring
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game import character_edits, characters, creation
 from portico.resolvers.game.characters import CHARACTERS, INTRINSICS
+from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.turns import Acting
 from portico.schema import errors
 from portico.schema.access import require_caller, require_role
-from portico.schema.connections import Connection, Paged
+from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
 from portico.schema.inputs import After, Before, First, Last, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
+from portico.schema.reading import document_pages
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
 from .acting import IntrinsicsInput
 from .characters import CHARACTER, Character
 from .locations import LOCATION, Location
-from .results import CharacterPayload, LimitReached
+from .results import CharacterPayload
 
 DEFAULT_CHARACTERS = 20
-CHARACTER_PAGES = Paged(CHARACTER.name, declaring.pages(CHARACTERS))
+CHARACTER_PAGES = document_pages(CHARACTER, CHARACTERS)
 
 
 @strawberry.input(description="A move of a character by a GAME_MASTER.")

@@ -7,29 +7,24 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.declaring import by_key
 from portico.resolvers import errors
-from portico.resolvers.documents import Document, document_id
+from portico.resolvers.documents import Document
 from portico.resolvers.game import locations
 from portico.resolvers.game.locations import LOCATIONS
-from portico.schema.context import Info, core
+from portico.schema.context import Info
 from portico.schema.fields import Source, as_type, computed, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import Kind, Node, encode_id, everybody, key_in, load_one, node_id
+from portico.schema.nodes import Node, encode_id, everybody, key_in, node_id
 from portico.schema.parts import part_id
+from portico.schema.reading import document_kind, load_one
 from portico.schema.scalars import BigInt
 
 from .items import Item, trees_of
 
 CHARACTER_NAME = "Character"
-LOCATION = Kind(
-    name="Location",
-    path="_id",
-    parse=document_id,
-    read=by_key(LOCATIONS),
-    collection=LOCATIONS.name,
-    types=("Location",),
-    type_name=lambda _document: "Location",
+LOCATION = document_kind(
+    "Location",
+    LOCATIONS,
     visible_to=everybody,
 )
 _SHOWN = locations.MAX_CHARACTERS + locations.MAX_KEEPERS
@@ -132,4 +127,4 @@ class LocationQuery:
             key = key_in(info.context, LOCATION.name, id)
         except errors.NotFound:
             return None
-        return as_type(Location, await load_one(core(info), LOCATION, key))
+        return as_type(Location, await load_one(info, LOCATION, key))

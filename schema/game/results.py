@@ -9,8 +9,9 @@ import strawberry
 
 from portico.resolvers.documents import Document
 from portico.resolvers.game import refusals
+from portico.resolvers.game.refusals import LimitReached, NoSuchExit, WrongItem
 from portico.schema.context import Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, as_types, costs
 from portico.schema.kept import kept_privately
 from portico.schema.nodes import encode_id, load, load_one
@@ -45,10 +46,7 @@ class CharacterPayload(ShowsViewer):
         return None if key is None else as_type(Character, await load_one(core(info), CHARACTER, key))
 
 
-@member(refusals.NoSuchExit)
-@strawberry.type(description="The room has no exit in this direction.")
-class NoSuchExit(UserError):
-    pass
+failure("The room has no exit in this direction.")(NoSuchExit)
 
 
 @member(refusals.ItemGone, lambda gone: {"item_id": encode_id(ITEM, gone.item)})
@@ -57,10 +55,7 @@ class ItemGone(UserError):
     item_id: strawberry.ID = strawberry.field(description="The `id` of the item.")
 
 
-@member(refusals.WrongItem)
-@strawberry.type(description="The action cannot be done with this item. The message says what to do first.")
-class WrongItem(UserError):
-    pass
+failure("The action cannot be done with this item. The message says what to do first.")(WrongItem)
 
 
 @member(refusals.InsufficientGold)
@@ -70,10 +65,10 @@ class InsufficientGold(UserError):
     gold: BigInt = strawberry.field(description="The gold pieces that the buyer has.")
 
 
-@member(refusals.LimitReached)
-@strawberry.type(description="A bound of the game is reached, e.g. the weight that the character can carry.")
-class LimitReached(UserError):
-    limit: int = strawberry.field(description="The bound, in the unit that the message names.")
+failure(
+    "A bound of the game is reached, e.g. the weight that the character can carry.",
+    limit="The bound, in the unit that the message names.",
+)(LimitReached)
 
 
 CreateCharacterResult = Annotated[

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import strawberry
 
-from portico.resolvers import errors
 from portico.resolvers.documents import Document
-from portico.resolvers.game import stack_edits, trade_edits, trade_records
+from portico.resolvers.game import refusals, stack_edits, trade_edits, trade_records
+from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place, Wanted, stack_id
 from portico.resolvers.game.trade_records import MAX_LINES
@@ -28,7 +28,6 @@ from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
 from .inventories import STACK, Stack, Trade, viewer_of
-from .results import LimitReached
 
 
 @strawberry.input(description="An inventory.")
@@ -144,7 +143,7 @@ class TradePayload(ShowsViewer):
         return edge_of(info.context, trade_records.TRADES.name, listing, as_document(self.trade))
 
 
-@member(errors.NotEnough)
+@member(refusals.NotEnough)
 @strawberry.type(description="The inventory does not hold enough of an item.")
 class NotEnough(UserError):
     available: BigInt = strawberry.field(description="The number of items that the inventory holds.")

@@ -12,22 +12,24 @@ import strawberry
 from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
 from portico.resolvers.documents import Document
-from portico.resolvers.shop import cart_edits, carts
+from portico.resolvers.shop import cart_edits, carts, refusals
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.carts import Line
+from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.text import trimmed
 from portico.schema.access import require_caller
 from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Caller, Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
+from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_type, computed, related, stored
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.kept import kept_privately
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, is_visible, key_in, load_one, node_id, projection_of
+from portico.schema.nodes import Node, is_visible, key_in, load_one, node_id, projection_of
 from portico.schema.parts import part_id
+from portico.schema.reading import document_kind
 from portico.schema.viewer import ShowsViewer
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
@@ -40,15 +42,12 @@ def random_key(text: str) -> str:
     return text
 
 
-CART = Kind(
-    name="Cart",
-    path="_id",
+CART = document_kind(
+    "Cart",
+    carts.CARTS,
     parse=random_key,
     read=loaders.by_id,
-    collection=carts.CARTS.name,
-    types=("Cart",),
-    type_name=lambda _document: "Cart",
-    discriminator=("owner",),
+    reads=("owner",),
     visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
 
@@ -183,17 +182,15 @@ class CartPayload(ShowsViewer):
         return None if self.about is None else as_type(Product, await load_one(core(info), PRODUCT, self.about["sku"]))
 
 
-@member(errors.CartInactive)
+@member(refusals.CartInactive)
 @strawberry.type(description="The cart is being paid for, is paid for, or has expired.")
 class CartInactive(UserError):
     status: CartStatus = strawberry.field(description="The cart's status.")
 
 
-@member(errors.InadequateInventory)
-@strawberry.type(description="Stock does not have that many units.")
-class InadequateInventory(UserError):
-    sku: str = strawberry.field(description="The SKU in question.")
-    available: int = strawberry.field(description="How many units are available.")
+failure("Stock does not have that many units.", sku="The SKU in question.", available="How many units are available.")(
+    InadequateInventory
+)
 
 
 CreateCartResult = Annotated[

@@ -7,39 +7,35 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.shop import orders as loaders
-from portico.resolvers import errors
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Document
 from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
-from portico.resolvers.shop import carts, orders
+from portico.resolvers.shop import carts, orders, refusals
 from portico.resolvers.shop.checkout import checkout as check_out
-from portico.schema.accounts.accounts import InsufficientFunds
-from portico.schema.connections import Connection, Edge, Paged, edge_of
+from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
+from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Caller, Context, Info
-from portico.schema.errors import NotFound, UserError, member
+from portico.schema.errors import NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, computed, stored
 from portico.schema.inputs import After, Before, First, Last, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, Node, key_in, node_id
+from portico.schema.nodes import Node, key_in, node_id
+from portico.schema.reading import document_kind, document_pages
 from portico.schema.viewer import ShowsViewer
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
 
 DEFAULT_ORDERS = 20
 
-ORDER = Kind(
-    name="Order",
-    path="_id",
+ORDER = document_kind(
+    "Order",
+    orders.ORDERS,
     parse=random_key,
-    read=loaders.by_id,
-    collection=orders.ORDERS.name,
-    types=("Order",),
-    type_name=lambda _document: "Order",
-    discriminator=("owner",),
+    reads=("owner",),
     visible_to=lambda document, context: carts.is_visible_to(dict(document), context.subject),
 )
-PAGES = Paged("Order", loaders.pages)
+PAGES = document_pages(ORDER, orders.ORDERS)
 
 
 @strawberry.type(description="A line of an order.")
@@ -117,19 +113,13 @@ class CheckoutPayload(ShowsViewer):
         return edge_of(info.context, orders.ORDERS.name, orders.orders_of(subject), order)
 
 
-@member(errors.EmptyCart)
-@strawberry.type(description="The cart is empty.")
-class EmptyCart(UserError):
-    pass
+failure("The cart is empty.")(EmptyCart)
 
 
-@member(errors.PaymentDeclined)
-@strawberry.type(description="The payment was refused. The cart is active again, with all its items.")
-class PaymentDeclined(UserError):
-    pass
+failure("The payment was refused. The cart is active again, with all its items.")(PaymentDeclined)
 
 
-@member(errors.PaymentPending)
+@member(refusals.PaymentPending)
 @strawberry.type(
     description="The outcome of the payment is not known yet. The cart stays pending. Repeat the call with the same "
     "idempotency key."

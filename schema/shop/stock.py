@@ -9,6 +9,7 @@ import strawberry
 from portico.loaders.shop import stock as loaders
 from portico.resolvers.catalog.products import ProductDocument
 from portico.resolvers.shop import stock
+from portico.resolvers.shop.refusals import InadequateInventory
 from portico.schema.catalog.products import Product
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
@@ -16,8 +17,6 @@ from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
-
-from .carts import InadequateInventory
 
 
 @strawberry.type(

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.loaders import declaring
 from portico.loaders.social import posts as loaders
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
@@ -20,7 +19,7 @@ from portico.resolvers.social.post_rules import LONGEST_COMMENT, LONGEST_POST
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED, ShownPost
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, Edge, Paged, position_of
+from portico.schema.connections import Connection, Edge, position_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
@@ -28,6 +27,7 @@ from portico.schema.fields import Source, as_types, computed, reads, related, st
 from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 from portico.schema.parts import part_id
+from portico.schema.reading import document_pages
 
 DEFAULT_COMMENTS = 20
 MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 10, 10, 200
@@ -249,4 +249,4 @@ class PostConnection(Connection[Post]):
 
 
 # The projection of lists. The lists have reads of their own, which apply the rule: see `feeds`.
-LISTED = Paged(POST.name, declaring.pages(POSTS))
+LISTED = document_pages(POST, POSTS)

@@ -16,8 +16,9 @@ from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, costs, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.nodes import Kind, Node, key_in, load_one, loader_of, node_id, projection_of
+from portico.schema.nodes import Kind, Node, key_in, loader_of, node_id, projection_of
 from portico.schema.parts import part_id
+from portico.schema.reading import load_one
 
 DEFAULT_FOLLOWERS = 20
 DEFAULT_CIRCLE_MEMBERS = 50
@@ -168,7 +169,7 @@ class UserQuery:
             key = key_in(info.context, USER.name, id)
         except errors.NotFound:
             return None
-        return as_type(User, await load_one(core(info), USER, key))
+        return as_type(User, await load_one(info, USER, key))
 
 
 @strawberry.type
@@ -177,7 +178,7 @@ class UserViewer:
 
     @strawberry.field(description="The viewer as a member; null before joining.")
     async def user(self, info: Info) -> User | None:
-        return as_type(User, await load_one(core(info), USER, self.caller.subject))
+        return as_type(User, await load_one(info, USER, self.caller.subject))
 
     @strawberry.field(
         description="The members whom the viewer has blocked, by id. Of those who have blocked the viewer, too, you "

@@ -11,8 +11,9 @@ from typing import Any
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.accounts import transfer_jobs, transfers
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import Conflict, InsufficientFunds
+from portico.resolvers.errors import Conflict
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
-from portico.gateway.domains import BUILT_IN, load
+from tests.support.rooms import MAY_IMPORT, MODULES, ROOMS, domain_of
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("gateway", "schema", "loaders", "resolvers")
-# Which domains each domain may import besides itself.
-MAY_IMPORT = {domain.name: set(domain.needs) for domain in load(BUILT_IN).all}
 # Imports that close a circle of modules, and why.
 CLOSING = {
     # A turn calls the steps of `presence`, and the steps take a turn. Only type checkers import it.
     ("resolvers.game.presence", "resolvers.game.turns"),
 }
-# Shared modules that serve one domain, and that domain.
-SERVING = {"gateway/payments/provider": "shop", "gateway/pictures/checking": "content"}
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for room in ROOMS
-    for path in sorted((ROOT / room).rglob("*.py"))
-    if "node_modules" not in path.parts
-}
-
-
-def domain_of(module: str) -> str | None:
-    """The domain whose folder contains the module; None for a shared module."""
-    parts = module.split(".")
-    serving = SERVING.get("/".join(parts))
-    own = parts[2:3] if parts[:2] == ["gateway", "domains"] else parts[1:2]
-    return serving or next((name for name in own if name in MAY_IMPORT), None)
 
 
 def imports_of(module: str, *, everywhere: bool = False) -> Iterator[str]:

@@ -8,8 +8,9 @@ import pytest
 
 from portico.resolvers.content import edits as content_edits
 from portico.resolvers.content.edits import Edit
+from portico.resolvers.content.refusals import EditConflict
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import EditConflict, NotFound
+from portico.resolvers.errors import NotFound
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Given
 from tests.content.support.site import page_input

@@ -13,7 +13,9 @@ from tests.support.processes import environment, portico
 HEAD = """
 import strawberry
 import portico
-from portico import CollectionSpec, Domain, Importer, setting
+import portico.jobs
+from portico import Domain, schema, setting, writes
+from portico.store import CollectionSpec, ChangeSource
 """
 
 
@@ -39,11 +41,11 @@ THING = """
 THINGS = CollectionSpec("things")
 
 @strawberry.type
-class Thing(portico.Node):
-    id: strawberry.ID = portico.node_id("Thing", "_id")
+class Thing(schema.Node):
+    id: strawberry.ID = schema.node_id("Thing", "_id")
     {field}
 
-KIND = portico.document_kind("Thing", THINGS, {rule})
+KIND = schema.document_kind("Thing", THINGS, {rule})
 DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), kinds=(KIND,), {types_of})
 """
 CASES = {
@@ -84,13 +86,13 @@ CASES = {
         "declares the collection a twice.",
     ),
     "a job of the gateway": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', jobs=(portico.Job('upgrade-documents', print),))",
+        "DOMAIN = Domain(name='extra', about='Extra.', jobs=(portico.jobs.Job('upgrade-documents', print),))",
         "declares the job upgrade-documents, which the gateway already declares.",
     ),
     "documents of a kind without a host": Broken(
         """
         THINGS = CollectionSpec("things")
-        OWNED = portico.OwnedDocuments("Prodduct", (portico.Owned(THINGS, "sku", "product"),))
+        OWNED = writes.OwnedDocuments("Prodduct", (writes.Owned(THINGS, "sku", "product"),))
         DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), attachments=(OWNED,))
         """,
         "attaches documents to the kind Prodduct, which no served domain declares as a host. The hosts are: ",
@@ -106,7 +108,7 @@ CASES = {
         DOMAIN = Domain(name="extra", about="Extra.", mutations=(Extra,))
         """,
         "declares the mutation addExtra without an operation id. "
-        "Declare it with `portico.mutation` instead of `strawberry.mutation`.",
+        "Declare it with `portico.schema.mutation` instead of `strawberry.mutation`.",
     ),
     "a mutation with a role of another enum": Broken(
         """
@@ -116,7 +118,7 @@ CASES = {
             CHIEF = "CHIEF"
 
         class Extra:
-            add_extra = portico.mutation(role=Rank.CHIEF, description="Adds.")
+            add_extra = schema.mutation(role=Rank.CHIEF, description="Adds.")
         """,
         "cannot be imported: TypeError: `role` of a mutation must be a member of `portico.Role` or a "
         "`portico.OwnRole`; got <Rank.CHIEF",
@@ -126,14 +128,14 @@ CASES = {
         "declares the kind Thing without a visibility rule. Give it `visible_to` (`everybody`, if all",
     ),
     "a kind without a type": Broken(
-        THING.format(rule="visible_to=portico.everybody", field="", types_of=""),
+        THING.format(rule="visible_to=schema.everybody", field="", types_of=""),
         "declares the kind Thing, but the schema has no type Thing. "
         "Return the type from a field, or list it in `types` of the domain.",
     ),
     "a relation to an unknown kind": Broken(
         THING.format(
-            rule="visible_to=portico.everybody",
-            field='other: "Thing | None" = portico.related("Thingg", "other", description="Another.")',
+            rule="visible_to=schema.everybody",
+            field='other: "Thing | None" = schema.related("Thingg", "other", description="Another.")',
             types_of="types=(Thing,)",
         ),
         "breaks the schema: UnknownKind: Thing.other is related to the kind Thingg, which no served domain declares. "
@@ -149,15 +151,56 @@ CASES = {
     ),
     "a second type for an error": Broken(
         """
-        @portico.error_member(portico.NotFound)
+        @schema.member(portico.NotFound)
         @strawberry.type
-        class Gone(portico.UserError):
+        class Gone(schema.UserError):
             pass
         """,
         "cannot be imported: ValueError: Gone cannot represent NotFound: NotFound already does.",
     ),
+    "an error in a union that is no failure": Broken(
+        """
+        from typing import Annotated
+
+        class Plain(portico.DomainError):
+            pass
+
+        @strawberry.type
+        class Payload:
+            done: bool
+
+        @strawberry.type
+        class Extra:
+            @schema.mutation(description="Adds.")
+            async def add_extra(self) -> Annotated[Payload | Plain, strawberry.union("ExtraResult")] | None: ...
+
+        DOMAIN = Domain(name="extra", about="Extra.", mutations=(Extra,))
+        """,
+        "breaks the schema: InvalidUnionTypeError: Type `Plain` cannot be used in a GraphQL Union. "
+        "Declare the error with `portico.schema.failure`.",
+    ),
+    "an error in a union whose base is a failure": Broken(
+        """
+        from typing import Annotated
+
+        class Gone(portico.NotFound):
+            pass
+
+        @strawberry.type
+        class Payload:
+            done: bool
+
+        @strawberry.type
+        class Extra:
+            @schema.mutation(description="Adds.")
+            async def add_extra(self) -> Annotated[Payload | Gone, strawberry.union("ExtraResult")] | None: ...
+
+        DOMAIN = Domain(name="extra", about="Extra.", mutations=(Extra,))
+        """,
+        "so it can't be used in the schema. Declare the error with `portico.schema.failure`.",
+    ),
     "a change source with a path that is none": Broken(
-        "portico.ChangeSource(frozenset({'things'}), {}, ('fullDocument.',), print)",
+        "ChangeSource(frozenset({'things'}), {}, ('fullDocument.',), print)",
         "cannot be imported: ValueError: `paths` of a change source has 'fullDocument.', which is not the path",
     ),
     "a setting that is taken": Broken(
@@ -177,7 +220,7 @@ CASES = {
         "declares the error code CONFLICT, which the gateway already declares.",
     ),
     "a command that is taken": Broken(
-        "from portico import Command\n"
+        "from portico.jobs import Command\n"
         "DOMAIN = Domain(name='extra', about='Extra.', commands=(Command('serve', 'Extra.', print),))",
         "declares the command serve, which the gateway already declares.",
     ),

@@ -10,9 +10,10 @@ import pytest
 import strawberry
 
 import portico
-from portico import Domain, InvalidInputMember, NotFoundMember
+from portico import Domain, InvalidInput, NotFound, schema
 from portico.gateway.settings import Settings
 from portico.resolvers.errors import error_type, name_of
+from portico.schema.errors import failure
 from tests.support.harness import GatewayClient, new_key, running
 from tests.support.library import served
 
@@ -43,16 +44,24 @@ class Unknown(portico.DomainError):
     """An error that no type represents."""
 
 
-@portico.error_member(SlugTaken)
+@schema.member(SlugTaken)
 @strawberry.type(description="A shelf has the slug.")
-class ShelfSlugTaken(portico.UserError):
+class ShelfSlugTaken(schema.UserError):
     shelf: str = strawberry.field(description="The shelf.")
 
 
-@portico.error_member(TooHigh, lambda error: {"most": error.highest})
+@schema.member(TooHigh, lambda error: {"most": error.highest})
 @strawberry.type(description="Too high.")
-class HeightRefused(portico.UserError):
+class HeightRefused(schema.UserError):
     most: int = strawberry.field(description="The most.")
+
+
+@failure("Others have booked the seats.", seats="The seats that are taken.", row="Their row.")
+class SeatsTaken(portico.DomainError):
+    """An error that unions name themselves."""
+
+    seats: list[int]
+    row: str | None
 
 
 @strawberry.type(description="It is done.")
@@ -63,11 +72,11 @@ class DonePayload:
 @strawberry.input(description="Which error.")
 class FailInput:
     error: str = strawberry.field(description="Its name.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 Result = Annotated[
-    DonePayload | ShelfSlugTaken | NotFoundMember | InvalidInputMember | HeightRefused,
+    DonePayload | ShelfSlugTaken | NotFound | InvalidInput | HeightRefused | SeatsTaken,
     strawberry.union("FailResult", description="The result."),
 ]
 RAISED: dict[str, Exception] = {
@@ -75,13 +84,14 @@ RAISED: dict[str, Exception] = {
     "Gone": Gone("Shelf"),
     "TooHigh": TooHigh("Too high.", "height"),
     "Unknown": Unknown("What is it?"),
+    "SeatsTaken": SeatsTaken("Choose other seats.", seats=[3, 4], row=None),
 }
 runs: list[str] = []
 
 
 @strawberry.type
 class FailMutation:
-    @portico.mutation(description="Fails, or does nothing.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Fails, or does nothing.")  # type: ignore[untyped-decorator]
     async def fail(self, input: FailInput) -> Result | None:  # noqa: A002 - the name that clients see
         runs.append(input.error)
         if input.error in RAISED:
@@ -105,6 +115,7 @@ FAIL = """
 mutation ($input: FailInput!) {
   fail(input: $input) {
     __typename ... on UserError { message } ... on ShelfSlugTaken { shelf } ... on HeightRefused { most }
+    ... on SeatsTaken { seats row }
     ... on DonePayload { done }
   }
 }
@@ -125,6 +136,7 @@ async def failing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         ("SlugTaken", {"__typename": "ShelfSlugTaken", "message": "The shelf has this slug.", "shelf": "top"}),
         ("Gone", {"__typename": "NotFound", "message": "There is no such shelf."}),
         ("TooHigh", {"__typename": "HeightRefused", "message": "Too high.", "most": 7}),
+        ("SeatsTaken", {"__typename": "SeatsTaken", "message": "Choose other seats.", "seats": [3, 4], "row": None}),
         ("nothing", {"__typename": "DonePayload", "done": True}),
     ],
 )
@@ -170,3 +182,11 @@ def test_errors_of_other_packages_that_earlier_versions_have_stored_are_found() 
     assert error_type("TooHigh") is TooHigh
     with pytest.raises(LookupError, match="There is no error type Missing"):
         error_type("Missing")
+
+
+def test_a_failure_annotates_the_types_of_its_facts() -> None:
+    with pytest.raises(ValueError, match="Untyped must annotate its fact `seats`"):
+
+        @failure("Seats are taken.", seats="Which seats.")
+        class Untyped(portico.DomainError):
+            pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import subprocess
@@ -14,23 +15,26 @@ from strawberry.types.base import get_object_definition
 
 import portico
 from portico import testing
+from tests.support.public_api import GROUPS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reviews"
+BOOKING = ROOT / "tests" / "extending" / "booking.py"
 PAGE = ROOT / "docs" / "extending.md"
 LIBRARIES = {"strawberry", "pymongo", "bson", "pytest"}
-LONGEST = 300
+LONGEST = 292
 
 
-@pytest.mark.parametrize("name", portico.__all__)
-def test_every_name_is_described(name: str) -> None:
-    value = getattr(portico, name)
+@pytest.mark.parametrize(("module", "name"), [(group.__name__, name) for group in GROUPS for name in group.__all__])
+def test_every_name_is_described(module: str, name: str) -> None:
+    value = getattr(importlib.import_module(module), name)
     if inspect.isclass(value) or inspect.isfunction(value):
         definition = get_object_definition(value)
         described = value.__doc__ if definition is None else definition.description
         assert described
         assert not described.startswith(f"{name}(")
-    assert f"`{name}`" in PAGE.read_text()
+    section = PAGE.read_text().partition(f"\n### `{module}`\n")[2].partition("\n#")[0]
+    assert f"| `{name}` |" in section
 
 
 @pytest.mark.parametrize("name", testing.__all__)
@@ -61,7 +65,7 @@ def test_the_example_uses_only_the_public_api() -> None:
                 continue
             root = imported.split(".")[0]
             is_public = (
-                imported in {"portico", "portico.testing", "portico_reviews.kit"}
+                imported in {*(group.__name__ for group in GROUPS), "portico.testing", "portico_reviews.kit"}
                 or root in LIBRARIES | sys.stdlib_module_names
             )
             assert is_public, (path, imported)
@@ -75,7 +79,7 @@ def test_the_example_is_short() -> None:
 
 
 def test_the_tutorial_shows_the_code_of_the_example() -> None:
-    sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml"])
+    sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml", BOOKING])
     blocks = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
     assert len(blocks) > 5

@@ -11,7 +11,7 @@ import strawberry
 from typer.testing import CliRunner
 
 import portico
-from portico import Domain, Role
+from portico import Domain, Role, schema
 from portico.gateway.auth import UnknownRole, roles_named
 from portico.gateway.cli.commands import app
 from portico.gateway.domains import load, schema_of
@@ -34,12 +34,12 @@ class LentPayload:
 @strawberry.input(description="What to lend.")
 class LendInput:
     book: str = strawberry.field(description="Its title.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 @strawberry.type
 class LendingMutation:
-    @portico.mutation(role=LIBRARIAN, description="Lends a book.")  # type: ignore[untyped-decorator]
+    @schema.mutation(role=LIBRARIAN, description="Lends a book.")  # type: ignore[untyped-decorator]
     async def lend(self, input: LendInput) -> LentPayload | None:  # noqa: A002 - the name that clients see
         return LentPayload(book=input.book)
 
@@ -49,6 +49,11 @@ class LendingQuery:
     @strawberry.field(description="Whether the caller may lend.")  # type: ignore[untyped-decorator]
     async def may_lend(self, info: Info) -> bool:
         return info.context.has_role(LIBRARIAN)
+
+    @strawberry.field(description="The claims of the caller.")  # type: ignore[untyped-decorator]
+    async def claims(self, info: Info) -> list[str]:
+        caller = schema.require_caller(info.context)
+        return [repr(caller.claim(name)) for name in ("branch", "shelves", "exp", "none")]
 
 
 DOMAIN = Domain(
@@ -77,6 +82,12 @@ async def test_a_mutation_and_a_rule_require_the_role_of_the_token(
     assert (await caller.data("{ mayLend }"))["mayLend"] is may_lend
     assert lent.body["data"] == {"lend": {"book": "Emma"} if may_lend else None}
     assert lent.codes == ([] if may_lend else ["FORBIDDEN"])
+
+
+async def test_a_domain_reads_claims_of_its_own(lending: GatewayClient) -> None:
+    caller = lending.as_caller("ann", branch="north", shelves=[1, {"b": 2**70}])
+
+    assert (await caller.data("{ claims }"))["claims"] == ["'north'", f"[1, {{'b': {2**70}}}]", "None", "None"]
 
 
 async def test_the_schema_shows_the_roles_of_the_domains_after_those_of_portico(lending: GatewayClient) -> None:
@@ -125,12 +136,16 @@ def test_the_command_line_issues_tokens_with_the_role(settings: Settings, monkey
     monkeypatch.setenv("PORTICO_DOMAINS", "lending")
     monkeypatch.setenv("PORTICO_DATA_DIR", str(settings.data_dir))
     with served(monkeypatch, "lending", __name__):
-        issued = CliRunner().invoke(app, ["token", "--sub", "ann", "--role", "librarian", "--role", "EDITOR"])
+        issued = CliRunner().invoke(
+            app, ["token", "--sub", "ann", "--role", "librarian", "--role", "EDITOR", "--claim", "a=b=c"]
+        )
+        no_claim = CliRunner().invoke(app, ["token", "--sub", "ann", "--claim", "a"])
         unknown = CliRunner().invoke(app, ["token", "--sub", "ann", "--role", "EMPEROR"])
 
     claims = jwt.decode(issued.stdout.strip(), options={"verify_signature": False})
     assert claims["roles"] == ["LIBRARIAN", "EDITOR"]
-    assert unknown.exit_code == 2
+    assert claims["a"] == "b=c"
+    assert (unknown.exit_code, no_claim.exit_code) == (2, 2)
 
 
 def test_roles_of_portico_are_named_without_loading_the_domains() -> None:
@@ -152,7 +167,7 @@ def test_what_an_answer_depends_on_includes_the_role() -> None:
 
 
 async def test_a_slot_has_one_value_for_each_operation(lending: GatewayClient) -> None:
-    slot: portico.Slot[list[str]] = portico.Slot(list)
+    slot: schema.Slot[list[str]] = schema.Slot(list)
     first, second = [lending.state.context(None, "a request") for _ in range(2)]
 
     slot.of(first).append("a")

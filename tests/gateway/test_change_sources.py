@@ -11,15 +11,15 @@ import structlog
 
 from portico.gateway.live import Counts, Hub, Listener
 from portico.resolvers import changes
-from portico.resolvers.changes import Event, Source
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Database, Document
 from tests.support.sockets import SECONDS
 
 
 def test_the_change_stream_requests_only_what_the_sources_need() -> None:
     sources = (
-        Source(frozenset({"b", "a"}), {"operationType": "insert"}, ("fullDocument._id",), lambda _: ()),
-        Source(frozenset({"c"}), {}, ("documentKey",), lambda _: ()),
+        ChangeSource(frozenset({"b", "a"}), {"operationType": "insert"}, ("fullDocument._id",), lambda _: ()),
+        ChangeSource(frozenset({"c"}), {}, ("documentKey",), lambda _: ()),
     )
 
     assert changes.pipeline(sources) == [
@@ -31,21 +31,21 @@ def test_the_change_stream_requests_only_what_the_sources_need() -> None:
 @pytest.mark.parametrize("path", ["", ".", "fullDocument.", ".sku", "a..b", "$where", "fullDocument.$sku"])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="not the path of a field"):
-        Source(frozenset({"a"}), {}, ("documentKey", path), lambda _: ())
+        ChangeSource(frozenset({"a"}), {}, ("documentKey", path), lambda _: ())
 
 
 def test_a_text_in_place_of_paths_is_refused() -> None:
     with pytest.raises(TypeError, match="a sequence of paths; got 'fullDocument'"):
-        Source(frozenset({"a"}), {}, "fullDocument", lambda _: ())
+        ChangeSource(frozenset({"a"}), {}, "fullDocument", lambda _: ())
 
 
-def source(name: str, *paths: str, events: Any = None) -> Source:
+def source(name: str, *paths: str, events: Any = None) -> ChangeSource:
     """Makes an event of each inserted document, of the topic `name`, with the change as its key's text."""
 
     def show(change: Document) -> Iterable[Event]:
         return (Event(name, change["documentKey"]["_id"]),)
 
-    return Source(frozenset({"things"}), {"operationType": "insert"}, paths, events or show)
+    return ChangeSource(frozenset({"things"}), {"operationType": "insert"}, paths, events or show)
 
 
 PLAIN = source("plain", "documentKey._id")

@@ -8,8 +8,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 import strawberry
 
-import portico
-from portico import Domain
+from portico import Domain, schema
 from portico.gateway.clock import SystemClock
 from portico.gateway.domains import schema_of
 from portico.gateway.settings import Settings
@@ -31,7 +30,7 @@ class SeenPayload:
 @strawberry.input(description="Which field.")
 class SeeInput:
     name: str = strawberry.field(description="The field.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 contexts: list[Context] = []
@@ -39,7 +38,7 @@ contexts: list[Context] = []
 
 @strawberry.type
 class SeeMutation:
-    @portico.mutation(description="Remembers its context.")  # type: ignore[untyped-decorator]
+    @schema.mutation(description="Remembers its context.")  # type: ignore[untyped-decorator]
     async def see(self, info: Info, input: SeeInput) -> SeenPayload | None:  # noqa: A002 - the name that clients see
         contexts.append(info.context)
         return SeenPayload(name=input.name)

@@ -17,7 +17,7 @@ from portico.gateway.live import Counts, EventsLost, Hub, Listener, Stopping, To
 from portico.gateway.mongo.driver import MotorChangeStream, connect
 from portico.gateway.settings import Settings
 from portico.resolvers import changes
-from portico.resolvers.changes import Event, Source
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.comments.comments import CommentRef
 from portico.resolvers.comments.events import comments_of
 from portico.resolvers.documents import Database, Document
@@ -145,7 +145,7 @@ async def rooms(watched: Database) -> AsyncIterator[Hub]:
     def changed(change: Document) -> list[Event]:
         return [Event("rooms", change["documentKey"]["_id"])]
 
-    source = Source(frozenset({"rooms"}), {"operationType": "update"}, ("documentKey",), changed)
+    source = ChangeSource(frozenset({"rooms"}), {"operationType": "update"}, ("documentKey",), changed)
     hub = Hub(watched, [source], Counts(), max_waiting=20)
     yield hub
     await hub.aclose()

@@ -14,9 +14,11 @@ from portico.schema.comments.discussions import COMMENT, DISCUSSION
 from portico.schema.context import Caller
 from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
-from portico.schema.watching import WatchedCaller
+from portico.schema.watching import Claim, WatchedCaller
 
 # What a run reads of its caller
+
+CLAIMS = frozenset({("tenant", '"acme"')})
 
 
 @pytest.mark.parametrize(
@@ -26,13 +28,15 @@ from portico.schema.watching import WatchedCaller
         (lambda caller: caller.author, {"subject": "ann", "name": "Ann"}),
         (lambda caller: caller.has(Role.EDITOR), {Role.EDITOR: True}),
         (lambda caller: caller.has(Role.MERCHANT), {Role.MERCHANT: False}),
+        (lambda caller: caller.claim("tenant"), {Claim("tenant"): '"acme"'}),
+        (lambda caller: caller.claim("other"), {Claim("other"): None}),
         (lambda caller: caller.roles, {"roles": frozenset({Role.EDITOR})}),
         (lambda caller: getattr(caller, "name"), {"name": "Ann"}),  # noqa: B009 - any way to read counts
         (lambda caller: isinstance(caller, Caller), {}),
     ],
 )
 def test_a_watched_caller_records_what_is_read_of_it(read: Callable[[Caller], Any], facts: dict[Any, Any]) -> None:
-    caller = Caller("ann", frozenset({Role.EDITOR}), "Ann")
+    caller = Caller("ann", frozenset({Role.EDITOR}), "Ann", CLAIMS)
     watched = WatchedCaller.of(caller)
 
     assert read(watched) == read(caller)
@@ -41,10 +45,11 @@ def test_a_watched_caller_records_what_is_read_of_it(read: Callable[[Caller], An
 
 @pytest.mark.parametrize("read", [vars, hash, repr, replace, lambda caller: caller == Caller("x", frozenset())])
 def test_a_watched_caller_that_is_read_as_a_whole_records_everything(read: Callable[[Caller], Any]) -> None:
-    watched = WatchedCaller.of(Caller("ann", frozenset({Role.EDITOR}), "Ann"))
+    watched = WatchedCaller.of(Caller("ann", frozenset({Role.EDITOR}), "Ann", CLAIMS))
     read(watched)
 
-    assert {"subject": "ann", "roles": frozenset({Role.EDITOR}), "name": "Ann"}.items() >= watched.facts.items()
+    whole = {"subject": "ann", "roles": frozenset({Role.EDITOR}), "name": "Ann", "claims": CLAIMS}
+    assert whole.items() >= watched.facts.items()
     assert "subject" in watched.facts
 
 

@@ -23,10 +23,11 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.domains import Domain
 from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
 from portico.schema.connections import Connection, Paged
-from portico.schema.context import Info, core
+from portico.schema.context import Info
 from portico.schema.fields import reads, related, stored
 from portico.schema.inputs import After, First
-from portico.schema.nodes import Kind, Node, everybody, load_one, node_id
+from portico.schema.nodes import Kind, Node, everybody, node_id
+from portico.schema.reading import load_one
 from tests.support.harness import GatewayClient, running
 
 
@@ -120,7 +121,7 @@ async def _book_page(info: Info, which: Document, first: int | None, after: str 
 class LibraryQuery:
     @strawberry.field
     async def reader(self, info: Info, name: str) -> Reader | None:
-        return cast("Reader | None", await load_one(core(info), READER, name))
+        return cast("Reader | None", await load_one(info, READER, name))
 
     @strawberry.field
     async def shelves(self, info: Info, first: First = 3, after: After = None) -> Connection[Shelf]:

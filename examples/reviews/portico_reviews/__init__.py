@@ -8,47 +8,49 @@ from typing import Annotated, Any, cast
 import strawberry
 
 import portico
-from portico import After, Author, Connection, First, Info, InvalidInputMember, Listing, NotFoundMember, Role
+from portico import Info, InvalidInput, NotFound, Role, imports, schema
+from portico.schema import After, Author, Connection, First
+from portico.store import Listing, Sort
 
 from . import store
 
-REVIEW = portico.document_kind(
+REVIEW = schema.document_kind(
     "Review",
     store.REVIEWS,
     reads=("hidden",),
     visible_to=lambda review, context: not review["hidden"] or context.has_role(Role.EDITOR),
 )
-PAGES = portico.document_pages(REVIEW, store.REVIEWS)
+PAGES = schema.document_pages(REVIEW, store.REVIEWS)
 
 
 @strawberry.type(description="What a buyer says about a product.")
-class Review(portico.Node):
-    id: strawberry.ID = portico.node_id("Review", "_id")
-    stars: int = portico.stored(description="1 to 5.")
-    text: str = portico.stored(description="Plain text.")
-    posted: datetime = portico.stored(description="When it was posted.")
-    buyer: Author = portico.stored(description="Who posted it.")
+class Review(schema.Node):
+    id: strawberry.ID = schema.node_id("Review", "_id")
+    stars: int = schema.stored(description="1 to 5.")
+    text: str = schema.stored(description="Plain text.")
+    posted: datetime = schema.stored(description="When it was posted.")
+    buyer: Author = schema.stored(description="Who posted it.")
 
 
 @strawberry.type(description="The rating of a product: a summary of its reviews.")
 class Rating:
-    count: int = portico.stored(default=0, description="How many reviews there are.")
-    average: float | None = portico.stored(description="1 to 5, or null if there are no reviews.")
+    count: int = schema.stored(default=0, description="How many reviews there are.")
+    average: float | None = schema.stored(description="1 to 5, or null if there are no reviews.")
 
 
 @strawberry.type
 class ProductReviews:
-    @portico.reads("_id", description="A summary of the reviews.")
+    @schema.reads("_id", description="A summary of the reviews.")
     @staticmethod
     async def rating(root: strawberry.Parent[Any], info: Info) -> Rating:
-        return cast("Rating", await portico.load_related(info, store.RATINGS, root["_id"]) or {})
+        return cast("Rating", await schema.load_related(info, store.RATINGS, root["_id"]) or {})
 
-    @portico.reads("_id", description="The reviews, latest first.")
+    @schema.reads("_id", description="The reviews, latest first.")
     @staticmethod
     async def reviews(
         root: strawberry.Parent[Any], info: Info, first: First = 10, after: After = None
     ) -> Connection[Review]:
-        shown = Listing({"product": root["_id"], "hidden": False}, portico.Sort((("posted", -1),)))
+        shown = Listing({"product": root["_id"], "hidden": False}, Sort((("posted", -1),)))
         return Connection(page=await PAGES.page(info, shown, first=first, default=10, after=after))
 
 
@@ -57,14 +59,14 @@ class ReviewProductInput:
     product_id: strawberry.ID = strawberry.field(description="The product.")
     stars: int = strawberry.field(description="1 to 5.")
     text: str = strawberry.field(description="Plain text, up to 5,000 characters.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 @strawberry.input(description="Hides or shows a review.")
 class ModerateReviewInput:
     id: strawberry.ID = strawberry.field(description="The review.")
     hidden: bool = strawberry.field(description="True hides the review; false shows it again.")
-    idempotency_key: str | None = portico.idempotency_key()
+    idempotency_key: str | None = schema.idempotency_key()
 
 
 @strawberry.type(description="The review after the write.")
@@ -72,31 +74,25 @@ class ReviewPayload:
     review: Review = strawberry.field(description="The review.")
 
 
-@portico.error_member(store.AlreadyReviewed)
-@strawberry.type(description="The viewer has already reviewed the product.")
-class AlreadyReviewed(portico.UserError):
-    pass
-
-
 Result = Annotated[
-    ReviewPayload | AlreadyReviewed | NotFoundMember | InvalidInputMember,
+    ReviewPayload | store.AlreadyReviewed | NotFound | InvalidInput,
     strawberry.union("ReviewResult", description="The result of posting or moderating a review."),
 ]
 
 
 @strawberry.type
 class ReviewMutation:
-    @portico.mutation(description="Reviews a product, once per caller. Requires a token.")
+    @schema.mutation(description="Reviews a product, once per caller. Requires a token.")
     async def review_product(self, info: Info, input: ReviewProductInput) -> Result | None:
-        hosts, buyer = info.context.served.hosts, portico.require_caller(info.context).author
-        sku = portico.key_in(info.context, "Product", input.product_id)
+        hosts, buyer = info.context.served.hosts, schema.require_caller(info.context).author
+        sku = schema.key_in(info.context, "Product", input.product_id)
         given = {"sku": sku, "buyer": buyer, "stars": input.stars, "text": input.text}
         posted = await store.post_review(info.context.db, hosts, **given, **info.context.operation)
         return ReviewPayload(review=cast("Review", posted))
 
-    @portico.mutation(role=Role.EDITOR, description="Hides a review, or shows it again. Requires the role EDITOR.")
+    @schema.mutation(role=Role.EDITOR, description="Hides a review, or shows it again. Requires the role EDITOR.")
     async def moderate_review(self, info: Info, input: ModerateReviewInput) -> Result | None:
-        review = await portico.find_visible(info.context, "Review", input.id)
+        review = await schema.find_visible(info.context, "Review", input.id)
         hosts = info.context.served.hosts
         moderated = await store.moderate(info.context.db, hosts, review, hidden=input.hidden, **info.context.operation)
         return ReviewPayload(review=cast("Review", moderated))
@@ -106,11 +102,11 @@ class ReviewMutation:
 class ReviewSubscription:
     @strawberry.subscription(description="Each review of a product as it is posted, from now on.")
     async def review_posted(
-        self, info: Info, product_id: Annotated[strawberry.ID, portico.described("The product.")]
+        self, info: Info, product_id: Annotated[strawberry.ID, schema.described("The product.")]
     ) -> AsyncIterator[Review]:
-        product = await portico.find_visible(info.context, "Product", product_id)
-        topic, show = ("reviews", product["sku"]), portico.show_object(REVIEW)
-        return cast("AsyncIterator[Review]", await portico.subscribe(info.context, topic, show))
+        product = await schema.find_visible(info.context, "Product", product_id)
+        topic, show = ("reviews", product["sku"]), schema.show_object(REVIEW)
+        return cast("AsyncIterator[Review]", await schema.occurrences(info.context, topic, show))
 
 
 DOMAIN = portico.Domain(
@@ -128,8 +124,8 @@ DOMAIN = portico.Domain(
     subscriptions=(ReviewSubscription,),
     extensions={"Product": (ProductReviews,)},
     importers={
-        "reviews": portico.Importer(
-            store.read_review, itemgetter("sku", "buyer"), portico.import_each(store.put_review), has_resources=True
+        "reviews": imports.Importer(
+            store.read_review, itemgetter("sku", "buyer"), imports.each_alone(store.put_review), has_resources=True
         )
     },
 )

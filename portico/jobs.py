@@ -1,0 +1,26 @@
+"""Work in the background, what `portico doctor` checks, and what operators see and run."""
+
+from __future__ import annotations
+
+from portico.resolvers.domains import Command, CommandRun, Counter, Gauge, Job, Turn, Wakeups
+from portico.resolvers.problems import Invariant, Problem, Problems, named, problems_in
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+
+__all__ = [
+    "STALE_AFTER",
+    "Command",
+    "CommandRun",
+    "Counter",
+    "Gauge",
+    "Invariant",
+    "Job",
+    "Problem",
+    "Problems",
+    "Turn",
+    "Wakeups",
+    "each",
+    "in_turn",
+    "named",
+    "problems_in",
+    "sweep",
+]

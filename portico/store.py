@@ -1,0 +1,31 @@
+"""What a domain stores: collections, documents, lists, changes, and the texts in them."""
+
+from __future__ import annotations
+
+from portico.resolvers.changes import ChangeSource, Event, inserts
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Versioned, document_id
+from portico.resolvers.keyed import find_by_keys
+from portico.resolvers.paging import Listing, Page, Sort
+from portico.resolvers.text import check_length, fold, require_slug, require_text
+from portico.resolvers.typed import TypedDict
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "ChangeSource",
+    "CollectionSpec",
+    "Database",
+    "Document",
+    "Event",
+    "Listing",
+    "Page",
+    "Sort",
+    "TypedDict",
+    "Versioned",
+    "check_length",
+    "document_id",
+    "find_by_keys",
+    "fold",
+    "inserts",
+    "require_slug",
+    "require_text",
+]

@@ -1,0 +1,42 @@
+"""Writes that have one effect, whatever crashes and whoever else writes."""
+
+from __future__ import annotations
+
+from portico.resolvers.attachments import Attachments, Host, Hosts, Target
+from portico.resolvers.keyed import create_once
+from portico.resolvers.owned import Owned, OwnedDocuments
+from portico.resolvers.roll_ups import DIRTY_INDEX, RollUp
+from portico.resolvers.writes.idempotency import (
+    Repeatable,
+    derived_id,
+    is_repeatable,
+    mark_applied,
+    not_applied,
+    random_operation_id,
+    trim_marks,
+    was_applied,
+)
+from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.timer import Timer
+
+__all__ = [
+    "DIRTY_INDEX",
+    "Attachments",
+    "Host",
+    "Hosts",
+    "Owned",
+    "OwnedDocuments",
+    "Repeatable",
+    "RollUp",
+    "Target",
+    "Timer",
+    "attempts",
+    "create_once",
+    "derived_id",
+    "is_repeatable",
+    "mark_applied",
+    "not_applied",
+    "random_operation_id",
+    "trim_marks",
+    "was_applied",
+]

@@ -1,0 +1,222 @@
+"""Built-in domains use shared machinery under the names that domains of other packages use.
+
+What they use besides has a reason below. The list may only shrink: a name that no domain uses any more is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+
+from portico import testing
+from tests.support.public_api import GROUPS, PUBLIC
+from tests.support.rooms import MODULES, ROOT, domain_of
+
+MOST = 126
+# By module: why domains use it, and what.
+EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
+    "gateway.demo.demo_token": ("the demo data belongs to its caller", {"SUBJECT"}),
+    "gateway.demo.loading": ("the demo data is one operation", {"OPERATION"}),
+    "gateway.http.streaming": ("rates count by address", {"address_of"}),
+    "gateway.imports.fields": ("forms of the own files", {"Record", "as_author", "as_key", "as_keys", "key_at"}),
+    "gateway.logs": ("logs of the own services", {"logger"}),
+    "gateway.outages": ("logs of the own services", {"log_fault"}),
+    "gateway.pages.files": ("content serves files", {"Files", "NotServed"}),
+    "gateway.pages.ranges": (
+        "content serves files",
+        {"NotSatisfiable", "Span", "precondition_status", "requested_spans"},
+    ),
+    "gateway.settings": (
+        "checks settings with those of the gateway",
+        {"PREFIX", "Settings", "SettingsError", "kept_secret"},
+    ),
+    "gateway.state": ("the own routes and middleware", {"State"}),
+    "loaders.batching": ("loaders that other domains get from `document_kind`", {"BatchRead"}),
+    "loaders.declaring": (
+        "loaders that other domains get from `document_kind` and `document_pages`",
+        {"PageLoader", "batched", "by_key", "each", "in_order"},
+    ),
+    "resolvers.answer_bounds": ("a list that is built from many documents", {"hold"}),
+    "resolvers.documents": (
+        "documents of former versions, and reads in batches",
+        {"Author", "Collection", "DocumentId", "LENIENT", "Projection", "in_batches", "upgrade_read", "with_version"},
+    ),
+    "resolvers.elections": ("retries of the own combined writes", {"met_election"}),
+    "resolvers.errors": (
+        "of HTTP or of several built-in domains",
+        {"OperationKeyReused", "RateLimited", "SlugTaken", "error_type", "one_of"},
+    ),
+    "resolvers.hints": ("reads that name their index", {"with_hint"}),
+    "resolvers.import_outcomes": ("imports in bulk", {"refused_row", "rejected_rows"}),
+    "resolvers.kept": ("caches of services", {"Kept"}),
+    "resolvers.keyed": ("pages of a loader", {"find_pages"}),
+    "resolvers.money": ("money in inputs of the own forms", {"MAX_AMOUNT", "require_amount", "require_currency"}),
+    "resolvers.paging": (
+        "pages whose rows come from several reads",
+        {"Key", "MAX_WALKS", "count_listings", "find_page", "find_pages", "page_size"},
+    ),
+    "resolvers.payments": (
+        "the shop alone; belongs to it",
+        {"ACCOUNT", "Charge", "PaymentMethods", "PaymentUnknown", "Payments", "TOKEN"},
+    ),
+    "resolvers.problems": ("repairs of the own invariants", {"Repair", "mend_now", "problems_with"}),
+    "resolvers.roll_ups": ("a roll-up in batches", {"REVISION"}),
+    "resolvers.server_time": ("claims that expire", {"server_time"}),
+    "resolvers.snapshots": ("invariants over several collections", {"read_at_one_time"}),
+    "resolvers.tasks": ("services that end with the gateway", {"end"}),
+    "resolvers.text": (
+        "rules of texts of the own forms",
+        {
+            "MAX_AUTHOR",
+            "MAX_SLUG",
+            "PERMALINK",
+            "prefix_range",
+            "require_filled",
+            "require_permalink",
+            "trimmed",
+            "words",
+        },
+    ),
+    "resolvers.waiting": ("gives its turn to others", {"waiting"}),
+    "resolvers.writes.combining": (
+        "calls that are combined: hits, impressions, turns, deliveries",
+        {"Combiner", "Waiting", "take_first"},
+    ),
+    "resolvers.writes.idempotency": (
+        "operations of several documents, and what they note",
+        {
+            "LEASE",
+            "applied_with",
+            "concluded",
+            "derived_nonce",
+            "forgettable",
+            "note",
+            "notes",
+            "renew",
+            "require_not_done",
+        },
+    ),
+    "resolvers.writes.intents": (
+        "writes with a record of intent: categories, products, photos",
+        {"Intent", "announce", "announced", "sweep_left_behind", "withdraw"},
+    ),
+    "resolvers.writes.retries": ("waits for the marks of others", {"pause", "settling"}),
+    "resolvers.writes.settlements": (
+        "the protocol of accounts; other domains call `transfer`",
+        {
+            "AT_ONCE",
+            "Answering",
+            "Attempt",
+            "Noted",
+            "Part",
+            "conclude",
+            "confirm",
+            "finish_stale",
+            "look_at",
+            "prepare",
+            "settle_decided",
+            "shown",
+            "undo",
+            "was_decided",
+        },
+    ),
+    "resolvers.writes.sweeps": (
+        "jobs over damaged documents",
+        {"DAMAGED", "SweepFailed", "describe_damage", "require"},
+    ),
+    "schema.connections": ("lists whose rows come from several reads", {"Edge", "position_of", "selected_below"}),
+    "schema.context": ("graphql-core's info, for selections", {"core"}),
+    "schema.errors": ("of several built-in domains", {"SlugTaken", "camel_case", "shown_error"}),
+    "schema.fields": (
+        "fields of many shapes; other domains use `strawberry.Parent`",
+        {"MAX_COSTLY", "Source", "composed"},
+    ),
+    "schema.files": ("uploads", {"Upload"}),
+    "schema.inputs": ("inputs of the analytics", {"flat"}),
+    "schema.kept": ("answers that must not be stored", {"kept_privately"}),
+    "schema.markdown": ("texts in Markdown", {"comment_html", "page_html"}),
+    "schema.mutations": ("inputs that must not be stored", {"secret_by"}),
+    "schema.nodes": (
+        "rules of visibility over several kinds; other domains use `load_related` and `find_visible`",
+        {
+            "KindDocument",
+            "decode_id",
+            "is_visible",
+            "load",
+            "loader_of",
+            "projection_of",
+            "require",
+            "shown",
+            "split_id",
+        },
+    ),
+    "schema.rendering": ("texts in Markdown", {"in_thread", "rendered"}),
+    "schema.scalars": ("scalars of the own fields", {"JSON", "check_big_int", "format_instant", "parse_instant"}),
+    "schema.selections": ("fields that read by their selection", {"cached", "selection_of"}),
+    "schema.sharing": ("figures that requests share", {"shared"}),
+    "schema.subscriptions": ("subscriptions that show states, or check more than visibility", {"read_shared"}),
+}
+
+
+def shared_names(module: str) -> Iterator[tuple[str, str]]:
+    """The names of shared modules that a module uses, each with its module."""
+    tree = ast.parse(MODULES[module].read_text())
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or node.level or not str(node.module).startswith("portico."):
+            continue
+        base = str(node.module).removeprefix("portico.")
+        for alias in node.names:
+            if f"{base}.{alias.name}" in MODULES:
+                below = f"{base}.{alias.name}"
+                yield from ((below, name) for name in attributes_of(tree, alias.asname or alias.name))
+            else:
+                yield base, alias.name
+
+
+def attributes_of(tree: ast.AST, variable: str) -> set[str]:
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == variable
+    }
+
+
+def used_of_shared_modules() -> dict[str, set[str]]:
+    """What the built-in domains use of each shared module, besides names that are public under the same name."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        if domain_of(module):
+            for base, name in shared_names(module):
+                value = getattr(importlib.import_module(f"portico.{base}"), name)
+                if not domain_of(base) and PUBLIC.get(name) is not value:
+                    found.setdefault(base, set()).add(name)
+    return found
+
+
+def test_built_in_domains_use_public_names_or_have_a_reason() -> None:
+    assert used_of_shared_modules() == {module: names for module, (_, names) in EXCEPTIONS.items()}
+
+
+def test_every_public_name_has_a_user() -> None:
+    """A built-in domain, the example, or a domain of the tests."""
+    used = {name for module in MODULES if domain_of(module) for _, name in shared_names(module)}
+    folders = (ROOT / "examples", ROOT / "tests" / "extending")
+    texts = [
+        path.read_text() for folder in folders for path in folder.rglob("*.py") if "last_release" not in path.parts
+    ]
+    for tree in map(ast.parse, texts):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("portico"):
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.Attribute):
+                used.add(node.attr)
+
+    assert set(PUBLIC) - used == set()
+
+
+def test_a_public_name_is_in_one_module() -> None:
+    names = [name for group in (*GROUPS, testing) for name in group.__all__]
+
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+    assert len(PUBLIC) <= MOST

@@ -1,0 +1,99 @@
+"""Reviews and ratings in MongoDB.
+
+reviews   _id · sku, product (the key and the `_id` of the product) · buyer {id, name} · stars · text · posted ·
+          hidden · dirty, until the rating includes the latest change of the review · applied
+ratings   _id (the product's) · sku · count and average of the reviews that are shown · revision
+"""
+
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo import IndexModel
+from pymongo.errors import DuplicateKeyError
+
+import portico
+from portico import CollectionSpec, Database, Document, Event, Hosts, InvalidInput, NotFound, Owned
+
+REVIEWS = CollectionSpec(
+    "reviews",
+    shard_key={"product": 1},
+    indexes=[
+        IndexModel([("product", 1), ("buyer.id", 1)], unique=True),
+        IndexModel([("product", 1), ("hidden", 1), ("posted", -1), ("_id", -1)]),
+        IndexModel([("sku", 1)]),
+        portico.DIRTY_INDEX,
+    ],
+)
+RATINGS = CollectionSpec("ratings", shard_key={"_id": "hashed"}, indexes=[IndexModel([("sku", 1)])])
+OWNED = portico.OwnedDocuments("Product", (Owned(REVIEWS, "sku", "product"), Owned(RATINGS, "sku", "_id")))
+POSTED = portico.change_source_of_inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
+
+
+async def _count(db: Database, product: ObjectId) -> Document | None:
+    count, average = {"$sum": {"$cond": ["$hidden", 0, 1]}}, {"$avg": {"$cond": ["$hidden", None, "$stars"]}}
+    group = {"$group": {"_id": None, "count": count, "average": average, "sku": {"$first": "$sku"}}}
+    stages: list[Document] = [{"$match": {"product": product}}, group, {"$unset": "_id"}]
+    return next(iter(await (await db[REVIEWS.name].aggregate(stages)).to_list()), None)
+
+
+RATING = portico.RollUp(REVIEWS, "product", RATINGS, compute=_count, then=OWNED.after_write(REVIEWS))
+
+
+class AlreadyReviewed(portico.DomainError):
+    """The buyer has already reviewed the product."""
+
+
+async def post_review(
+    db: Database, hosts: Hosts, *, sku: str, buyer: Document, stars: float, text: str, now: datetime, operation_id: str
+) -> Document:
+    """Posts a review. Raises NotFound (product), InvalidInput, AlreadyReviewed."""
+    if stars not in range(1, 6):
+        raise InvalidInput(f"`stars` must be a whole number from 1 to 5; got {stars}.", "stars")
+    text = portico.require_text(text, "text", longest=5_000)
+    product = await hosts.find_one(db, "Product", sku)
+    if product is None:
+        raise NotFound("Product", sku)
+    review = {"_id": portico.derived_id(operation_id, "review"), "sku": sku, "product": product["_id"], "buyer": buyer}
+    review |= {"stars": int(stars), "text": text, "posted": now, "hidden": False, **RATING.mark(operation_id, now)}
+    try:
+        review = await portico.create_once(db, REVIEWS, review)
+    except DuplicateKeyError:
+        raise AlreadyReviewed("You have already reviewed this product.") from None
+    await RATING.settle(db, hosts, review)
+    return review
+
+
+async def moderate(
+    db: Database, hosts: Hosts, review: Document, *, hidden: bool, now: datetime, operation_id: str
+) -> Document:
+    """Hides a review, or shows it again. Raises NotFound."""
+    key = {name: review[name] for name in ("_id", "product")}
+    change = {"$set": {"hidden": hidden, **RATING.mark(operation_id, now)}, **portico.mark_applied(operation_id)}
+    await db[REVIEWS.name].update_one({**key, **portico.not_applied(operation_id)}, change)
+    found = await db[REVIEWS.name].find_one(key)
+    if found is None:
+        raise NotFound("Review", str(review["_id"]))
+    await RATING.settle(db, hosts, found)
+    await portico.trim_marks(db, REVIEWS, found)
+    return found
+
+
+def read_review(given: Any) -> Document:
+    """Reads a record to import: {"product": a SKU, "buyer", "stars", "text"}. Raises InvalidInput."""
+    record = portico.as_object(given, {"product", "buyer", "stars", "text"})
+    sku, buyer, text = (portico.required_text(record, name) for name in ("product", "buyer", "text"))
+    return {"sku": sku, "buyer": buyer, "stars": portico.as_number(record.get("stars"), "stars"), "text": text}
+
+
+async def put_review(
+    db: Database, record: Document, *, now: datetime, resources: portico.Resources
+) -> portico.ImportOutcome:
+    """Posts an imported review, unless its buyer has already reviewed the product."""
+    given = record | {"buyer": {"id": record["buyer"], "name": record["buyer"]}}
+    try:
+        hosts = resources.of(Hosts)
+        await post_review(db, hosts, **given, now=now, operation_id=portico.random_operation_id())
+    except AlreadyReviewed:
+        return "unchanged"
+    return "created"

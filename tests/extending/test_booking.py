@@ -1,0 +1,222 @@
+"""A write of another package calls a write of accounts: seats are booked if and only if they are paid for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from bson import ObjectId
+
+from portico.accounts import transfer
+from portico.gateway.settings import Settings
+from portico.schema import encode_id
+from portico.testing import WAYS, Case, Given, Stage, crash_matrix
+from portico.writes import random_operation_id
+from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
+from tests.support import databases
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, run_jobs, running
+from tests.support.ids import key_in
+from tests.support.library import served
+
+from .booking import BoxOffice
+
+BOOK = """mutation ($input: BookSeatInput!) { bookSeat(input: $input) {
+  __typename ... on SeatTaken { seat } ... on UserError { message }
+  ... on BookingPayload { booking { seat state payment { amount { amount } } } }
+} }"""
+CHANGED = "subscription ($id: ID!) { bookingChanged(id: $id) { state } }"
+DISCUSS = "mutation ($input: OpenDiscussionInput!) { openDiscussion(input: $input) { __typename } }"
+PRICE = 30
+
+
+@pytest.fixture
+async def theater(
+    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[GatewayClient]:
+    with served(monkeypatch, "booking", "tests.extending.booking"):
+        async with running(replace(settings, domains="accounts,comments,booking"), clock=clock) as gateway:
+            yield gateway
+
+
+async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
+    """Returns the inputs of a show whose account is somebody else's."""
+    payee = await open_account(gateway.db, owner="theater")
+    show = {"_id": ObjectId(), "seats": 3, "price": PRICE, "currency": "USD", "account": key_in("Account", payee)}
+    await gateway.db["shows"].insert_one(show | fields)
+    return {"showId": encode_id("Show", show["_id"]), "show": show["_id"], "payee": payee}
+
+
+async def book(gateway: GatewayClient, show: dict[str, Any], account: str, seat: int = 1, **more: Any) -> Any:
+    given = {"showId": show["showId"], "seat": seat, "accountId": account, "idempotencyKey": new_key(), **more}
+    return (await gateway.data(BOOK, {"input": given}))["bookSeat"]
+
+
+class Seats(Stage):
+    """Two accounts of a caller, one of which has too little money for a seat."""
+
+    collections = ("accounts", "transfers", "shows", "bookings", "operations")
+    selections = {"bookSeat": "... on BookingPayload { booking { state } }"}  # noqa: RUF012
+    before: ClassVar[Any] = ([], [100, PRICE - 1, 0])
+    cases = {  # noqa: RUF012
+        "paid": Case("bookSeat", lambda stage: stage.seat(0), "BookingPayload", (["BOOKED"], [70, PRICE - 1, PRICE])),
+        "refused": Case("bookSeat", lambda stage: stage.seat(1), "InsufficientFunds", before),
+    }
+
+    async def build(self) -> None:
+        db = self.gateway.db
+        self.show = await open_show(self.gateway)
+        self.accounts = [await open_account(db, 100), await open_account(db, PRICE - 1), self.show["payee"]]
+
+    def seat(self, account: int) -> Given:
+        return {"showId": self.show["showId"], "seat": 1, "accountId": self.accounts[account]}
+
+    async def state(self) -> Any:
+        states = [booking["state"] async for booking in self.gateway.db["bookings"].find({})]
+        return states, await balances(self.gateway.db, *self.accounts)
+
+
+@pytest.mark.parametrize("case", Seats.cases)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_has_one_effect(theater: GatewayClient, clock: SettableClock, case: str, way: str) -> None:
+    await WAYS[way](Seats(theater, clock), case, False)
+
+
+async def test_a_seat_is_paid_for_once(theater: GatewayClient) -> None:
+    show, account = await open_show(theater), await open_account(theater.db, 100)
+    key = new_key()
+
+    booked = [await book(theater, show, account, idempotencyKey=key) for _ in range(2)]
+
+    payment = {"amount": {"amount": PRICE}}
+    assert booked[0] == booked[1]
+    assert booked[0]["booking"] == {"seat": 1, "state": "BOOKED", "payment": payment}
+    assert await balances(theater.db, account, show["payee"]) == [70, 30]
+    await assert_invariants(theater)
+
+
+async def test_refusals_are_the_members_of_accounts_and_leave_the_seat_free(theater: GatewayClient) -> None:
+    show, poor = await open_show(theater), await open_account(theater.db, PRICE - 1)
+    of_another, euros = [
+        await open_account(theater.db, 100, **more) for more in ({"owner": "another"}, {"currency": "EUR"})
+    ]
+
+    refused = [(await book(theater, show, one))["__typename"] for one in (poor, of_another, euros)]
+    nowhere = await book(theater, show, poor, seat=4)
+    booked = await book(theater, show, await open_account(theater.db, 100))
+    taken = await book(theater, show, await open_account(theater.db, 100))
+
+    assert refused == ["InsufficientFunds", "NotFound", "InvalidInput"]
+    assert nowhere["__typename"] == "InvalidInput"
+    assert booked["__typename"] == "BookingPayload"
+    assert (taken["__typename"], taken["seat"]) == ("SeatTaken", 1)
+    assert await balances(theater.db, poor, show["payee"]) == [PRICE - 1, PRICE]
+    await assert_invariants(theater)
+
+
+async def test_one_of_many_callers_gets_and_pays_a_seat(theater: GatewayClient) -> None:
+    show = await open_show(theater)
+    accounts = [await open_account(theater.db, 100) for _ in range(8)]
+
+    booked = await asyncio.gather(*(book(theater, show, account) for account in accounts))
+
+    kinds = [one["__typename"] for one in booked]
+    assert (kinds.count("BookingPayload"), kinds.count("SeatTaken")) == (1, 7)
+    assert sorted(await balances(theater.db, *accounts)) == [70, *[100] * 7]
+    await assert_invariants(theater)
+
+
+@pytest.mark.parametrize("money", [100, PRICE - 1])
+async def test_a_seat_is_booked_if_and_only_if_it_is_paid_for_whatever_crashes(
+    theater: GatewayClient, clock: SettableClock, money: int
+) -> None:
+    shows: dict[str, Any] = {}
+
+    async def prepare(key: str) -> dict[str, Any]:
+        show, account = await open_show(theater), await open_account(theater.db, money)
+        shows[show["showId"]] = (show["show"], account, show["payee"])
+        return {"input": {"showId": show["showId"], "seat": 1, "accountId": account, "idempotencyKey": key}}
+
+    async def check(variables: Any) -> None:
+        show, *accounts = shows[variables["input"]["showId"]]
+        states = [one["state"] async for one in theater.db["bookings"].find({"show": show})]
+        paid = await balances(theater.db, *accounts)
+        assert (states, paid) in [([], [money, 0])] + [(["BOOKED"], [money - PRICE, PRICE])] * (money >= PRICE)
+
+    commands = await crash_matrix(theater, clock, BOOK, prepare, check=check)
+
+    assert commands > 5
+    await run_jobs(theater, clock)
+    await assert_nothing_in_flight(theater.db)
+
+
+async def test_an_operation_can_make_several_transfers(theater: GatewayClient) -> None:
+    source, destination = await open_account(theater.db, 100), await open_account(theater.db)
+    operation_id = random_operation_id()
+
+    made = [
+        await transfer(
+            theater.db,
+            owner="tester",
+            source_id=key_in("Account", source),
+            destination_id=key_in("Account", destination),
+            amount=10,
+            currency="USD",
+            now=theater.state.clock.now(),
+            operation_id=operation_id,
+            purpose=purpose,
+        )
+        for purpose in ("", "tip", "tip")
+    ]
+
+    assert [made[0]["_id"] == made[1]["_id"], made[1]["_id"] == made[2]["_id"]] == [False, True]
+    assert await balances(theater.db, source, destination) == [80, 20]
+
+
+async def test_the_job_finishes_what_a_crash_has_left_and_subscribers_see_it(
+    theater: GatewayClient, clock: SettableClock
+) -> None:
+    show, account = await open_show(theater), await open_account(theater.db, 100)
+    held = {
+        "_id": ObjectId(),
+        "show": show["show"],
+        "seat": 1,
+        "booker": "tester",
+        "state": "HELD",
+        "held": clock.now(),
+    }
+    held |= {"account": key_in("Account", account), "operation": random_operation_id()}
+    await theater.db["bookings"].insert_one(held)
+    booking = encode_id("Booking", held["_id"])
+
+    assert await run_jobs(theater, clock, "finish-bookings") == 0
+    async with theater.subscription(CHANGED, {"id": booking}) as events:
+        clock.advance(seconds=6)
+        assert await run_jobs(theater, clock, "finish-bookings") == 1
+        assert await anext(events) == {"bookingChanged": {"state": "BOOKED"}}
+
+
+async def test_a_show_can_have_a_discussion_of_another_domain(theater: GatewayClient) -> None:
+    show = await open_show(theater)
+    opened = await theater.data(DISCUSS, {"input": {"subjectId": show["showId"], "storage": "EMBEDDED"}})
+
+    assert opened["openDiscussion"]["__typename"] == "DiscussionPayload"
+
+
+async def test_the_metrics_count_what_the_service_has_counted(theater: GatewayClient) -> None:
+    await book(theater, await open_show(theater), await open_account(theater.db, 100))
+
+    assert theater.state.resources.of(BoxOffice).sold == 1
+
+
+async def test_a_database_that_was_used_before_gets_the_indexes_of_the_domain(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "_indexed", {settings.database})
+    with served(monkeypatch, "booking", "tests.extending.booking"):
+        async with running(replace(settings, domains="accounts,booking")) as gateway:
+            indexes = await gateway.db["bookings"].index_information()
+
+    assert set(indexes) == {"_id_", "show_1_seat_1", "state_1_held_1"}

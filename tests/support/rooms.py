@@ -1,0 +1,28 @@
+"""The modules of the rooms, and the domain of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from portico.gateway.domains import BUILT_IN, load
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("gateway", "schema", "loaders", "resolvers")
+# Which domains each domain may import besides itself.
+MAY_IMPORT = {domain.name: set(domain.needs) for domain in load(BUILT_IN).all}
+# Shared modules that serve one domain, and that domain.
+SERVING = {"gateway/payments/provider": "shop", "gateway/pictures/checking": "content"}
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for room in ROOMS
+    for path in sorted((ROOT / room).rglob("*.py"))
+    if "node_modules" not in path.parts
+}
+
+
+def domain_of(module: str) -> str | None:
+    """The domain whose folder contains the module; None for a shared module."""
+    parts = module.split(".")
+    serving = SERVING.get("/".join(parts))
+    own = parts[2:3] if parts[:2] == ["gateway", "domains"] else parts[1:2]
+    return serving or next((name for name in own if name in MAY_IMPORT), None)
