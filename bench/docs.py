@@ -20,6 +20,8 @@ _BLOCK = re.compile(r"(<!-- figures of (?P<name>\w+) -->\n).*?(<!-- end of figur
 _WIDTH = 120
 # So many of the worst operations are in the table.
 _WORST = 25
+# The two sides of `bench.writes`.
+_SIDES = ("portico", "transaction")
 _PACKAGES = {
     "graphql-core": "graphql-core",
     "strawberry-graphql": "strawberry",
@@ -37,8 +39,8 @@ def written(page: str) -> str:
 def block(name: str) -> str:
     """Return the text of a block."""
     figures = stored(name)
-    of_name = {"page": _page, "operations": _operations, "profile": _profile, "worst": _worst}.get(name, _origin)
-    return of_name(name, figures)
+    tables = {"page": _page, "operations": _operations, "profile": _profile, "worst": _worst, "writes": _writes}
+    return tables.get(name, _origin)(name, figures)
 
 
 def _origin(name: str, figures: dict[str, Any], settings: str = "") -> str:
@@ -99,6 +101,24 @@ def _worst(name: str, figures: dict[str, Any]) -> str:
         cells = (row["operation"], caller, f"{row['times']:,}", *times, *counts)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", _origin(name, figures)])
+
+
+def _writes(name: str, figures: dict[str, Any]) -> str:
+    tables = []
+    for clients in dict.fromkeys(row["clients"] for row in figures["writes"]):
+        title = "one client" if clients == 1 else f"{clients} clients at one document"
+        heads = ("p50 ms", "ratio", "p99 ms", "a second", "CPU ms", "commands")
+        lines = [f"| {title} | {' | '.join(heads)} |", f"|{'---|' * (1 + len(heads))}"]
+        for row in (row for row in figures["writes"] if row["clients"] == clients):
+            both = [{**row[who], "cpu": row[who]["client_cpu_ms"] + row[who]["mongod_cpu_ms"]} for who in _SIDES]
+            p50, *others = (
+                " / ".join(f"{side[column]:,.1f}" for side in both)
+                for column in ("p50_ms", "p99_ms", "rate", "cpu", "commands")
+            )
+            ratio = f"{row['ratio']:.2f}"
+            lines.append(f"| {' | '.join((row['write'], p50, ratio, *others))} |")
+        tables.append("\n".join(lines))
+    return "\n\n".join([*tables, _origin(name, figures)])
 
 
 def _profile(name: str, figures: dict[str, Any]) -> str:

@@ -51,6 +51,11 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "shop": _domain("shop"),
     "social": _domain("social"),
     "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/loop_turns.py"),
+    "writes": (
+        "schema/mutations.py",
+        "resolvers/writes",
+        *(f"resolvers/{name}" for name in ("accounts", "comments", "game", "shop", "social")),
+    ),
     "worst": ("gateway/operations", "gateway/mongo", "loaders", "resolvers", "schema"),
 }
 
