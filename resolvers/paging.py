@@ -168,7 +168,6 @@ class Page(Generic[D]):
 
     @property
     def start_cursor(self) -> str | None:
-        """The cursor for the page before; None for a page without rows."""
         return self.cursor(self.documents[0]) if self.documents else None
 
     @property
@@ -232,28 +231,6 @@ def page_size(first: int | None, default: int, *, name: str = "first") -> int:
     if not 1 <= first <= MAX_PAGE:
         raise InvalidInput(f"`{name}` must be between 1 and {MAX_PAGE}; got {first}.", name)
     return first
-
-
-class BackwardPage(Page[D]):
-    """A page that was read backwards: its rows are in the order of the list, and what precedes them is known.
-
-    `start` is the place of the last row that was considered, if that is none of the rows.
-    """
-
-    __slots__ = ("precedes", "start")
-
-    def __init__(self, read: Page[D], listing: Listing, *, before: Key | None) -> None:
-        """`read` is the page of `listing.reversed()`. The row at `before` follows the page."""
-        rows = read.documents[::-1]
-        super().__init__(listing, read.collection, rows, before is not None and bool(rows))
-        self.precedes, self.start = read.has_next, read.end
-
-    @property
-    def start_cursor(self) -> str | None:
-        return super().start_cursor if self.start is None else self._cursor(self.start)
-
-    async def has_previous(self) -> bool:
-        return self.precedes
 
 
 async def find_page(

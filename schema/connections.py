@@ -11,9 +11,10 @@ from graphql import GraphQLObjectType
 
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
+from portico.resolvers.backward_pages import BackwardPage
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.paging import BackwardPage, Key, Listing, Page, page_size
+from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
 from .fields import Source, computed
