@@ -8,7 +8,7 @@ from .connections import Connection, Paged
 from .context import Slot
 from .errors import UserError, failure, member
 from .fields import as_type, as_types, computed, costs, reads, related, stored
-from .inputs import After, First, described, idempotency_key
+from .inputs import After, Before, First, Last, described, idempotency_key
 from .money import Money, MoneyInput
 from .mutations import DeletedPayload, mutation
 from .nodes import Kind, Node, encode_id, everybody, key_in, node_id
@@ -19,11 +19,13 @@ from .subscriptions import occurrences, show_object, states
 __all__ = [
     "After",
     "Author",
+    "Before",
     "BigInt",
     "Connection",
     "DeletedPayload",
     "First",
     "Kind",
+    "Last",
     "Money",
     "MoneyInput",
     "Node",
