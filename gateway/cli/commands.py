@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
+from portico.gateway.cli.options import require_claims, require_utf8
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments import service as payment_service
 from portico.gateway.payments.service import PaymentService
@@ -69,22 +70,7 @@ errors = Console(stderr=True, highlight=False, soft_wrap=True)
 out = Console(highlight=False)
 
 
-def _require_utf8(given: str | None) -> str | None:
-    """Returns the option unchanged. Refuses bytes that are not UTF-8, because such text cannot be sent or stored."""
-    try:
-        (given or "").encode()
-    except UnicodeEncodeError:
-        raise typer.BadParameter("the value is not UTF-8.") from None
-    return given
-
-
-def _claims(given: list[str] | None) -> list[str] | None:
-    if wrong := [one for one in given or [] if not one.partition("=")[1]]:
-        raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE.")
-    return given
-
-
-Host = Annotated[str, typer.Option(help="The address to listen on.", callback=_require_utf8)]
+Host = Annotated[str, typer.Option(help="The address to listen on.", callback=require_utf8)]
 Port = Annotated[int, typer.Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)]
 Workers = Annotated[int, typer.Option(help="The number of processes that serve.", min=1)]
 # After an option with a file, a shell puts the other files that match a pattern.
@@ -289,14 +275,14 @@ def schema(
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A GraphQL document. - reads standard input.")],
     operation: Annotated[
-        str | None, typer.Option(help="The name of the operation, if the document has several.", callback=_require_utf8)
+        str | None, typer.Option(help="The name of the operation, if the document has several.", callback=require_utf8)
     ] = None,
     variables: Annotated[
         str,
         typer.Option(
             help="A JSON object. Variables that @include and @skip use are required, unless they have a default. "
             "Others are optional.",
-            callback=_require_utf8,
+            callback=require_utf8,
         ),
     ] = "{}",
 ) -> None:
@@ -353,17 +339,19 @@ def commands() -> None:
 
 @app.command()
 def token(
-    sub: Annotated[str, typer.Option(help="The subject of the token.", callback=_require_utf8)],
+    sub: Annotated[str, typer.Option(help="The subject of the token.", callback=require_utf8)],
     role: Annotated[
         list[str] | None, typer.Option(help="A role, such as MERCHANT or ADMIN. You can repeat the option.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="The name that appears as the author of what the subject writes.", callback=_require_utf8),
+        typer.Option(help="The name that appears as the author of what the subject writes.", callback=require_utf8),
     ] = None,
     claim: Annotated[
         list[str] | None,
-        typer.Option(help="A claim that a domain reads, as NAME=VALUE. You can repeat the option.", callback=_claims),
+        typer.Option(
+            help="A claim that a domain reads, as NAME=VALUE. You can repeat the option.", callback=require_claims
+        ),
     ] = None,
     hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01)] = 24.0,
 ) -> None:
