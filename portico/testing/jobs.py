@@ -8,6 +8,7 @@ from typing import Any
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.domains import Domain, Turn
 from portico.resolvers.writes.intents import INTENTS
+from portico.resolvers.writes.settlements import Settler
 
 from .gateways import Gateway, SettableClock
 
@@ -24,7 +25,10 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str, empty: S
     idle = [job for domain in found for job in domain.jobs]
     jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
     try:
-        return sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
+        done = sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
+        # What a job has decided is settled a moment later, as after a call.
+        await gateway.state.resources.of(Settler).settled(gateway.db)
+        return done
     except ExceptionGroup as failures:
         # A job continues after an item that fails. After a crash, nothing continues.
         if failures.split(Crash)[1] is None:
