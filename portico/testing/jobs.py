@@ -26,14 +26,14 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str, empty: S
     jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
     try:
         done = sum([await job.run(Turn(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
-        # What a job has decided is settled a moment later, as after a call.
-        await gateway.state.resources.of(Settler).settled(gateway.db)
-        return done
     except ExceptionGroup as failures:
         # A job continues after an item that fails. After a crash, nothing continues.
         if failures.split(Crash)[1] is None:
             raise Crash from failures
         raise
+    # What a job has decided is settled a moment later, as after a call.
+    await gateway.state.resources.of(Settler).settled(gateway.db)
+    return done
 
 
 async def assert_invariants(

@@ -12,11 +12,21 @@ from portico.gateway.domains import OWN_PATHS
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.operations.responses import FAULTS
 from portico.gateway.settings import Settings
+from portico.resolvers.errors import (
+    EMPTY,
+    FORBIDDEN_CHARACTER,
+    INVALID,
+    OUT_OF_RANGE,
+    TOO_LONG,
+    TOO_MANY,
+    WRONG_FORMAT,
+)
 from tests.support.domains import DOMAINS
 
 ROOT = Path(__file__).parents[2]
 DECLARED = {**ERROR_CODES, **{code: cause for domain in DOMAINS.all for code, cause in domain.error_codes.items()}}
 MODULES = [path for room in ("schema", "gateway") for path in sorted((ROOT / room).rglob("*.py"))]
+VALUE_CODES = {EMPTY, FORBIDDEN_CHARACTER, INVALID, OUT_OF_RANGE, TOO_LONG, TOO_MANY, WRONG_FORMAT}
 CODE = re.compile(r"[A-Z]+(_[A-Z]+)*")
 
 
@@ -50,9 +60,11 @@ def test_every_declared_code_is_one_that_the_gateway_answers_with() -> None:
 
 
 def test_the_page_lists_every_code_with_its_cause() -> None:
-    page = (ROOT / "docs" / "errors.md").read_text()
+    page, _, of_values = (ROOT / "docs" / "errors.md").read_text().partition("## Errors as data")
+    row = re.compile(r"^\| `([A-Z_]+)` \| (.*) \|$", re.MULTILINE)
 
-    assert dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", page, re.MULTILINE)) == DECLARED
+    assert dict(row.findall(page)) == DECLARED
+    assert {code for code, _ in row.findall(of_values)} == VALUE_CODES
 
 
 def test_no_domain_can_take_a_path_of_the_gateway() -> None:
