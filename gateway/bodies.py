@@ -46,7 +46,6 @@ class ByteRoom:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._waiting.remove((size, turn))
                 self._lend()
             else:
                 self.give_back(size)
@@ -60,11 +59,14 @@ class ByteRoom:
         return not self._lent or self._lent + size <= self._most
 
     def _lend(self) -> None:
-        while self._waiting and self._has(self._waiting[0][0]):
-            size, turn = self._waiting.popleft()
+        while self._waiting:
+            size, turn = self._waiting[0]
             if not turn.done():
+                if not self._has(size):
+                    return
                 self._lent += size
                 turn.set_result(None)
+            self._waiting.popleft()
 
 
 class Bodies:

@@ -44,7 +44,8 @@ class PageInfo:
     )
     start_cursor: str | None = computed(
         lambda info: info.page.start_cursor,
-        description="The position of the page's beginning, for `before` of the previous page; null for an empty page.",
+        description="The position of the page's beginning, for `before` of the previous page; null for an empty page "
+        "without a previous page.",
     )
     end_cursor: str | None = computed(
         lambda info: info.page.end_cursor,
@@ -150,7 +151,8 @@ class Paged:
         if after is not None:
             raise InvalidInput("Use `after` with `first`, or `before` with `last`.", "after")
         key = position_of(info.context, listing, before, "before")
-        read = await self._read(info, listing.reversed(), page_size(last, default, name="last"), key)
+        size = page_size(first, default) if last is None else page_size(last, default, name="last")
+        read = await self._read(info, listing.reversed(), size, key)
         page = BackwardPage(read, listing, before=key)
         page.cursors = info.context.cursors
         return page

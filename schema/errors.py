@@ -92,7 +92,7 @@ def failure(description: str, **facts: str) -> Callable[[type[E]], type[E]]:
         annotations = inspect.get_annotations(error)
         if missing := [name for name in facts if name not in annotations]:
             raise ValueError(f"{error.__name__} must annotate its fact `{missing[0]}`, e.g. `{missing[0]}: str`.")
-        error.facts = error.facts or tuple(facts)
+        error.facts = tuple(dict.fromkeys((*error.facts, *facts)))
         types = {name: annotations[name] for name in facts}
         fields = {name: _described(about) for name, about in facts.items()}
         return _declare(

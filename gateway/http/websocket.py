@@ -197,8 +197,9 @@ class Connection:
         text = event.get("text")
         with Body(self.state.bodies) as room:
             if text is not None:
+                size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 try:
-                    await within(self.state.settings.body_seconds, room.parse(len(text)))
+                    await within(self.state.settings.body_seconds, room.parse(size))
                 except TimeoutError:
                     raise Close(TRY_LATER, NO_ROOM) from None
             await self._obey(message_of(text, self.state.settings.max_body_bytes), room)

@@ -16,6 +16,7 @@ from graphql import (
     GraphQLNamedType,
     GraphQLSchema,
     InlineFragmentNode,
+    SelectionNode,
     SelectionSetNode,
     get_named_type,
 )
@@ -46,6 +47,8 @@ class Weights:
     fragments: Mapping[str, FragmentDefinitionNode]
     sizes: Sizes
     scale: Scale
+    # Whether the fragments have a field that weighs anything.
+    _weighty: dict[str, bool] = field(default_factory=dict)
 
     def of(
         self, selection_set: SelectionSetNode, parent: GraphQLNamedType | None, times: float = 1, rows: float = 1
@@ -81,8 +84,25 @@ class Weights:
                 yield from self._fields(node.selection_set, named)
             elif isinstance(node, FragmentSpreadNode):
                 fragment = self.fragments[node.name.value]
+                if not self._has_weight(fragment):
+                    # Fragments that spread each other could otherwise be walked any number of times.
+                    continue
                 named = self.schema.type_map[fragment.type_condition.name.value]
                 yield from self._fields(fragment.selection_set, named)
+
+    def _has_weight(self, fragment: FragmentDefinitionNode) -> bool:
+        """Returns whether anything below the fragment has a cost. Only `__typename` without an alias has none."""
+        name = fragment.name.value
+        if name not in self._weighty:
+            self._weighty[name] = any(map(self._weighs, fragment.selection_set.selections))
+        return self._weighty[name]
+
+    def _weighs(self, node: SelectionNode) -> bool:
+        if isinstance(node, InlineFragmentNode):
+            return any(map(self._weighs, node.selection_set.selections))
+        if isinstance(node, FragmentSpreadNode):
+            return self._has_weight(self.fragments[node.name.value])
+        return not isinstance(node, FieldNode) or node.name.value != "__typename" or node.alias is not None
 
 
 def advice(fields: list[Weighed], cost: float, most: float) -> str:
@@ -105,5 +125,5 @@ def advice(fields: list[Weighed], cost: float, most: float) -> str:
             left = most - (cost - one.weight)
             size = int(one.rows * left / one.weight)
             if size >= 1:
-                return f"{found}With pages of {size} for `{one.name}`, it fits."
+                return f"{found}With pages of about {size} for `{one.name}`, it fits."
     return f"{found}Ask for smaller pages, or select fewer fields below it."

@@ -134,13 +134,12 @@ class TradePayload(ShowsViewer):
         found = await asyncio.gather(*(load(core(info), STACK, key) for key in keys))
         return as_types(Stack, [stack for stack in found if stack is not None])
 
-    @strawberry.field(description="The trade as a row of `viewer.trades`.")
+    @strawberry.field(description="The trade as a row of `viewer.trades`; null for a trade between others.")
     def trade_edge(self, info: Info) -> Edge[Trade] | None:
-        subject = info.context.subject
-        if subject is None:
+        subject, trade = info.context.subject, as_document(self.trade)
+        if subject is None or subject not in trade["owners"]:
             return None
-        listing = trade_records.listing(subject, None)
-        return edge_of(info.context, trade_records.TRADES.name, listing, as_document(self.trade))
+        return edge_of(info.context, trade_records.TRADES.name, trade_records.listing(subject, None), trade)
 
 
 @member(refusals.NotEnough)

@@ -181,3 +181,13 @@ async def test_a_page_costs_as_many_rows_as_it_can_have(gateway: GatewayClient) 
 
     assert few.data is not None
     assert many.codes == ["OPERATION_TOO_COMPLEX"]
+
+
+async def test_before_without_last_has_the_size_of_first(shop: GatewayClient) -> None:
+    text = f"query ({_ARGUMENTS}) {{ products({_PASSED}) {{ {_PAGE} }} }}"
+    whole = (await shop.data(text))["products"]["edges"]
+
+    page = (await shop.data(text, {"first": 2, "before": whole[5]["cursor"]}))["products"]
+
+    assert [edge["node"] for edge in page["edges"]] == [edge["node"] for edge in whole[3:5]]
+    assert page["pageInfo"]["hasPreviousPage"]

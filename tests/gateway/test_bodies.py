@@ -136,3 +136,19 @@ async def test_room_is_lent_in_the_order_of_the_asking() -> None:
 
     assert lent == ["first", "large", "small", "larger than the room", "last"]
     await asyncio.wait_for(room.borrow(9), 1)
+
+
+async def test_a_body_whose_client_has_gone_leaves_the_room_to_the_next() -> None:
+    room = ByteRoom(10)
+    await room.borrow(10)
+    first, second = (asyncio.create_task(room.borrow(size)) for size in (8, 5))
+    await asyncio.sleep(0)
+
+    # Both end in the turn of the loop in which the room is given back.
+    first.cancel()
+    second.cancel()
+    room.give_back(10)
+
+    ended = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(one) for one in ended] == [asyncio.CancelledError] * 2
+    assert room.is_free

@@ -95,7 +95,7 @@ async def test_the_refusal_names_the_heaviest_field_and_the_size_that_fits(gatew
     (error,) = refused.body["errors"]
     assert error["message"] == (
         "The operation can return more than 50,000 fields. `list.nodes` weighs most: 60,100 of 60,123. "
-        "With pages of 83 for `list`, it fits."
+        "With pages of about 83 for `list`, it fits."
     )
     assert (await gateway.ask(text, {"first": 83})).codes == []
     assert (await gateway.ask(text, {"first": 84})).codes == ["OPERATION_TOO_COMPLEX"]
@@ -108,3 +108,14 @@ async def test_the_refusal_of_a_list_without_pages_names_it(gateway: GatewayClie
 
     assert "`viewer.characters.inventory` weighs most: " in error["message"]
     assert error["message"].endswith("Ask for smaller pages, or select fewer fields below it.")
+
+
+async def test_fragments_without_a_field_are_refused_as_fast_as_any(gateway: GatewayClient) -> None:
+    """Each fragment spreads the next one twice: without a bound, the weights of the last are taken 2^60 times."""
+    chain = " ".join(f"fragment F{number} on Product {{ ...F{number + 1} ...F{number + 1} }}" for number in range(60))
+    page = "products(first: 100) { nodes { ...F0 categories { children(first: 100) { nodes { name slug } } } } }"
+    text = f"{{ {page} }} {chain} fragment F60 on Product {{ __typename }}"
+
+    (error,) = (await gateway.ask(text)).body["errors"]
+
+    assert error["message"].startswith("The operation can return more than 50,000 fields. `products.nodes")
