@@ -32,7 +32,7 @@ def ad(unit: str, ecpm: int = 1, **fields: Any) -> Given:
 
 def parsed(ads: Sequence[Given]) -> ParsedZone:
     """The zone with these ads, dearest first, as it is stored."""
-    return ParsedZone.of({"nonce": 1, "ads": sorted(ads, key=lambda one: -one["ecpm"])})
+    return ParsedZone.of({"_id": "site zone", "nonce": 1, "ads": sorted(ads, key=lambda one: -one["ecpm"])})
 
 
 def chosen(ads: Sequence[Given], page: Page, rng: random.Random, refused: Names = frozenset()) -> Choice:

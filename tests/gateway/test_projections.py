@@ -127,7 +127,7 @@ async def test_the_stock_of_a_product_is_fetched_by_its_sku(shop: GatewayClient)
 
     assert await projections(shop, text) == [
         ("products", PRODUCT),
-        ("stock", {"available", "reserved", "sold"}),
+        ("stock", {"available", "reserved", "sold", "under_way"}),
     ]
 
 

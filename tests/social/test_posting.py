@@ -330,7 +330,7 @@ async def test_a_post_wakes_its_delivery_and_the_metrics_show_what_is_pending(me
 
     await new_post(members, "max")
 
-    assert wakeup.is_set()
+    await asyncio.wait_for(wakeup.wait(), 5)
     assert await lag(members) > 0
     (post,) = await members.db["social.posts"].find({}).to_list()
     await run_jobs(members, SettableClock(), "deliver-posts")
