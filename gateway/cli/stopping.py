@@ -24,6 +24,8 @@ from portico.gateway.work.loop_watch import LoopWatch
 from .admin import Admin
 
 if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
     from portico.gateway.app import Gateway
 
 _TICK_SECONDS = 0.1
@@ -48,6 +50,8 @@ class Server(uvicorn.Server):
         self._signals: list[int] = []
         self._admin: Admin | None = None
         self._watch: LoopWatch | None = None
+        # Set for the parent process, if there is one, as soon as this one serves.
+        self.serving: Event | None = None
 
     @property
     def gateway(self) -> Gateway:
@@ -76,6 +80,8 @@ class Server(uvicorn.Server):
             await starting
         if self.started:
             self._watch = LoopWatch()
+            if self.serving is not None:
+                self.serving.set()
         if self.started and self.gateway.state.settings.admin_address is not None:
             self._admin = Admin(self.gateway.admin_app(), self.gateway.state.settings, self.config.workers)
 
@@ -126,10 +132,16 @@ def _stop_with(parent: Any) -> None:
 
 
 class _Worker(multiprocess.Process):
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        # The parent also learns it of a worker that has died before it could be asked.
+        self.serving: Event = multiprocessing.get_context("spawn").Event()
+
     @property
     def server(self) -> uvicorn.Server:
         if self._server is None:
-            self._server = Server(self.config)
+            self._server = server = Server(self.config)
+            server.serving = self.serving
         return self._server
 
 
@@ -152,7 +164,9 @@ class Workers(Multiprocess):
         self._next_start = 0.0
 
     def keep_subprocess_alive(self) -> None:
-        self._has_served = self._has_served or any(process.is_ready() for process in self.processes)
+        self._has_served = self._has_served or any(
+            isinstance(process, _Worker) and process.serving.is_set() for process in self.processes
+        )
         if not self._has_served:
             super().keep_subprocess_alive()
             return

@@ -241,12 +241,14 @@ def test_a_killed_worker_is_replaced(settings: Settings, tmp_path: Path) -> None
 def test_a_worker_that_dies_in_an_outage_is_replaced_after_it_and_the_others_go_on(
     settings: Settings, tmp_path: Path
 ) -> None:
-    impatient = replace(settings, database_seconds=1)
+    impatient = replace(settings, database_seconds=1, log_level="info")
     with (
         through_wire(impatient) as (wire, over_wire),
         served(tmp_path, environment(over_wire), "--workers", "2", is_new=True) as gateway,
     ):
-        (first, second) = eventually(lambda: found if len(found := workers_of(gateway.process.pid)) == 2 else None, 30)
+        # Each worker says that it has started.
+        eventually(lambda: (gateway.process.output + gateway.process.errors).count("database=") >= 2, 30)
+        (first, second) = workers_of(gateway.process.pid)
         wire.block()
         os.kill(first, signal.SIGKILL)
         (failed,) = eventually(lambda: set(workers_of(gateway.process.pid)) - {first, second}, 20)
