@@ -127,5 +127,6 @@ class Body:
         """Gives the room to others."""
         if self._room is not None:
             self._room.give_back(self._held)
-            self._bodies.memory.note_left(self._held, has_garbage=False)
+            # Whoever held it may have been cancelled.
+            self._bodies.memory.note_left(self._held, has_garbage=True)
             self._room = None

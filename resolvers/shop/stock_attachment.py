@@ -27,9 +27,8 @@ class StockAttachment:
         try:
             return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
         except ProductInUse:
-            # Its last units may be sold already, see `moves`.
-            if not await moves.conclude_sold(db, target.key, now=now):
-                raise
+            # Its last units may be sold already, see `moves`, and be concluded by now.
+            await moves.conclude_sold(db, target.key, now=now)
         return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
 
     async def settle(
