@@ -164,12 +164,14 @@ async def find_sold(db: Database, moves: Sequence[Any]) -> list[Any]:
     return [move for move in selling if move["id"] in taken]
 
 
-async def conclude_sold(db: Database, sku: str, *, now: datetime) -> int:
-    """Concludes the sales of a SKU that are decided. Returns how many."""
-    stock = await db[STOCK.name].find_one({"_id": sku}, {"under_way": 1})
-    sold = await find_sold(db, [] if stock is None else stock["under_way"])
+async def conclude_sold(db: Database, sku: str, *, now: datetime) -> bool:
+    """Concludes the sales of a SKU that are decided. Returns whether there were any, or no cart holds a unit by now."""
+    stock = await db[STOCK.name].find_one({"_id": sku}, {"under_way": 1, "reserved": 1})
+    if stock is None or not (stock["under_way"] or stock["reserved"]):
+        return True
+    sold = await find_sold(db, stock["under_way"])
     await conclude_all(db, sold, is_taken=True, now=now)
-    return len(sold)
+    return bool(sold)
 
 
 async def conclude_all(

@@ -28,7 +28,8 @@ class StockAttachment:
             return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
         except ProductInUse:
             # Its last units may be sold already, see `moves`, and be concluded by now.
-            await moves.conclude_sold(db, target.key, now=now)
+            if not await moves.conclude_sold(db, target.key, now=now):
+                raise
         return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
 
     async def settle(
