@@ -144,16 +144,11 @@ async def run(gateway: Gateway, operation: Operation, times: int, cost: Cost) ->
     cost.errors = [error["message"] for error in answer.json().get("errors", ())][:3]
 
 
-_LEFT_SECONDS = 3.3
-
-
 async def measure(gateway: Gateway, operation: Operation, times: int, mongod: int) -> Cost:
     """Returns all costs of an operation. CPU is measured without the profiler, in a run of its own."""
     begun, begun_there, memory = time.process_time(), cpu_seconds(mongod), _peak()
     timed = Cost(times)
     await run(gateway, operation, times, timed)
-    # By then, the gateway has collected what the operation left, which is a part of its cost, and not of the next one's.
-    await asyncio.sleep(_LEFT_SECONDS)
     taken, taken_there, peak = time.process_time() - begun, cpu_seconds(mongod) - begun_there, _peak() - memory
     cost = await examine(gateway, operation, times)
     cost.gateway, cost.mongod, cost.peak, cost.caller = taken, taken_there, peak, operation.called_by
