@@ -127,6 +127,6 @@ class Body:
         """Gives the room to others."""
         if self._room is not None:
             self._room.give_back(self._held)
-            # Whoever held it may have been cancelled.
+            # A request that was cancelled leaves cycles of references.
             self._bodies.memory.note_left(self._held, has_garbage=True)
             self._room = None

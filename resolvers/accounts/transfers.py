@@ -70,11 +70,8 @@ async def transfer(
     attempt = Attempt(_record_id(operation_id, 0), parts, now)
     reading, noting = accounts.find_stored(db, [source_id, destination_id]), settlements.prepare(db, attempt)
     found, is_noted = await asyncio.gather(reading, noting)
-    source, destination = found.get(source_id), found.get(destination_id)
-    if source is None or source["owner"] != owner:
-        raise NotFound("Account", str(source_id))
-    if destination is None:
-        raise NotFound("Account", str(destination_id))
+    source = _require_account(found, source_id, owner)
+    destination = _require_account(found, destination_id)
     _require_same(source, currency, "amount", "currency")
     _require_same(destination, currency, "destination_id")
     return await move(
@@ -87,6 +84,16 @@ async def transfer(
         answering=answering,
         begun=(attempt, is_noted),
     )
+
+
+def _require_account(
+    found: Mapping[ObjectId, AccountDocument], key: ObjectId, owner: str | None = None
+) -> AccountDocument:
+    """Returns the account with this key. Raises NotFound if there is none, or another than `owner` has it."""
+    account = found.get(key)
+    if account is None or (owner is not None and account["owner"] != owner):
+        raise NotFound("Account", str(key))
+    return account
 
 
 async def deposit(

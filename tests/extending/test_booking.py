@@ -83,6 +83,8 @@ class Seats(Stage):
 async def test_a_call_has_one_effect(theater: GatewayClient, clock: SettableClock, case: str, way: str) -> None:
     await WAYS[way](Seats(theater, clock), case, False)
 
+    await assert_invariants(theater)
+
 
 async def test_a_seat_is_paid_for_once(theater: GatewayClient) -> None:
     show, account = await open_show(theater), await open_account(theater.db, 100)
