@@ -66,7 +66,7 @@ class Executor:
         self._hide_suggestions = not settings.allows_introspection
         self.deadlines = Deadlines()
         queue = settings.max_queued, settings.queue_seconds, self.deadlines
-        self.memory = Memory()
+        self.memory = Memory(lambda: not (self.queries.running or self.mutations.running))
         room = Room(note_left=self.memory.note_left)
         bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": room}
         self.queries = Admission(settings.max_running_queries, *queue, **bytes_)
