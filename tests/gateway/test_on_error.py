@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from portico.gateway.operations.plans.on_error import DEFAULT
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input, create_product, running
 from tests.support.sockets import EventStream, listening, opened, subscribe
@@ -143,3 +144,37 @@ async def test_a_trusted_document_takes_it(settings: Settings, tmp_path: Path) -
     assert answers[0] == {"products": None, "viewer": None}
     assert answers[1] == {"products": {"nodes": [{"sku": "S0", "title": None}]}, "viewer": None}
     assert answers[2] is None
+
+
+# Discovery
+
+
+SERVICE = "{ __service { capabilities { identifier value } } }"
+CAPABILITIES = [
+    {"identifier": "graphql.onError", "value": None},
+    {"identifier": "graphql.defaultErrorBehavior", "value": DEFAULT},
+]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+async def test_the_service_tells_its_capabilities(gateway: GatewayClient, executor: Any) -> None:
+    gateway.state.executor.name = executor
+
+    assert await gateway.data(SERVICE) == {"__service": {"capabilities": CAPABILITIES}}
+    both = await gateway.data("{ s: __service { __typename } viewer { subject } }")
+    assert both == {"s": {"__typename": "__Service"}, "viewer": VIEWER}
+
+
+async def test_capabilities_are_told_without_introspection(settings: Settings) -> None:
+    async with running(replace(settings, introspection=False)) as gateway:
+        assert (await gateway.data(SERVICE))["__service"] == {"capabilities": CAPABILITIES}
+        assert "GRAPHQL_VALIDATION_FAILED" in (await gateway.ask("{ __schema { queryType { name } } }")).codes
+
+
+async def test_only_queries_have_the_service_and_introspection_does_not_list_it(gateway: GatewayClient) -> None:
+    names = await gateway.data("{ __schema { types { name } queryType { fields { name } } } }")
+
+    listed = [one["name"] for one in [*names["__schema"]["types"], *names["__schema"]["queryType"]["fields"]]]
+    assert not {"__service", "__Service", "__Capability"} & set(listed)
+    for text in ("mutation { __service { capabilities { value } } }", "{ viewer { __service { __typename } } }"):
+        assert (await gateway.ask(text)).codes == ["GRAPHQL_VALIDATION_FAILED"]

@@ -22,6 +22,7 @@ from .run import Run
 
 OnError = Literal["PROPAGATE", "NULL", "HALT"]
 ON_ERROR: tuple[OnError, ...] = get_args(OnError)
+# `__service` tells it to clients.
 DEFAULT: OnError = "PROPAGATE"
 
 
