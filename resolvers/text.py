@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from typing import Any
 
-from .errors import EMPTY, FORBIDDEN_CHARACTER, TOO_LONG, WRONG_FORMAT, InvalidInput
+from .errors import InvalidInput
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
@@ -60,7 +60,7 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     """
     text = (value or "").strip()
     if not text:
-        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=EMPTY)
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=InvalidInput.EMPTY)
     check_length(text, *path, longest=longest)
     if not (text.isascii() and text.isprintable()):
         _require_harmless(text, *path)
@@ -74,12 +74,14 @@ def trimmed(key: str) -> str:
 
 def _require_harmless(text: str, *path: str) -> None:
     if has_unwanted(text):
-        raise InvalidInput(f"{_label(path)} holds a control character.", *path, code=FORBIDDEN_CHARACTER)
+        raise InvalidInput(f"{_label(path)} holds a control character.", *path, code=InvalidInput.FORBIDDEN_CHARACTER)
     if not any(map(_is_seen, text)):
-        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path, code=EMPTY)
+        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path, code=InvalidInput.EMPTY)
     if has_tower(text):
         raise InvalidInput(
-            f"{_label(path)} has more than {MAX_MARKS} marks on one letter.", *path, code=FORBIDDEN_CHARACTER
+            f"{_label(path)} has more than {MAX_MARKS} marks on one letter.",
+            *path,
+            code=InvalidInput.FORBIDDEN_CHARACTER,
         )
 
 
@@ -112,17 +114,20 @@ def check_length(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is too long or contains a NUL."""
     if len(text) > longest:
         raise InvalidInput(
-            f"{_label(path)} has {len(text):,} characters; {longest:,} are allowed.", *path, code=TOO_LONG, most=longest
+            f"{_label(path)} has {len(text):,} characters; {longest:,} are allowed.",
+            *path,
+            code=InvalidInput.TOO_LONG,
+            most=longest,
         )
     if "\0" in text:
-        raise InvalidInput(f"{_label(path)} holds a NUL character.", *path, code=FORBIDDEN_CHARACTER)
+        raise InvalidInput(f"{_label(path)} holds a NUL character.", *path, code=InvalidInput.FORBIDDEN_CHARACTER)
     return text
 
 
 def require_filled(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is empty or too long, or contains a NUL."""
     if not text:
-        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=EMPTY)
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=InvalidInput.EMPTY)
     return check_length(text, *path, longest=longest)
 
 
@@ -133,7 +138,8 @@ def require_slug(value: str | None, *path: str) -> str:
         raise InvalidInput(
             f"{_label(path)} may hold lower-case letters a to z, digits, and single '-', '_' or '.' between them.",
             *path,
-            code=WRONG_FORMAT,
+            code=InvalidInput.WRONG_FORMAT,
+            pattern=_SLUG.pattern,
         )
     return slug
 
@@ -145,7 +151,8 @@ def require_permalink(value: str | None, *path: str) -> str:
         raise InvalidInput(
             f"{_label(path)} may hold letters a to z, digits, and '-', '_' or '.' between them.",
             *path,
-            code=WRONG_FORMAT,
+            code=InvalidInput.WRONG_FORMAT,
+            pattern=PERMALINK,
         )
     return slug
 

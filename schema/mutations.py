@@ -37,6 +37,8 @@ Work = Callable[[], Awaitable[Any]]
 MUTATION_COST = 1_000
 # The name in the metadata of input fields, see `secret_by`.
 _HASHED = "portico.hashed"
+# What stands for every invalid value of such a field.
+_INVALID = "invalid"
 
 
 class Write(FieldExtension):
@@ -313,7 +315,13 @@ def _plain(context: Context, value: Any) -> Any:
 
 def _hashed(context: Context, field: dataclasses.Field[Any], value: Any) -> Any:
     hashed = field.metadata.get(_HASHED)
-    return value if hashed is None or value is None else hashed(context, value)
+    if hashed is None or value is None:
+        return value
+    try:
+        return hashed(context, value)
+    except errors.InvalidInput:
+        # The mutation refuses it, with what else is invalid.
+        return _INVALID
 
 
 def _refusal_record(info: Info, error: errors.DomainError) -> Document:

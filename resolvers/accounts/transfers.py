@@ -61,10 +61,10 @@ async def transfer(
     Raises:   InvalidInput, NotFound (either account), InsufficientFunds, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
     """
-    require_amount(amount, "amount", "amount")
-    require_currency(currency, "amount", "currency")
+    _require_money(amount, currency)
     if source_id == destination_id:
-        raise InvalidInput("The source and the destination must be different accounts.", "destination_id")
+        text = "The source and the destination must be different accounts."
+        raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
     # The guards say what is checked below, so the first attempt need not wait for it.
     parts = _parts(source_id, destination_id, amount, {"owner": owner, "currency": currency}, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), parts, now)
@@ -113,8 +113,7 @@ async def deposit(
     Raises:   InvalidInput, NotFound, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
     """
-    require_amount(amount, "amount", "amount")
-    require_currency(currency, "amount", "currency")
+    _require_money(amount, currency)
     [part] = _parts(None, account_id, amount, {}, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
@@ -138,9 +137,17 @@ async def deposit(
     return noted
 
 
+def _require_money(amount: int, currency: str) -> None:
+    with InvalidInput.collect() as check:
+        check(require_amount, amount, "amount", "amount")
+        check(require_currency, currency, "amount", "currency")
+
+
 def _require_same(account: AccountDocument, currency: str, *path: str) -> None:
     if account["currency"] != currency:
-        raise InvalidInput(f"The currency of the account is {account['currency']}.", *path)
+        raise InvalidInput(
+            f"The currency of the account is {account['currency']}.", *path, code=InvalidInput.NOT_ALLOWED
+        )
 
 
 async def move(
@@ -213,7 +220,8 @@ def _record_id(operation_id: str, number: int) -> ObjectId:
 def _refusal(reason: str) -> DomainError:
     if reason == FUNDS:
         return InsufficientFunds()
-    return InvalidInput("The account would hold more than 2^53 - 1 minor units.", "amount", "amount")
+    text = "The account would hold more than 2^53 - 1 minor units."
+    return InvalidInput(text, "amount", "amount", code=InvalidInput.OUT_OF_RANGE)
 
 
 def _record(

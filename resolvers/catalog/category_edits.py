@@ -27,7 +27,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, NotFound, SlugTaken
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_slug, require_text
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling
@@ -53,14 +53,15 @@ async def create_category(
     Writes:   categories; one insert, then the removal of its mark, or of the category if the parent was deleted.
     """
     category_id = idempotency.derived_id(operation_id, "category")
-    document: CategoryDocument = {
-        "_id": category_id,
-        "slug": require_slug(slug, "slug"),
-        "name": require_text(name, "name", longest=MAX_NAME),
-        "parent": parent_id,
-        "ancestors": [],
-        SCHEMA_VERSION: CATEGORIES.version,
-    }
+    with InvalidInput.collect() as check:
+        document: CategoryDocument = {
+            "_id": category_id,
+            "slug": check(require_slug, slug, "slug"),
+            "name": check(require_text, name, "name", longest=MAX_NAME),
+            "parent": parent_id,
+            "ancestors": [],
+            SCHEMA_VERSION: CATEGORIES.version,
+        }
     mine = await _created_before(db, category_id) if idempotency.is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Category", str(category_id)))
@@ -112,10 +113,11 @@ async def rename_category(
     Writes:   categories; one guarded update, then the subtree, then the removal of the mark.
     """
     changes: Document = {}
-    if name is not None:
-        changes["name"] = require_text(name, "name", longest=MAX_NAME)
-    if slug is not None:
-        changes["slug"] = require_slug(slug, "slug")
+    with InvalidInput.collect() as check:
+        if name is not None:
+            changes["name"] = check(require_text, name, "name", longest=MAX_NAME)
+        if slug is not None:
+            changes["slug"] = check(require_slug, slug, "slug")
     if not changes:
         return await _require(db, category_id)
     async for _ in attempts():

@@ -37,9 +37,10 @@ async def grant(
     Raises:   InvalidInput, Conflict (others kept changing the stack).
     Writes:   game.stacks; one guarded update, or one insert.
     """
-    stacks.require_place(to, "to")
-    wanted = stacks.require_wanted(wanted)
-    shown = stacks.display_of(name, description, image)
+    with InvalidInput.collect() as check:
+        check(stacks.require_place, to, "to")
+        wanted = check(stacks.require_wanted, wanted)
+        shown = check(stacks.display_of, name, description, image)
     key = stacks.stack_id(to, wanted.category, wanted.item_id)
     amounts = {"quantity": wanted.quantity, "granted": wanted.quantity}
     guard = {"_id": key, **stacks.may_be_granted(wanted.quantity), **idempotency.not_applied(operation_id)}
@@ -92,7 +93,9 @@ async def consume(
               flight did not come back).
     Writes:   game.stacks; one guarded update.
     """
-    wanted = stacks.require_wanted(wanted, "stack")
+    with InvalidInput.collect() as check:
+        wanted = check(stacks.require_wanted, wanted, "stack")
+        check(stacks.require_place, source, "from")
     _require_owned(viewer, source)
     timer = Timer(now)
     line = Line(source, wanted.category, wanted.item_id, -wanted.quantity)
@@ -128,14 +131,21 @@ async def transfer_stack(
               flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
     """
-    wanted = stacks.require_wanted(wanted, "stack")
+    with InvalidInput.collect() as check:
+        wanted = check(stacks.require_wanted, wanted, "stack")
+        check(stacks.require_place, source, "from")
+        check(stacks.require_place, to, "to")
     _require_owned(viewer, source)
-    stacks.require_place(to, "to")
     becomes_npc = viewer.is_game_master and to.owner == f"{stacks.NPC_PREFIX}{source.owner}"
     if source.owner != to.owner and not becomes_npc:
-        raise InvalidInput("Both inventories must have the same owner. Use `offerTrade` for others.", "to", "owner")
+        raise InvalidInput(
+            "Both inventories must have the same owner. Use `offerTrade` for others.",
+            "to",
+            "owner",
+            code=InvalidInput.NOT_ALLOWED,
+        )
     if source == to:
-        raise InvalidInput("The items are in this inventory already.", "to", "name")
+        raise InvalidInput("The items are in this inventory already.", "to", "name", code=InvalidInput.NOT_ALLOWED)
     debit, credit = exchanges.debits(source, [wanted])[0], exchanges.credits_of(to, [wanted])[0]
     found = await stacks.find_by_ids(db, [debit.stack_id, credit.stack_id], dict.fromkeys(stacks.DISPLAY, 1))
     if debit.stack_id not in found:
@@ -157,6 +167,5 @@ async def transfer_stack(
 
 
 def _require_owned(viewer: Viewer, place: Place) -> None:
-    stacks.require_place(place, "from")
     if not viewer.owns(place.owner):
         raise NotFound("Inventory")

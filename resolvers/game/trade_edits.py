@@ -15,7 +15,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
@@ -59,7 +59,10 @@ async def offer_trade(
               this owner), Conflict (goods in flight did not come back).
     Writes:   game.trade_pairs, a capped counter; then game.stacks, game.trades, a settlement.
     """
-    offers, wants = _require_lines(offers, "offers"), _require_lines(wants, "wants")
+    with InvalidInput.collect() as check:
+        offers, wants = check(_require_lines, offers, "offers"), check(_require_lines, wants, "wants")
+        check(stacks.require_place, source, "from")
+        check(stacks.require_place, to, "to")
     if not viewer.owns(source.owner):
         raise NotFound("Inventory")
     _require_two_sides(source, to, offers, wants)
@@ -103,14 +106,16 @@ async def _offer(
 
 
 def _require_two_sides(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> None:
-    stacks.require_place(source, "from")
-    stacks.require_place(to, "to")
-    if source.owner == to.owner:
-        raise InvalidInput("A trade needs two owners. Use `transferStack` between your inventories.", "to", "owner")
-    if not offers and not wants:
-        raise InvalidInput("A trade must offer or want something.", "offers")
-    if {one[:2] for one in offers} & {one[:2] for one in wants}:
-        raise InvalidInput("An item cannot be on both sides of a trade.", "wants")
+    with InvalidInput.collect() as check:
+        if source.owner == to.owner:
+            text = "A trade needs two owners. Use `transferStack` between your inventories."
+            check.refuse(InvalidInput(text, "to", "owner", code=InvalidInput.NOT_ALLOWED))
+        if not offers and not wants:
+            check.refuse(InvalidInput("A trade must offer or want something.", "offers", code=InvalidInput.REQUIRED))
+        if {one[:2] for one in offers} & {one[:2] for one in wants}:
+            check.refuse(
+                InvalidInput("An item cannot be on both sides of a trade.", "wants", code=InvalidInput.DUPLICATE)
+            )
 
 
 def _sides(
@@ -124,15 +129,19 @@ def _sides(
 def _require_lines(lines: Sequence[Wanted], side: str) -> list[Wanted]:
     if len(lines) > MAX_LINES:
         raise InvalidInput(
-            f"There are {len(lines):,} lines; {MAX_LINES} are allowed.", side, code=TOO_MANY, most=MAX_LINES
+            f"There are {len(lines):,} lines; {MAX_LINES} are allowed.",
+            side,
+            code=InvalidInput.TOO_MANY,
+            most=MAX_LINES,
         )
-    found: dict[tuple[str, str], Wanted] = {}
-    for number, line in enumerate(lines):
-        wanted = stacks.require_wanted(line, side, str(number))
-        if wanted[:2] in found:
-            raise InvalidInput("Each item can be in one line of a side.", side, str(number))
-        found[wanted[:2]] = wanted
-    return list(found.values())
+    with InvalidInput.collect() as check:
+        found = [check(stacks.require_wanted, line, side, str(number)) for number, line in enumerate(lines)]
+    for number, wanted in enumerate(found):
+        if any(wanted[:2] == other[:2] for other in found[:number]):
+            raise InvalidInput(
+                "Each item can be in one line of a side.", side, str(number), code=InvalidInput.DUPLICATE
+            )
+    return found
 
 
 async def accept_trade(
@@ -188,7 +197,7 @@ async def _conclude(
         if trade is None or not any(map(viewer.owns, trade["owners"])):
             raise NotFound("Trade", str(trade_id))
         if state == ACCEPTED and not viewer.owns(trade["to"]["owner"]):
-            raise InvalidInput("Only the other side can accept the trade.", "id")
+            raise InvalidInput("Only the other side can accept the trade.", "id", code=InvalidInput.NOT_ALLOWED)
         if trade.get("decided_by") == operation_id:
             return await finish_another(db, trade_id)
         if trade["state"] != OFFERED:

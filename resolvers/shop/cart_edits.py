@@ -16,7 +16,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.shop.refusals import CartInactive
 from portico.resolvers.text import trimmed
 from portico.resolvers.writes import idempotency
@@ -100,7 +100,7 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     Writes:   stock, then carts; a two-phase move.
     """
     if quantity < 1:
-        raise InvalidInput("The quantity must be at least 1.", "quantity", code=OUT_OF_RANGE, least=1)
+        raise InvalidInput("The quantity must be at least 1.", "quantity", code=InvalidInput.OUT_OF_RANGE, least=1)
     sku = trimmed(sku)
     line, first = await asyncio.gather(_line(db, sku), find_cart(db, cart_id))
 
@@ -123,9 +123,12 @@ async def update_item(
               another quantity, or others kept changing it).
     Writes:   stock, then carts; a two-phase move.
     """
-    for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
-        if quantity < 0:
-            raise InvalidInput("The quantity must not be negative.", name, code=OUT_OF_RANGE, least=0)
+    with InvalidInput.collect() as check:
+        for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
+            if quantity < 0:
+                check.refuse(
+                    InvalidInput("The quantity must not be negative.", name, code=InvalidInput.OUT_OF_RANGE, least=0)
+                )
     sku = trimmed(sku)
     reading = asyncio.gather(_line(db, sku), find_cart(db, cart_id)) if old_quantity == 0 else None
     new_line, first = ({}, await find_cart(db, cart_id)) if reading is None else await reading
@@ -189,15 +192,21 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     items = [present for present in by_sku.values() if present["quantity"]]
     if line["quantity"] > MAX_QUANTITY:
         raise InvalidInput(
-            f"A line can have at most {MAX_QUANTITY:,} units.", path, code=OUT_OF_RANGE, most=MAX_QUANTITY
+            f"A line can have at most {MAX_QUANTITY:,} units.", path, code=InvalidInput.OUT_OF_RANGE, most=MAX_QUANTITY
         )
     if len(items) > MAX_LINES:
-        raise InvalidInput(f"A cart can have at most {MAX_LINES} lines.", "sku", code=TOO_MANY, most=MAX_LINES)
+        raise InvalidInput(
+            f"A cart can have at most {MAX_LINES} lines.", "sku", code=InvalidInput.TOO_MANY, most=MAX_LINES
+        )
     if len({present["currency"] for present in items}) > 1:
-        raise InvalidInput(f"The product has another currency than the cart, which is in {cart['currency']}.", "sku")
+        text = f"The product has another currency than the cart, which is in {cart['currency']}."
+        raise InvalidInput(text, "sku", code=InvalidInput.NOT_ALLOWED)
     if total_of({"items": items}) > MAX_TOTAL:
         raise InvalidInput(
-            "The total of the cart must not exceed 2^53 - 1 minor units.", path, code=OUT_OF_RANGE, most=MAX_TOTAL
+            "The total of the cart must not exceed 2^53 - 1 minor units.",
+            path,
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_TOTAL,
         )
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 

@@ -17,7 +17,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput, NotFound
+from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -65,13 +65,13 @@ async def vote(
     if found is None:
         raise NotFound(KIND, str(post_id))
     if found["type"] != POLL:
-        raise InvalidInput("The post is not a poll.", "post_id")
+        raise InvalidInput("The post is not a poll.", "post_id", code=InvalidInput.NOT_ALLOWED)
     count = len(found["detail"]["options"])
     if not 0 <= option < count:
         raise InvalidInput(
             f"The option must be between 0 and {count - 1}; got {option}.",
             "option",
-            code=OUT_OF_RANGE,
+            code=InvalidInput.OUT_OF_RANGE,
             least=0,
             most=count - 1,
         )

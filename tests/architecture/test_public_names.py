@@ -46,12 +46,9 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.errors": (
         "of HTTP or of several built-in domains",
         {
-            "OUT_OF_RANGE",
             "OperationKeyReused",
             "RateLimited",
             "SlugTaken",
-            "TOO_MANY",
-            "WRONG_FORMAT",
             "error_type",
             "one_of",
         },
