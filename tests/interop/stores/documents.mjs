@@ -95,6 +95,8 @@ const WRITES = {
   deletePost: ['DeletedPayload', 'deletedId viewer { subject ...Member }', 'deletedId'],
   createCategory: ['CategoryPayload', 'category { id parent { ...Category } }', 'category { id name }'],
   renameCategory: ['CategoryPayload', 'category { id name slug parent { ...Category } }', 'category { id name }'],
+  moveCategory: ['CategoryPayload', 'category { id parent { ...Category } } from { ...Category }', 'category { id name } from { id }'],
+  deleteCategory: ['DeletedPayload', 'deletedId parents { id ... on Category { ...Category } }', 'deletedId'],
   updateProduct: ['ProductPayload', 'product { ...Merchandise }', 'product { id nonce properties { id value } }'],
   postComment: COMMENT,
   editComment: COMMENT,

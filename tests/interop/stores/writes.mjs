@@ -98,6 +98,11 @@ export function writes(random, scene, shown) {
   const slug = `category-${process.pid}-${Date.now()}-${(numbers += 1)}`;
   may(children.length < 8, 'createCategory', { name: `Category ${number()}`, slug, parentId: scene.category });
   for (const { id } of children) may(true, 'renameCategory', { id, name: `Category ${number()}` });
+  for (const [place, { id }] of children.entries()) {
+    const other = children[place ? 0 : children.length - 1].id;
+    may(other !== id && random(2) === 0, 'moveCategory', { id, newParentId: other });
+    may(random(2) === 0, 'deleteCategory', { id });
+  }
   const { id, nonce } = shown.product.product;
   const properties = Array.from({ length: random(4) }, () => ({ name: pick(['color', 'label', 'size']), value: `${random(5)}` }));
   may(true, 'updateProduct', { id, nonce, properties, title: `Title ${random(5)}` });
