@@ -67,7 +67,7 @@ const ACTION = ['CharacterPayload', 'character { ...Hero } locations { ...Room }
 const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member ...News }', 'user { id name }'];
 const TRADE = [
   'TradePayload',
-  'trade { ...Trade } stacks { ...Stack inventory { ...Inventory } } viewer { subject ...Trades }',
+  'trade { ...Trade } stacks { ...Stack heldIn { ...Inventory } } viewer { subject ...Trades }',
   'trade { id state } stacks { id quantity }',
 ];
 const POST = ['PostPayload', 'post { ...Post } viewer { subject ...Member }', 'post { id commentCount }'];
@@ -80,7 +80,7 @@ const WRITES = {
   transfer: ['TransferPayload', 'transfer { id state } viewer { ...Buyer }', `transfer { id source { id balance ${MONEY} } }`],
   move: [...ACTION, 'character { id location { id name } }'],
   ...Object.fromEntries(['pickUp', 'drop', 'give', 'buy', 'sell'].map((name) => [name, [...ACTION, 'character { id inventory { id name } }']])),
-  transferStack: ['StackPayload', 'stack { ...Stack inventory { ...Inventory } } from { ...Stack inventory { ...Inventory } }', 'stack { id quantity }'],
+  transferStack: ['StackPayload', 'stack { ...Stack heldIn { ...Inventory } } from { ...Stack heldIn { ...Inventory } }', 'stack { id quantity }'],
   offerTrade: TRADE,
   acceptTrade: TRADE,
   cancelTrade: TRADE,
