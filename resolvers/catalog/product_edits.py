@@ -203,12 +203,13 @@ async def _try_update(
 
 async def delete_product(
     db: Database, attachments: Attachments, *, sku: str, nonce: str, now: datetime, operation_id: str
-) -> None:
+) -> list[ObjectId]:
     """Removes the product that the caller read under this nonce, with its attachments.
 
     The deletion marks the product, closes its attachments, and then removes the product. It closes them first, because
     an attachment can refuse (carts hold units), and because another product can take the SKU immediately.
 
+    Returns:  its categories.
     Raises:   NotFound, ProductEditConflict (with the current product), Conflict (another deletion does not end), and
               the DomainError of an attachment that refuses, e.g. ProductInUse.
     Writes:   products: a mark, then the removal of the product or of the mark. Before and after it, the attachments.
@@ -221,11 +222,11 @@ async def delete_product(
                 raise NotFound("Product", sku)
             gone = Target(KIND, sku, earlier["deleting"]["of"])
             await attachments.settle(db, gone, by=earlier["deleting"]["id"], present=None, now=now)
-            return
+            return list(earlier["deleting"].get("categories", ()))
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
         if await _try_delete(db, attachments, product, now, operation_id):
-            return
+            return product["category_ids"]
     raise Conflict("Somebody else is deleting the product. Try again.")
 
 
@@ -250,7 +251,9 @@ async def _try_delete(
         await settle_deletion(db, attachments, sku, deletion, now=now)
         raise
     if is_closed:
-        await idempotency.note(db, operation_id, deleting={"id": deletion, "of": product["_id"]})
+        await idempotency.note(
+            db, operation_id, deleting={"id": deletion, "of": product["_id"], "categories": product["category_ids"]}
+        )
         mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
         if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
             await attachments.settle(db, target, by=deletion, present=None, now=now)

@@ -227,9 +227,9 @@ class PostingMutation:
     async def delete_post(self, info: Info, input: DeletePostInput) -> DeletePostResult | None:
         context = info.context
         post_id = key_in(info.context, POST.name, input.post_id)
-        await _require_deletable(context, post_id)
+        post = await _require_deletable(context, post_id)
         await post_edits.delete_post(context.db, post_id=post_id, **context.operation)
-        return DeletedPayload(deleted_id=input.post_id)
+        return DeletedPayload.of(input.post_id, USER.name, [post["by"]["id"], post["to"]["id"]])
 
     @mutation(description="Deletes a comment. For its author, for the author of the post, and for an EDITOR.")
     async def delete_post_comment(self, info: Info, input: DeletePostCommentInput) -> PostResult | None:
@@ -299,8 +299,8 @@ async def _require_photo(context: Context, global_id: str) -> DocumentId:
     return key
 
 
-async def _require_deletable(context: Context, post_id: DocumentId) -> None:
-    """Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
+async def _require_deletable(context: Context, post_id: DocumentId) -> Mapping[str, Any]:
+    """Returns the post. Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
 
     Those who may delete a post need not see it, so a block does not protect what its author has written on a wall. A
     deleted post passes, because an earlier call may have deleted it.
@@ -310,7 +310,7 @@ async def _require_deletable(context: Context, post_id: DocumentId) -> None:
     if post is None:
         raise errors.NotFound(POST.name, str(post_id))
     if "deleted" in post or caller.has(Role.EDITOR) or caller.subject in {post["by"]["id"], post["to"]["id"]}:
-        return
+        return post
     if await shown(context, POST, post) is None:
         raise errors.NotFound(POST.name, str(post_id))
     raise _forbidden("The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it.")
