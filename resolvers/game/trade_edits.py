@@ -7,7 +7,6 @@ gives the goods back. Each is a settlement, see `exchanges`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -17,6 +16,7 @@ from pymongo import ReturnDocument
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.game.refusals import NotEnough
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
@@ -277,7 +277,7 @@ async def finish(db: Database, decided: Document) -> Document:
     if decided["state"] not in {ACCEPTED, CANCELLED}:
         return decided
     settling = settle(db, decided["decided"], lines_of(decided, decided["state"]))
-    await asyncio.gather(settling, trade_bounds.release_place(db, decided))
+    await both(settling, trade_bounds.release_place(db, decided))
     if decided["state"] == CANCELLED:
         return decided
     update = {"$set": {"state": SETTLED}, "$unset": {"open_since": ""}}

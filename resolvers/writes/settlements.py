@@ -33,9 +33,7 @@ more. A writer whose guard does not match settles first what is decided (`settle
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import logging
+import contextlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,17 +45,11 @@ from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.together import every
 
-from .combining import Combiner, Waiting
 from .idempotency import Superseded
+from .settler import Bulks, Settler
 from .sweeps import STALE_AFTER, each, sweep
-
-_log = logging.getLogger(__name__)
-
-# The most entries that may wait for a database. Further calls send theirs before their answer.
-_MOST_WAITING = 1_000
-# How long the notes of a decided call wait for those of others, in seconds.
-_LINGER = 0.025
 
 
 @dataclass(frozen=True)
@@ -143,22 +135,28 @@ AT_ONCE = Answering()
 UNCONFIRMED = (Superseded, PyMongoError)
 
 
-# Updates that are sent together, by the name of their collection.
-Bulks = Mapping[str, Sequence[UpdateOne]]
 # A removal of a note: how the document holds it, the `_id` of the document, the note, and what is added.
 _Removal = tuple[Noted, Any, Document, Mapping[str, int]]
 
 
 async def prepare(db: Database, attempt: Attempt) -> bool:
-    """Leaves all notes. If one guard does not match, undoes the others. Returns whether everything is noted.
+    """Leaves all notes. If one guard does not match, or a command fails, undoes the others.
+
+    Returns:  whether everything is noted.
 
     Writes:   the documents; one bulk of guarded updates for each collection, and one more to undo them.
     """
     bulks: dict[str, list[UpdateOne]] = defaultdict(list)
     for part in attempt.parts:
         bulks[part.noted.spec.name].append(UpdateOne(*_noting(attempt, part)))
-    if await _send(db, bulks) == len(attempt.parts):
-        return True
+    try:
+        if await _send(db, bulks) == len(attempt.parts):
+            return True
+    except PyMongoError:
+        # The attempt will not decide. If this fails as well, others undo the notes later.
+        with contextlib.suppress(PyMongoError):
+            await undo(db, attempt)
+        raise
     await undo(db, attempt)
     return False
 
@@ -228,7 +226,7 @@ async def _send(db: Database, bulks: Bulks) -> int:
     async def send(name: str, updates: Sequence[UpdateOne]) -> int:
         return (await db[name].bulk_write(updates, ordered=False)).matched_count
 
-    return sum(await asyncio.gather(*(send(name, updates) for name, updates in bulks.items() if updates)))
+    return sum(await every(send(name, updates) for name, updates in bulks.items() if updates))
 
 
 async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
@@ -309,60 +307,3 @@ async def finish_stale(db: Database, noted: Noted, *, now: datetime) -> int:
         return await each(stale, lambda note: _end(db, noted, document["_id"], note, now))
 
     return await sweep(db, noted.spec, {f"{noted.path}.at": {"$lte": now - STALE_AFTER}}, end)
-
-
-# ------------------------------------------------------------- after the answer
-
-
-@dataclass(eq=False, kw_only=True)
-class _Decided(Waiting[None]):
-    steps: Sequence[Bulks]
-    otherwise: Callable[[], Awaitable[None]] | None
-
-
-class Settler:
-    """Sends what the calls of a process have left for after their answers, in batches: a bulk for each collection.
-
-    At most `_MOST_WAITING` entries wait for a database. What fails here is left to a job, or to the next call.
-    """
-
-    def __init__(self) -> None:
-        self._decided: Combiner[Database, _Decided] = Combiner(_settle_all, linger=lambda _db: _LINGER)
-
-    def add(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Takes over updates of a call that is decided, in steps: one after the other.
-
-        Returns False if too many wait; the caller then sends them.
-
-        Args:     otherwise: is called if an update of the batch has matched nothing, maybe one of another call.
-        """
-        if len(self._decided.waiting(db)) >= _MOST_WAITING:
-            return False
-        self._decided.add(db, _Decided(db=db, steps=steps, otherwise=otherwise, is_urgent=False))
-        return True
-
-    async def settled(self, db: Database) -> None:
-        """Waits until everything that was taken over for this database is sent."""
-        await self._decided.served(db)
-
-    async def close(self) -> None:
-        """Waits until everything is sent."""
-        await self._decided.close()
-
-
-async def _settle_all(db: Database, decided: list[_Decided]) -> None:
-    try:
-        is_complete = True
-        for steps in itertools.zip_longest(*(one.steps for one in decided), fillvalue={}):
-            together: dict[str, list[UpdateOne]] = defaultdict(list)
-            for bulks in steps:
-                for name, updates in bulks.items():
-                    together[name] += updates
-            is_complete &= await _send(db, together) == sum(map(len, together.values()))
-        for one in decided:
-            if one.otherwise is not None and not is_complete:
-                await one.otherwise()
-    except Exception as error:  # noqa: BLE001 - the calls have their answers, and the job settles what stays
-        _log.warning("What %d calls have left is not settled yet: %s", len(decided), type(error).__name__)
-    for one in decided:
-        one.answer(None)
