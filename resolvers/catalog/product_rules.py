@@ -75,8 +75,12 @@ class DescribedProduct(MerchantFields, SearchKeys):
     """What a merchant says about a product, with the search values that follow from it."""
 
 
-def document_of(fields: ProductFields) -> DescribedProduct:
-    """Returns the fields of the document that the merchant sets. Raises InvalidInput."""
+def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None = None) -> DescribedProduct:
+    """Returns the fields of the document that the merchant sets. Raises InvalidInput.
+
+    Args:     category_ids: instead of those in `fields`.
+    """
+    category_ids = fields.category_ids if category_ids is None else category_ids
     product_type = require_text(fields.type, "type", longest=MAX_SKU)
     document: MerchantFields = {
         "sku": require_text(fields.sku, "sku", longest=MAX_SKU),
@@ -86,7 +90,7 @@ def document_of(fields: ProductFields) -> DescribedProduct:
         "asin": _optional(fields.asin, "asin", MAX_SKU),
         "pricing": pricing_of(fields.list_price, fields.retail_price),
         "shipping": shipping_of(fields.weight, fields.dimensions),
-        "category_ids": _few(list(dict.fromkeys(fields.category_ids)), "category_ids"),
+        "category_ids": _few(list(dict.fromkeys(category_ids)), "category_ids"),
         "properties": properties_of(fields.properties),
         "issue_date": fields.issue_date,
         "details": details_of(product_type, fields.details),
