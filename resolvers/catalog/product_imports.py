@@ -91,7 +91,8 @@ async def _insert(db: Database, new: dict[int, DescribedProduct], now: datetime)
     except BulkWriteError as error:
         for row in rejected_rows(error):
             outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
-    undone = await confirm_created(db, operation_id, skus)
+    named = {key for document in documents for key in document["category_ids"]}
+    undone = await confirm_created(db, operation_id, skus, named=named)
     by_sku = dict(zip(skus, numbers, strict=True))
     return outcomes | {by_sku[sku]: NotFound("Category", str(gone)) for sku, gone in undone.items()}
 
