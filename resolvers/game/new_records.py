@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
-from .exchanges import Attempt, Line, explain_miss, prepare, settle, undo
-from .trade_records import ABANDONED, TRADES, look_at
+from .exchanges import Line, attempt_of, explain_miss, settle
+from .trade_records import ABANDONED, TRADES
 
 
 async def insert_settled(
@@ -38,22 +40,26 @@ async def insert_settled(
     """
     timer, number = Timer(now), 0
     async for _ in attempts(steps=2):
-        attempt = Attempt(idempotency.derived_id(operation_id, f"settlement {number}"), lines, timer.now())
-        if await prepare(db, attempt, new=new):
+        attempt = attempt_of(_record_id(operation_id, number), lines, timer.now(), new=new)
+        if await prepare(db, attempt):
             decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
             if await _insert(db, decided):
-                await settle(db, attempt.key, lines)
+                await settle(db, attempt)
                 return decided
-            await undo(db, attempt.key, lines)
-        earlier = await look_at(db, attempt.record)
+            await undo(db, attempt)
+        earlier = await look_at(db, TRADES, attempt.record)
         if earlier is None:
             await explain_miss(db, lines, now=timer.now())
         elif earlier["state"] == ABANDONED:
             number += 1
         else:
-            await settle(db, earlier["key"], lines)
+            await settle(db, attempt_of(attempt.record, lines, now, key=earlier["key"]))
             return earlier
     raise Conflict("Other callers are using the same stacks. Try again.")
+
+
+def _record_id(operation_id: str, number: int) -> ObjectId:
+    return idempotency.derived_id(operation_id, f"settlement {number}")
 
 
 async def _insert(db: Database, decided: Document) -> bool:

@@ -19,26 +19,15 @@ from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import Attempt, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
 from . import stacks, trade_bounds
-from .exchanges import (
-    Attempt,
-    Line,
-    credits_of,
-    debits,
-    explain_miss,
-    goods_of,
-    new_stack,
-    place_of,
-    prepare,
-    settle,
-    undo,
-)
+from .exchanges import Line, attempt_of, credits_of, debits, explain_miss, goods_of, new_stack, place_of, settle
 from .new_records import insert_settled
 from .refusals import LimitReached
 from .stacks import DISPLAY, STACKS, Place, Viewer, Wanted
-from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES, look_at
+from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES
 
 
 async def offer_trade(
@@ -196,13 +185,14 @@ async def _conclude(
         if latest is not None and trade["created_at"] <= latest:
             raise Conflict("The offer has expired.")
         lines = lines_of(trade, state)
-        attempt = Attempt(trade_id, lines, timer.now(), trade["round"])
-        if await prepare(db, attempt, new=_missing(trade) if state == ACCEPTED else ()):
-            if decided := await _decide(db, attempt, state, operation_id):
+        new = _missing(trade) if state == ACCEPTED else ()
+        attempt = attempt_of(trade_id, lines, timer.now(), round_=trade["round"], new=new)
+        if await prepare(db, attempt):
+            if decided := await _decide(db, attempt, trade["round"], state, operation_id):
                 return await finish(db, decided)
-            await undo(db, attempt.key, lines)
+            await undo(db, attempt)
         else:
-            await _explain(db, attempt, timer.now())
+            await _explain(db, trade_id, lines, timer.now())
     raise Conflict("Other callers are using the same stacks. Try again.")
 
 
@@ -243,30 +233,30 @@ def lines_of(trade: Document, state: str) -> list[Line]:
     return [*debits(to, wants), *credits_of(to, offers), *credits_of(source, wants)]
 
 
-async def _decide(db: Database, attempt: Attempt, state: str, operation_id: str) -> Document | None:
+async def _decide(db: Database, attempt: Attempt, round_: int, state: str, operation_id: str) -> Document | None:
     """Sets the state of a trade that is still OFFERED, in the round of the attempt. Returns it, or None."""
     changes: Document = {"state": state, "decided": attempt.key, "concluded_at": attempt.at}
     if state == ACCEPTED:
         changes["open_since"] = attempt.at
     if idempotency.is_repeatable(operation_id):
         changes["decided_by"] = operation_id
-    guard = {"_id": attempt.record, "state": OFFERED, "round": attempt.round}
+    guard = {"_id": attempt.record, "state": OFFERED, "round": round_}
     return await db[TRADES.name].find_one_and_update(guard, {"$set": changes}, return_document=ReturnDocument.AFTER)
 
 
-async def _explain(db: Database, attempt: Attempt, now: datetime) -> None:
+async def _explain(db: Database, trade_id: ObjectId, lines: Sequence[Line], now: datetime) -> None:
     """Finds out why stacks lacked goods or room. If the trade has just been decided, that can be why."""
     try:
-        await explain_miss(db, attempt.lines, now=now)
+        await explain_miss(db, lines, now=now)
     except (NotEnough, InvalidInput):
-        is_open = {"_id": attempt.record, "state": OFFERED}
+        is_open = {"_id": trade_id, "state": OFFERED}
         if await db[TRADES.name].find_one(is_open, {"_id": 1}) is not None:
             raise
 
 
 async def finish_another(db: Database, trade_id: ObjectId) -> Document:
     """Finishes a trade that another process has accepted or cancelled. Returns it. Idempotent. Raises NotFound."""
-    trade = await look_at(db, trade_id)
+    trade = await look_at(db, TRADES, trade_id)
     if trade is None:
         raise NotFound("Trade", str(trade_id))
     return await finish(db, trade)
@@ -276,8 +266,9 @@ async def finish(db: Database, decided: Document) -> Document:
     """Finishes an accepted or cancelled trade, and returns it. Idempotent, also when run concurrently."""
     if decided["state"] not in {ACCEPTED, CANCELLED}:
         return decided
-    settling = settle(db, decided["decided"], lines_of(decided, decided["state"]))
-    await both(settling, trade_bounds.release_place(db, decided))
+    lines, at = lines_of(decided, decided["state"]), decided["created_at"]
+    attempt = attempt_of(decided["_id"], lines, at, round_=decided["round"], key=decided["decided"])
+    await both(settle(db, attempt), trade_bounds.release_place(db, decided))
     if decided["state"] == CANCELLED:
         return decided
     update = {"$set": {"state": SETTLED}, "$unset": {"open_since": ""}}

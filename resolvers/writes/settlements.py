@@ -63,6 +63,7 @@ class Noted:
         back:     the same if its key can no longer be decided.
         prevent:  makes the decision about a note impossible, if its key is not stored. Gets the record as it was found,
                   and the time.
+        keys:     where a record stores the keys that were decided; several, if it is decided about more than once.
     """
 
     spec: CollectionSpec
@@ -71,6 +72,7 @@ class Noted:
     given: Callable[[Document], Mapping[str, int]]
     back: Callable[[Document], Mapping[str, int]]
     prevent: Callable[[Database, Document, Document | None, datetime], Awaitable[None]]
+    keys: Sequence[str] = ("key",)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Part:
 
     Args:     facts: what the note says about itself.  allowed: the guard of the update.
               taken: what the note adds to the numbers of the document at once, e.g. a negative amount.
+              new: what is inserted before, if the document is missing.
     """
 
     noted: Noted
@@ -86,6 +89,7 @@ class Part:
     facts: Document
     allowed: Document
     taken: Mapping[str, int] = field(default_factory=dict)
+    new: Document | None = None
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,9 @@ class Attempt:
         return {"key": self.key, "record": self.record, "at": self.at, **part.facts}
 
 
-def was_decided(record: Document | None, note: Document) -> bool:
+def was_decided(noted: Noted, record: Document | None, note: Document) -> bool:
     """Returns whether the record stores the key of the note."""
-    return record is not None and record.get("key") == note["key"]
+    return record is not None and any(record.get(name) == note["key"] for name in noted.keys)
 
 
 @dataclass(frozen=True)
@@ -147,10 +151,15 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
     Writes:   the documents; one bulk of guarded updates for each collection, and one more to undo them.
     """
     bulks: dict[str, list[UpdateOne]] = defaultdict(list)
+    new = [part for part in attempt.parts if part.new is not None]
+    for part in new:
+        inserting = UpdateOne({"_id": part.document}, {"$setOnInsert": part.new}, upsert=True)
+        bulks[part.noted.spec.name].append(inserting)
     for part in attempt.parts:
         bulks[part.noted.spec.name].append(UpdateOne(*_noting(attempt, part)))
     try:
-        if await _send(db, bulks) == len(attempt.parts):
+        # An upsert that finds its document counts as matched.
+        if await _send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
             return True
     except PyMongoError:
         # The attempt will not decide. If this fails as well, others undo the notes later.
@@ -220,11 +229,12 @@ def _bulks(removals: Iterable[_Removal]) -> Bulks:
     return bulks
 
 
-async def _send(db: Database, bulks: Bulks) -> int:
-    """Sends a bulk for each collection, all at the same time. Returns how many updates matched."""
+async def _send(db: Database, bulks: Bulks, *, ordered: bool = False) -> int:
+    """Sends a bulk for each collection, all at the same time. Returns how many updates matched or inserted."""
 
     async def send(name: str, updates: Sequence[UpdateOne]) -> int:
-        return (await db[name].bulk_write(updates, ordered=False)).matched_count
+        result = await db[name].bulk_write(updates, ordered=ordered)
+        return result.matched_count + result.upserted_count
 
     return sum(await every(send(name, updates) for name, updates in bulks.items() if updates))
 
@@ -250,7 +260,7 @@ async def shown(db: Database, noted: Noted, documents: Sequence[Any], *, decided
     records = await _read(db, noted, notes)
     for document in documents:
         for note in _notes(noted, document):
-            is_decided = note["key"] == decided or was_decided(records.get(note["record"]), note)
+            is_decided = note["key"] == decided or was_decided(noted, records.get(note["record"]), note)
             document[noted.path].remove(note)
             for name, added in (noted.given(note) if is_decided else noted.back(note)).items():
                 if name in document:
@@ -266,7 +276,7 @@ async def _read(db: Database, noted: Noted, notes: Sequence[Document]) -> dict[A
     ids = list({note["record"] for note in notes})
     if not ids:
         return {}
-    found = db[noted.records.name].find({"_id": {"$in": ids}}, {"key": 1}, batch_size=len(ids) + 1)
+    found = db[noted.records.name].find({"_id": {"$in": ids}}, dict.fromkeys(noted.keys, 1), batch_size=len(ids) + 1)
     return {record["_id"]: record for record in await found.to_list()}
 
 
@@ -277,7 +287,7 @@ async def settle_decided(db: Database, noted: Noted, document: Mapping[str, Any]
     """
     notes = _notes(noted, document)
     records = await _read(db, noted, notes)
-    ended = [note for note in notes if was_decided(records.get(note["record"]), note) or _is_old(note, now)]
+    ended = [note for note in notes if was_decided(noted, records.get(note["record"]), note) or _is_old(note, now)]
     for note in ended:
         await _end(db, noted, document["_id"], note, now)
     return len(ended)
@@ -291,10 +301,10 @@ def _is_old(note: Document, now: datetime) -> bool:
 async def _end(db: Database, noted: Noted, document: Any, note: Document, now: datetime) -> int:
     """Settles or undoes a note of another process. If its key is not decided, makes that impossible first."""
     record = await look_at(db, noted.records, note["record"])
-    if not was_decided(record, note):
+    if not was_decided(noted, record, note):
         await noted.prevent(db, note, record, now)
         record = await look_at(db, noted.records, note["record"])
-    added = noted.given(note) if was_decided(record, note) else noted.back(note)
+    added = noted.given(note) if was_decided(noted, record, note) else noted.back(note)
     await _remove(db, [(noted, document, note, added)])
     return 1
 
