@@ -12,7 +12,7 @@ from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import look_at, prepare, undo
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
 from .exchanges import Line, attempt_of, explain_miss, settle
@@ -27,13 +27,14 @@ async def insert_settled(
     new: Sequence[Document] = (),
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Settles the lines, and decides that by inserting the record; once for this operation id.
 
     An attempt that crashed can leave an ABANDONED record in place of its own. The next attempt then has another `_id`,
     derived from the next number. All attempts try the numbers in order, so that they find the one that was inserted.
 
-    Args:     new: the empty stacks to create for credits.
+    Args:     new: the empty stacks to create for credits.  answering: how the call is answered.
     Returns:  the record; of a repeated call, the one that the first call inserted, as it is now.
     Raises:   NotEnough, InvalidInput (a stack would hold too much), Conflict (goods in flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
@@ -42,6 +43,7 @@ async def insert_settled(
     async for _ in attempts(steps=2):
         attempt = attempt_of(_record_id(operation_id, number), lines, timer.now(), new=new)
         if await prepare(db, attempt):
+            await confirm(db, answering, attempt)
             decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
             if await _insert(db, decided):
                 await settle(db, attempt)

@@ -19,7 +19,7 @@ from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import Attempt, look_at, prepare, undo
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
 from . import stacks, trade_bounds
@@ -40,18 +40,18 @@ async def offer_trade(
     wants: Sequence[Wanted],
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Offers goods to another owner for other goods. The trade holds what is offered until it is accepted or cancelled.
 
+    Args:     answering: how the call is answered.
     Returns:  the trade, OFFERED.
     Raises:   InvalidInput, NotFound (the viewer does not own the inventory), NotEnough, LimitReached (open offers to
               this owner), Conflict (goods in flight did not come back).
     Writes:   game.trade_pairs, a capped counter; then game.stacks, game.trades, a settlement.
     """
     offers, wants = _require_lines(offers, "offers"), _require_lines(wants, "wants")
-    if not viewer.owns(source.owner):
-        raise NotFound("Inventory")
-    _require_two_sides(source, to, offers, wants)
+    _require_two_sides(viewer, source, to, offers, wants)
     giving, receiving = _sides(source, to, offers, wants)
     record = {
         "kind": TRADE,
@@ -66,6 +66,8 @@ async def offer_trade(
         "round": 0,
         "created_at": now,
     }
+    # An earlier call with the key must not find that this one has taken the last place.
+    await answering.confirmed()
     return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id)
 
 
@@ -91,7 +93,11 @@ async def _offer(
     return offered
 
 
-def _require_two_sides(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> None:
+def _require_two_sides(
+    viewer: Viewer, source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]
+) -> None:
+    if not viewer.owns(source.owner):
+        raise NotFound("Inventory")
     stacks.require_place(source, "from")
     stacks.require_place(to, "to")
     if source.owner == to.owner:
@@ -132,29 +138,38 @@ async def accept_trade(
     expire_after: timedelta | None = None,
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Takes what is wanted from the other side, and gives both sides what they are due.
 
     Args:     expire_after: the age of an offer that nobody can accept any more; None for no bound.
+              answering: how the call is answered.
     Returns:  the trade, SETTLED.
     Raises:   NotFound, InvalidInput (the viewer made the offer), NotEnough, Conflict (it is accepted or cancelled, it
               has expired, or goods in flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
     """
     latest = None if expire_after is None else now - expire_after
-    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id, latest=latest)
+    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id, answering, latest=latest)
 
 
 async def cancel_trade(
-    db: Database, *, viewer: Viewer, trade_id: ObjectId, now: datetime, operation_id: str
+    db: Database,
+    *,
+    viewer: Viewer,
+    trade_id: ObjectId,
+    now: datetime,
+    operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Gives back what was offered. Either side can do this while the trade is OFFERED.
 
+    Args:     answering: how the call is answered.
     Returns:  the trade, CANCELLED.
     Raises:   NotFound, InvalidInput (the inventory has no room any more), Conflict (it is accepted or cancelled).
     Writes:   game.stacks, game.trades; a settlement.
     """
-    return await _conclude(db, trade_id, CANCELLED, viewer, now, operation_id)
+    return await _conclude(db, trade_id, CANCELLED, viewer, now, operation_id, answering)
 
 
 async def _conclude(
@@ -164,6 +179,7 @@ async def _conclude(
     viewer: Viewer,
     now: datetime,
     operation_id: str,
+    answering: Answering,
     *,
     latest: datetime | None = None,
 ) -> Document:
@@ -188,6 +204,7 @@ async def _conclude(
         new = _missing(trade) if state == ACCEPTED else ()
         attempt = attempt_of(trade_id, lines, timer.now(), round_=trade["round"], new=new)
         if await prepare(db, attempt):
+            await confirm(db, answering, attempt)
             if decided := await _decide(db, attempt, trade["round"], state, operation_id):
                 return await finish(db, decided)
             await undo(db, attempt)
