@@ -29,6 +29,8 @@ _VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 def fold(text: str) -> str:
     """Folds case, width, composition and blanks: `Jazz ` and `JAZZ` become `jazz`."""
+    if text.isascii():
+        return " ".join(text.lower().split())
     folded = unicodedata.normalize("NFKC", text).casefold()
     # Case folding decomposes some letters, so the text is normalized again.
     return " ".join(unicodedata.normalize("NFKC", folded).split())
@@ -36,7 +38,7 @@ def fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Returns the folded words of the text, each once, in order. A word can contain apostrophes."""
-    return list(dict.fromkeys(match.group().replace("\u2019", "'") for match in _WORD.finditer(fold(text))))
+    return list(dict.fromkeys(_WORD.findall(fold(text).replace("\u2019", "'"))))
 
 
 def prefix_range(prefix: str) -> dict[str, Any]:
@@ -59,10 +61,13 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     control characters, or more than six marks on one letter.
     """
     text = (value or "").strip()
+    is_plain = text.isascii() and text.isprintable()
+    if is_plain and 0 < len(text) <= longest:
+        return text
     if not text:
         raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=InvalidInput.EMPTY)
     check_length(text, *path, longest=longest)
-    if not (text.isascii() and text.isprintable()):
+    if not is_plain:
         _require_harmless(text, *path)
     return text
 

@@ -19,7 +19,7 @@ from portico.resolvers import errors
 from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 
 from .access import require_role
 from .context import Context, Info, Operation, core

@@ -153,5 +153,5 @@ _CODES: dict[type[errors.DomainError], str] = {
 FAULTS = {
     "INTERNAL": "Internal error in the gateway. To find it in the log, search for the request id.",
     "TIMEOUT": "The operation timed out.",
-    "UNAVAILABLE": "The gateway cannot reach the database. Try again later.",
+    "UNAVAILABLE": "The gateway cannot reach the database, or an index is being built. Try again later.",
 }

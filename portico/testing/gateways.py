@@ -30,7 +30,7 @@ from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 from portico.schema.roles import AnyRole
 
 from .posting import post

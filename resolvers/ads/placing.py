@@ -23,7 +23,6 @@ still running.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from uuid import uuid4
 
@@ -32,6 +31,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
@@ -93,7 +93,7 @@ class _Placing:
         if not any(ad.get("pending", {}).get("token") == token for ad in zone["ads"]):
             return zone
         # It looks at the counter after the ad was inserted: see `capping`.
-        is_active, counter = await asyncio.gather(self._is_active(), counters.cap_of(self._db, self._counted.key))
+        is_active, counter = await both(self._is_active(), counters.cap_of(self._db, self._counted.key))
         if is_active:
             return await self._confirm(token, at, counter)
         await self._withdraw(token)

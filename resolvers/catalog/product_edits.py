@@ -93,13 +93,18 @@ def created_by(operation_id: str, described: DescribedProduct) -> ProductDocumen
     return document
 
 
-async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+async def confirm_created(
+    db: Database, operation_id: str, skus: Sequence[str], *, named: set[ObjectId] | None = None
+) -> dict[str, ObjectId]:
     """Confirms the products that the operation has created, and removes those with a deleted category. Idempotent.
 
+    Args:     named: all categories of the products, if the caller has just inserted them. If none is deleted, the
+              products need not be read. An edit that has changed their categories since looks at these itself.
     Returns:  the missing category of each removed product.
     Raises:   SweepFailed (products are damaged; the intent stays), after the others are settled.
     """
-    undone = await _undo_misplaced(db, operation_id, skus)
+    is_right = named is not None and named <= (await find_usable(db, named)).keys()
+    undone = {} if is_right else await _undo_misplaced(db, operation_id, skus)
     await intents.withdraw(db, operation_id)
     return undone
 

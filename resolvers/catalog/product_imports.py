@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from bson import ObjectId
@@ -42,7 +42,7 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
     described: dict[int, DescribedProduct] = {}
     for number, record in enumerate(records):
         try:
-            described[number] = document_of(replace(record.fields, category_ids=_ids(record, categories)))
+            described[number] = document_of(record.fields, _ids(record, categories))
         except InvalidInput as error:
             outcomes[number] = error
     known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}
@@ -91,7 +91,8 @@ async def _insert(db: Database, new: dict[int, DescribedProduct], now: datetime)
     except BulkWriteError as error:
         for row in rejected_rows(error):
             outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
-    undone = await confirm_created(db, operation_id, skus)
+    named = {key for document in documents for key in document["category_ids"]}
+    undone = await confirm_created(db, operation_id, skus, named=named)
     by_sku = dict(zip(skus, numbers, strict=True))
     return outcomes | {by_sku[sku]: NotFound("Category", str(gone)) for sku, gone in undone.items()}
 

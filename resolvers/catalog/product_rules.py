@@ -77,8 +77,12 @@ class DescribedProduct(MerchantFields, SearchKeys):
     """What a merchant says about a product, with the search values that follow from it."""
 
 
-def document_of(fields: ProductFields) -> DescribedProduct:
-    """Returns the fields of the document that the merchant sets. Raises InvalidInput."""
+def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None = None) -> DescribedProduct:
+    """Returns the fields of the document that the merchant sets. Raises InvalidInput.
+
+    Args:     category_ids: instead of those in `fields`.
+    """
+    category_ids = fields.category_ids if category_ids is None else category_ids
     with InvalidInput.collect() as check:
         document: MerchantFields = {
             "sku": check(require_text, fields.sku, "sku", longest=MAX_SKU),
@@ -88,7 +92,7 @@ def document_of(fields: ProductFields) -> DescribedProduct:
             "asin": check(_optional, fields.asin, "asin", MAX_SKU),
             "pricing": check(pricing_of, fields.list_price, fields.retail_price),
             "shipping": check(shipping_of, fields.weight, fields.dimensions),
-            "category_ids": check(_few, list(dict.fromkeys(fields.category_ids)), "category_ids"),
+            "category_ids": check(_few, list(dict.fromkeys(category_ids)), "category_ids"),
             "properties": check(properties_of, fields.properties),
             "issue_date": fields.issue_date,
             "details": check(details_of, fields.type.strip(), fields.details),

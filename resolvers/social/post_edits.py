@@ -64,10 +64,15 @@ async def create_post(
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
     await answering.confirmed()
     await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
+    return await _insert(db, post)
+
+
+async def _insert(db: Database, post: Document) -> Document:
+    """Decides. Returns the post, or the one that another call with the same id has created."""
     try:
         await db[POSTS.name].insert_one(post)
     except DuplicateKeyError:
-        return await _find_earlier(db, post_id) or post
+        return await _find_earlier(db, post["_id"]) or post
     return post
 
 

@@ -25,6 +25,7 @@ from portico.resolvers.social import (
 from portico.resolvers.social.listed_posts import WALL, PostList
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.settings import SocialSettings
+from portico.resolvers.together import both
 from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.content.types import CONTENT
@@ -35,7 +36,7 @@ from portico.schema.inputs import idempotency_key
 from portico.schema.kept import kept_privately
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, shown
-from portico.schema.reading import both, find_visible
+from portico.schema.reading import find_visible
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
