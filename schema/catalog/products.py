@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
 
@@ -25,6 +24,7 @@ from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
 from .categories import Category
+from .product_fields import shows_plain_fields
 
 DEFAULT_PRODUCTS = 20
 _FACETS = product_search.MAX_FACET_VALUES
@@ -95,12 +95,10 @@ class Property:
 
 
 @strawberry.interface(description="The fields of every product. Prices are in minor units.")
+@shows_plain_fields(before="pricing")
 class Product(Node):
     id: strawberry.ID = node_id("Product", "sku")
     sku: str = stored(description="The merchant's own key; it never changes.")
-    title: str = stored(description="For display.")
-    description: str | None = stored(description="In plain text.")
-    asin: str | None = stored(description="Amazon's number for it.")
     pricing: Pricing = stored(description="The current price and the list price.")
     shipping: Shipping | None = stored(description="Weight and size.")
     categories: list[Category] = related(
@@ -111,7 +109,6 @@ class Product(Node):
         description="The categories it is in, in the merchant's order.",
     )
     properties: list[Property] = stored(default=(), length=20, description="Free properties, in the merchant's order.")
-    issue_date: datetime | None = stored(description="When the work or the product was released.")
     nonce: strawberry.ID = stored(
         description="Changes with every edit. An edit must pass the nonce of the version that it is based on."
     )
