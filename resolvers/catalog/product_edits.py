@@ -17,12 +17,13 @@ from typing import Any
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.attachments import Attachments, Target
 from portico.resolvers.catalog.refusals import ProductEditConflict, SkuTaken
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound
+from portico.resolvers.import_outcomes import refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import each
@@ -69,6 +70,29 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
         if sku in missing:
             raise NotFound("Category", str(missing[sku]))
     return document
+
+
+async def create_products(
+    db: Database, described: Sequence[DescribedProduct], *, now: datetime
+) -> dict[str, DomainError]:
+    """Creates many products at once.
+
+    Returns:  why products were refused, by SKU: SkuTaken, NotFound (a category), InvalidInput (the database).
+    Writes:   intents, products: one insert, and the removal of those with a category that was deleted in the meantime.
+    """
+    operation_id = idempotency.random_operation_id()
+    documents = [created_by(operation_id, one) for one in described]
+    skus = [document["sku"] for document in documents]
+    refused: dict[str, DomainError] = {}
+    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
+    try:
+        await PRODUCTS.of(db).insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        for row in rejected_rows(error):
+            sku = skus[row["index"]]
+            refused[sku] = refused_row(row) or SkuTaken(sku)
+    undone = await confirm_created(db, operation_id, skus)
+    return refused | {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
 
 
 async def _created_before(db: Database, document: ProductDocument) -> ProductDocument | None:
@@ -177,13 +201,18 @@ async def _require(db: Database, sku: str) -> ProductDocument:
     return product
 
 
+def needs_mark(present: ProductDocument, changed: DescribedProduct | ProductDocument) -> bool:
+    """Returns whether the edit must mark the product before it changes it."""
+    return any(key not in present["category_ids"] for key in changed["category_ids"])
+
+
 async def _try_update(
     db: Database, product: ProductDocument, changed: ProductDocument, now: datetime, operation_id: str
 ) -> bool:
     products = db[PRODUCTS.name]
     guard: Document = {"sku": product["sku"], "nonce": product["nonce"]}
-    added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
-    if added:
+    if needs_mark(product, changed):
+        added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
         # Editors don't remove each other's marks: the first one to finish wins.
         incoming = {"op": operation_id, "at": now, "ids": added}
         if not (await products.update_one(guard, {"$push": {"incoming": incoming}})).matched_count:
