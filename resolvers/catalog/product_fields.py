@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NotRequired
 
-from portico.resolvers.text import check_length, require_text
+from portico.resolvers.text import check_length, require_slug, require_text
 from portico.resolvers.typed import TypedDict
 
 MAX_SKU = 100
@@ -26,6 +26,8 @@ class PlainFields(TypedDict):
     title: str
     description: str | None
     asin: str | None
+    # Unique: see `product_slugs`. A product that was stored by an earlier version has none.
+    slug: NotRequired[str | None]
     issue_date: datetime | None
 
 
@@ -52,6 +54,10 @@ def _check_title(value: str | None, name: str) -> str:
     return require_text(value, name, longest=MAX_TITLE)
 
 
+def _check_slug(value: str | None, name: str) -> str | None:
+    return None if value is None else require_slug(value, name)
+
+
 def _check_nothing(value: datetime | None, _name: str) -> datetime | None:
     return value
 
@@ -60,6 +66,11 @@ PLAIN: Mapping[str, PlainField] = {
     "title": PlainField("For display.", _check_title, is_required=True),
     "description": PlainField("In plain text.", partial(_check_text, MAX_DESCRIPTION)),
     "asin": PlainField("Amazon's number for it.", partial(_check_text, MAX_SKU)),
+    "slug": PlainField(
+        "Its name in URLs, which no other product has: lower-case letters, digits, and single `-`, `_` or `.` between "
+        "them.",
+        _check_slug,
+    ),
     "issue_date": PlainField("When the work or the product was released.", _check_nothing, datetime),
 }
 

@@ -15,7 +15,7 @@ from portico.resolvers.catalog.refusals import ProductInUse, SkuTaken
 from portico.resolvers.documents import DocumentId
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context, Info
-from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
+from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
@@ -160,11 +160,11 @@ failure("Carts still hold units of the product.")(ProductInUse)
 
 
 CreateProductResult = Annotated[
-    ProductPayload | SkuTaken | NotFound | InvalidInput,
+    ProductPayload | SkuTaken | SlugTaken | NotFound | InvalidInput,
     strawberry.union("CreateProductResult", description="The result of creating a product."),
 ]
 UpdateProductResult = Annotated[
-    ProductPayload | ProductEditConflict | NotFound | InvalidInput,
+    ProductPayload | ProductEditConflict | SlugTaken | NotFound | InvalidInput,
     strawberry.union("UpdateProductResult", description="The result of editing a product."),
 ]
 DeleteProductResult = Annotated[

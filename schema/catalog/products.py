@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import strawberry
 
 from portico.loaders.catalog import products as loaders
-from portico.resolvers.catalog import product_search
+from portico.loaders.declaring import batched
+from portico.resolvers.catalog import product_search, product_slugs
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info
@@ -59,6 +61,7 @@ PRODUCT = Kind(
     visible_to=everybody,
 )
 PAGES = Paged("Product", loaders.pages)
+_by_slug = batched(product_slugs.find_skus)
 
 
 def _money(name: str, description: str) -> Any:
@@ -279,9 +282,20 @@ async def product_page(
 
 @strawberry.type
 class ProductQuery:
-    @strawberry.field(description="The product with this SKU.")
-    async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
-        return as_type(Product, await load_one(info, PRODUCT, trimmed(sku)))
+    @strawberry.field(description="The product with this SKU, or with this slug.")
+    async def product(
+        self,
+        info: Info,
+        sku: Annotated[str | None, described("The merchant's own key. Give it or `slug`.")] = None,
+        slug: Annotated[str | None, described("The product's name in URLs. Give it or `sku`.")] = None,
+    ) -> Product | None:
+        if (sku is None) == (slug is None):
+            raise InvalidInput("Give either `sku` or `slug`.", "slug")
+        key = sku
+        if slug is not None:
+            loader = info.context.loader("products by slug", lambda: _by_slug(info.context.reading))
+            key = await loader.load(trimmed(slug))
+        return None if key is None else as_type(Product, await load_one(info, PRODUCT, trimmed(key)))
 
     @strawberry.field(description="All products, or those that match a filter.")
     async def products(
