@@ -1,7 +1,5 @@
 """Adds the plain fields of products to types and inputs of the schema."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

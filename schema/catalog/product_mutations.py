@@ -1,7 +1,5 @@
 """The mutations of the product catalog, for merchants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any

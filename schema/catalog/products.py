@@ -1,7 +1,5 @@
 """The types and queries of the product catalog. The mutations are in `product_mutations`."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated, Any
 
