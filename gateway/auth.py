@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import importlib
 import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import jwt
 from jwt.types import Options
 
@@ -23,6 +22,11 @@ from portico.schema.roles import AnyRole, Role
 from .logs import logger
 from .settings import Settings
 
+if TYPE_CHECKING:
+    import httpx
+
+    from .jwks import Jwks
+
 _ASYMMETRIC = ["RS256", "ES256"]
 _LEEWAY_SECONDS = 10
 # One for each subscriber with a token: each event checks all of them. A token takes about a kilobyte.
@@ -33,10 +37,6 @@ _KNOWN_CLAIMS = {"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "name
 _LOGGED_ROLES = 1_000
 # The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
 _KEPT_SECONDS = 300.0
-_JWKS_SECONDS = 300.0
-# An unknown key id triggers a new read of the keys, at most this often; while there are no keys, more often.
-_JWKS_PAUSE = 10.0
-_JWKS_RETRY = 1.0
 
 
 class InvalidToken(Exception):
@@ -107,7 +107,10 @@ class Authenticator:
         self._roles: Sequence[AnyRole] = (*Role, *own_roles)
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
-        self._jwks = None if settings.jwks_url is None else _Jwks(settings.jwks_url, transport)
+        self._jwks: Jwks | None = None
+        if settings.jwks_url is not None:
+            # The client that reads the keys takes long to import.
+            self._jwks = importlib.import_module("portico.gateway.jwks").Jwks(settings.jwks_url, transport)
         self._good: Kept[str, Identity] = Kept(_KEPT_TOKENS)
         self._unknown_roles: set[str] = set()
 
@@ -196,7 +199,10 @@ class Authenticator:
         """Returns the key that checks a token, with the algorithms of this key."""
         header = jwt.get_unverified_header(token)
         if self._jwks is not None and (self._secret is None or header.get("kid")):
-            return await self._jwks.key(header.get("kid")), _ASYMMETRIC
+            key = await self._jwks.key(header.get("kid"))
+            if key is None:
+                raise KeysUnavailable
+            return key, _ASYMMETRIC
         return self._secret, ["HS256"]
 
     def issue(
@@ -276,46 +282,3 @@ _REASONS: dict[type[jwt.PyJWTError], str] = {
     jwt.ImmatureSignatureError: "The token is not valid yet.",
     jwt.DecodeError: "The token cannot be read.",
 }
-
-
-class _Jwks:
-    """The public keys of an issuer, by key id."""
-
-    def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None) -> None:
-        self._url = url
-        self._transport = transport
-        self._keys: dict[str | None, jwt.PyJWK] = {}
-        self._reading = asyncio.Lock()
-        self._tried_at = self._fresh_until = -math.inf
-
-    async def key(self, key_id: str | None) -> jwt.PyJWK:
-        if self._is_due(key_id):
-            async with self._reading:
-                # Another task may have read the keys in the meantime.
-                if self._is_due(key_id):
-                    await self._read()
-        if not self._keys:
-            raise KeysUnavailable
-        if key_id not in self._keys:
-            raise jwt.InvalidSignatureError
-        return self._keys[key_id]
-
-    def _is_due(self, key_id: str | None) -> bool:
-        now = time.monotonic()
-        pause = _JWKS_PAUSE if self._keys else _JWKS_RETRY
-        return now > self._tried_at + pause and (key_id not in self._keys or now > self._fresh_until)
-
-    async def _read(self) -> None:
-        """Reads the keys. If that fails, the keys of the last read stay in use."""
-        try:
-            async with httpx.AsyncClient(transport=self._transport, timeout=5.0) as client:
-                answer = await client.get(self._url)
-            keys = jwt.PyJWKSet.from_dict(answer.raise_for_status().json()).keys
-        # The library does not check the shape of the response.
-        except (httpx.HTTPError, ValueError, TypeError, AttributeError, jwt.PyJWTError) as error:
-            logger().warning("cannot read the JWKS", url=self._url, error=str(error) or type(error).__name__)
-        else:
-            self._keys = {key.key_id: key for key in keys}
-            self._fresh_until = time.monotonic() + _JWKS_SECONDS
-        finally:
-            self._tried_at = time.monotonic()

@@ -1,7 +1,5 @@
 """Creates the GraphQL schema. For domains of other packages, `portico.schema` has the names of `public`."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Annotated, Any
 

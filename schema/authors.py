@@ -1,7 +1,5 @@
 """Authors of stored texts."""
 
-from __future__ import annotations
-
 import strawberry
 
 from .fields import stored

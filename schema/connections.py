@@ -1,7 +1,5 @@
 """Connections: lists that clients read page by page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar

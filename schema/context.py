@@ -1,7 +1,5 @@
 """The context that the fields of one operation share."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence

@@ -19,8 +19,6 @@ A document is a mapping, and is itself the object of its GraphQL type, so nothin
 method works too. Because it can read anything, the whole document is fetched for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload

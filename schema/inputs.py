@@ -1,7 +1,5 @@
 """Arguments and input fields that several types share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeVar
 

@@ -1,7 +1,5 @@
 """Installs resolvers that read fields from documents, and functions that find the type of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 

@@ -13,8 +13,6 @@ The stored form depends on the value and the type of its field:
 `require_keepable` refuses a schema if a mutation has any other answer, before anything is written.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import Enum

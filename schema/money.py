@@ -1,7 +1,5 @@
 """Amounts of money."""
 
-from __future__ import annotations
-
 import strawberry
 
 from .fields import stored

@@ -1,7 +1,5 @@
 """The common part of all mutations: the role check, the operation id, and idempotency keys."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import hashlib

@@ -16,8 +16,6 @@ its object is hidden or gone, the error is `NOT_FOUND`. This is no fault, and th
 delete an object between two reads.
 """
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
 from binascii import b2a_base64

@@ -1,7 +1,5 @@
 """The roles of callers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The custom scalars of the schema."""
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The viewer: the caller of an operation."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import strawberry

@@ -31,12 +31,10 @@ import orjson
 
 from portico.gateway.logs import logger
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.payments import ACCOUNT, TOKEN, Charge, PaymentMethods, Payments, PaymentUnknown
-from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.payments import TOKEN, Charge, PaymentUnknown
 from portico.resolvers.shop.refusals import PaymentDeclined
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.waiting import waiting
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .provider_connections import Connections
 
@@ -71,14 +69,10 @@ class _Answer:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: ShopSettings, answering: Answering = AT_ONCE) -> AsyncIterator[PaymentMethods]:
-    """Opens the payment methods that the settings allow, until the context ends."""
-    methods: dict[str, Payments] = {ACCOUNT: AccountPayments(answering)}
-    async with contextlib.AsyncExitStack() as stack:
-        if settings.payment_url is not None:
-            connections = await stack.enter_async_context(_connections(settings))
-            methods[TOKEN] = TokenPayments(connections, settings.payment_seconds)
-        yield PaymentMethods(methods)
+async def token_payments(settings: ShopSettings) -> AsyncIterator[TokenPayments]:
+    """Opens connections to the provider at `payment_url`, until the context ends."""
+    async with _connections(settings) as connections:
+        yield TokenPayments(connections, settings.payment_seconds)
 
 
 def _connections(settings: ShopSettings) -> Connections:

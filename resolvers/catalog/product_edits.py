@@ -6,7 +6,7 @@ checks whether the categories exist. The deletion of a category marks it, then c
 A product without categories is one insert. A product with categories takes three steps: a record in `intents`, the
 insert, and the confirmation. The confirmation checks that the categories still exist; if one does not, the product is
 deleted again. An edit is one update, guarded by the nonce. If it adds categories, the product is first marked
-`incoming` with their ids.
+`incoming` with their ids. `product_slugs` describes what writes do to slugs.
 """
 
 from __future__ import annotations
@@ -17,24 +17,28 @@ from typing import Any
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.attachments import Attachments, Target
 from portico.resolvers.catalog.refusals import ProductEditConflict, SkuTaken
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, DomainError, NotFound
+from portico.resolvers.errors import Conflict, DomainError, NotFound, SlugTaken
+from portico.resolvers.import_outcomes import refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import each
 
 from .categories import CategoryDocument, find_usable, require_usable
 from .product_rules import DescribedProduct, ProductFields, document_of
+from .product_slugs import Claims, confirm_slugs, free_slug
 from .products import KIND, PRODUCTS, ProductDocument, find_by_sku
 
 # An upgrade or a job can change the product between the two steps of an edit without changing the nonce.
 _EDIT_ATTEMPTS = 5
 # The kind of a creation's intent; its keys are SKUs.
 CREATION = "product-creation"
+# What `_undo_if_misplaced` needs.
+_CREATED = {"sku": 1, "slug": 1, "category_ids": 1}
 
 Change = Callable[[ProductDocument], ProductDocument]
 
@@ -43,9 +47,9 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     """Creates a product.
 
     Returns:  the product.
-    Raises:   InvalidInput, NotFound (a category), SkuTaken.
+    Raises:   InvalidInput, NotFound (a category), SkuTaken, SlugTaken.
     Writes:   intents, products: an insert, and its removal if a category was deleted in the meantime. A product without
-              categories needs one insert.
+              categories needs one insert. With a slug, product_slugs before and after it.
     """
     document = new_document(fields, operation_id)
     sku, categories = document["sku"], document["category_ids"]
@@ -55,20 +59,74 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
         await require_usable(db, categories)
         if categories:
             await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
-        try:
-            await PRODUCTS.of(db).insert_one(document)
-        except DuplicateKeyError:
-            mine = await _created_before(db, document)
-            if mine is None:
-                await intents.withdraw(db, operation_id)
-                raise SkuTaken(sku) from None
+        claims = Claims(db, now)
+        refusal: DomainError | None = None
+        if await claims.mark([document]):
+            refusal = SlugTaken(str(document.get("slug")))
+        else:
+            try:
+                await PRODUCTS.of(db).insert_one(document)
+            except DuplicateKeyError:
+                mine = await _created_before(db, document)
+                refusal = SkuTaken(sku) if mine is None else None
+        if refusal is not None:
+            await intents.withdraw(db, operation_id)
+            await claims.withdraw([document.get("slug")])
+            raise refusal
     document = mine or document
     await idempotency.note(db, operation_id, done=True)
     if categories:
         missing = await confirm_created(db, operation_id, [sku])
         if sku in missing:
             raise NotFound("Category", str(missing[sku]))
+    refused = await _confirm_slugs(db, [document], now)
+    if sku in refused:
+        raise refused[sku]
     return document
+
+
+async def _confirm_slugs(db: Database, created: Sequence[ProductDocument], now: datetime) -> dict[str, DomainError]:
+    """Confirms the slugs of created products, and removes those that have lost theirs. Returns why, by SKU."""
+    refused: dict[str, DomainError] = {}
+    lost = await confirm_slugs(db, created, now=now)
+    for product in created:
+        if product["sku"] in lost:
+            refused[product["sku"]] = SlugTaken(str(product.get("slug")))
+            await db[PRODUCTS.name].delete_one({key: product.get(key) for key in ("sku", "_id", "slug")})
+    return refused
+
+
+async def create_products(
+    db: Database, described: Sequence[DescribedProduct], *, now: datetime
+) -> dict[str, DomainError]:
+    """Creates many products at once.
+
+    Returns:  why products were refused, by SKU: SkuTaken, SlugTaken, NotFound (a category), InvalidInput (the
+              database).
+    Writes:   intents, product_slugs, products: one insert, and the removal of those with a category that was deleted in
+              the meantime.
+    """
+    operation_id = idempotency.random_operation_id()
+    documents = [created_by(operation_id, one) for one in described]
+    skus = [document["sku"] for document in documents]
+    refused: dict[str, DomainError] = {}
+    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
+    claims = Claims(db, now)
+    taken = await claims.mark(documents)
+    refused |= {one["sku"]: SlugTaken(str(one.get("slug"))) for one in documents if one["sku"] in taken}
+    documents = [document for document in documents if document["sku"] not in taken]
+    try:
+        if documents:
+            await PRODUCTS.of(db).insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        for row in rejected_rows(error):
+            sku = documents[row["index"]]["sku"]
+            refused[sku] = refused_row(row) or SkuTaken(sku)
+    await claims.withdraw([document.get("slug") for document in documents if document["sku"] in refused])
+    named = {key for document in documents for key in document["category_ids"]}
+    undone = await confirm_created(db, operation_id, skus, named=named)
+    refused |= {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
+    return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], now)
 
 
 async def _created_before(db: Database, document: ProductDocument) -> ProductDocument | None:
@@ -119,7 +177,7 @@ async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) 
     """Removes created products with a deleted category. Raises SweepFailed after the others; Conflict."""
     mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
-    created = await PRODUCTS.of(db).find(query, {"sku": 1, "category_ids": 1}).to_list()
+    created = await PRODUCTS.of(db).find(query, _CREATED).to_list()
     named = [product["category_ids"] for product in created if isinstance(product.get("category_ids"), list)]
     usable = await find_usable(db, {key for ids in named for key in ids if isinstance(key, ObjectId)})
     undone: dict[str, ObjectId] = {}
@@ -141,15 +199,28 @@ async def _undo_if_misplaced(
     product = created
     async for _ in attempts():
         gone: ObjectId | None = next((key for key in product["category_ids"] if key not in usable), None)
-        if gone is None or (await db[PRODUCTS.name].delete_one(product)).deleted_count:
+        if gone is None:
+            return None
+        if (await db[PRODUCTS.name].delete_one(product)).deleted_count:
+            await free_slug(db, product)
             return gone
         # An edit has changed its categories in the meantime, or it was deleted.
         mine = {"sku": created["sku"], "_id": created["_id"]}
-        found = await PRODUCTS.of(db).find_one(mine, {"sku": 1, "category_ids": 1})
+        found = await PRODUCTS.of(db).find_one(mine, _CREATED)
         if found is None:
             return None
         product, usable = found, await find_usable(db, found["category_ids"])
     raise Conflict("Other callers are changing the product. Try again.")
+
+
+async def _remove(db: Database, product: ProductDocument, guard: Mapping[str, Any], now: datetime) -> bool:
+    """Removes the product, if it still matches, and frees its slug."""
+    claims = Claims(db, now)
+    await claims.mark(given_up=[product])
+    is_removed = bool((await db[PRODUCTS.name].delete_one(guard)).deleted_count)
+    if is_removed:
+        await claims.settle()
+    return is_removed
 
 
 async def update_product(
@@ -159,8 +230,9 @@ async def update_product(
 
     Args:     change: returns the new document for the current one; raises InvalidInput.
     Returns:  the product.
-    Raises:   InvalidInput, NotFound (product or category), ProductEditConflict (with the current product).
-    Writes:   products; one update guarded by the nonce. If it adds categories, a mark before it.
+    Raises:   InvalidInput, NotFound (product or category), SlugTaken, ProductEditConflict (with the current product).
+    Writes:   products; one update guarded by the nonce. If it adds categories or changes the slug, a mark before it. If
+              it changes the slug, product_slugs before and after it.
     """
     async for _ in attempts(_EDIT_ATTEMPTS):
         product = await _require(db, sku)
@@ -182,28 +254,50 @@ async def _require(db: Database, sku: str) -> ProductDocument:
     return product
 
 
+def needs_mark(present: ProductDocument, changed: DescribedProduct | ProductDocument) -> bool:
+    """Returns whether the edit must mark the product before it changes it."""
+    is_renamed = changed.get("slug") != present.get("slug")
+    return is_renamed or any(key not in present["category_ids"] for key in changed["category_ids"])
+
+
 async def _try_update(
     db: Database, product: ProductDocument, changed: ProductDocument, now: datetime, operation_id: str
 ) -> bool:
     products = db[PRODUCTS.name]
     guard: Document = {"sku": product["sku"], "nonce": product["nonce"]}
-    added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
-    if added:
+    claims = Claims(db, now)
+    if needs_mark(product, changed):
+        added = [key for key in changed["category_ids"] if key not in product["category_ids"]]
         # Editors don't remove each other's marks: the first one to finish wins.
-        incoming = {"op": operation_id, "at": now, "ids": added}
+        incoming = {"op": claims.key, "at": now, "ids": added}
         if not (await products.update_one(guard, {"$push": {"incoming": incoming}})).matched_count:
             return False
-        guard["incoming.op"] = operation_id
-        usable = await find_usable(db, added)
-        gone = next((key for key in added if key not in usable), None)
-        if gone is not None:
-            await products.update_one(guard, {"$pull": {"incoming": {"op": operation_id}}})
-            raise NotFound("Category", str(gone))
+        guard["incoming.op"] = claims.key
+        refusal = await _refusal(db, claims, product, changed, added)
+        if refusal is not None:
+            await products.update_one(guard, {"$pull": {"incoming": {"op": claims.key}}})
+            raise refusal
     # The stock changes `in_stock` and the terms without a new nonce, so its version is part of the guard.
     guard["stock_version"] = product.get("stock_version")
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
     update: Document = {"$set": changes, **idempotency.mark_applied(operation_id), "$unset": {"incoming": ""}}
-    return bool((await products.update_one(guard, update)).matched_count)
+    if not (await products.update_one(guard, update)).matched_count:
+        return False
+    await claims.settle()
+    return True
+
+
+async def _refusal(
+    db: Database, claims: Claims, product: ProductDocument, changed: ProductDocument, added: Sequence[ObjectId]
+) -> DomainError | None:
+    """Claims a new slug, and checks the new categories. Returns why the product cannot have them."""
+    usable = await find_usable(db, added) if added else {}
+    gone = next((key for key in added if key not in usable), None)
+    if gone is not None:
+        return NotFound("Category", str(gone))
+    if changed.get("slug") != product.get("slug") and await claims.mark([changed], [product]):
+        return SlugTaken(str(changed.get("slug")))
+    return None
 
 
 async def delete_product(
@@ -260,7 +354,7 @@ async def _try_delete(
             db, operation_id, deleting={"id": deletion, "of": product["_id"], "categories": product["category_ids"]}
         )
         mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
-        if (await db[PRODUCTS.name].delete_one(mine)).deleted_count:
+        if await _remove(db, product, mine, now):
             await attachments.settle(db, target, by=deletion, present=None, now=now)
             return True
     await settle_deletion(db, attachments, sku, deletion, now=now)

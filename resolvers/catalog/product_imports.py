@@ -8,16 +8,14 @@ from datetime import datetime
 
 from bson import ObjectId
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
 
-from portico.resolvers.catalog.refusals import SkuTaken
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
-from portico.resolvers.import_outcomes import Outcome, refused_row, rejected_rows
-from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput
+from portico.resolvers.import_outcomes import Outcome
+from portico.resolvers.writes import idempotency
 
 from .categories import CATEGORIES
-from .product_edits import CREATION, confirm_created, created_by, update_product
+from .product_edits import create_products, needs_mark, update_product
 from .product_rules import DescribedProduct, ProductFields, document_of
 from .product_terms import search_keys
 from .products import PRODUCTS, ProductDocument, find_by_skus
@@ -80,21 +78,8 @@ def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectI
 async def _insert(db: Database, new: dict[int, DescribedProduct], now: datetime) -> dict[int, Outcome]:
     if not new:
         return {}
-    operation_id = idempotency.random_operation_id()
-    numbers = list(new)
-    documents = [created_by(operation_id, described) for described in new.values()]
-    skus = [document["sku"] for document in documents]
-    outcomes: dict[int, Outcome] = dict.fromkeys(numbers, "created")
-    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
-    try:
-        await PRODUCTS.of(db).insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        for row in rejected_rows(error):
-            outcomes[numbers[row["index"]]] = refused_row(row) or SkuTaken(skus[row["index"]])
-    named = {key for document in documents for key in document["category_ids"]}
-    undone = await confirm_created(db, operation_id, skus, named=named)
-    by_sku = dict(zip(skus, numbers, strict=True))
-    return outcomes | {by_sku[sku]: NotFound("Category", str(gone)) for sku, gone in undone.items()}
+    refused = await create_products(db, list(new.values()), now=now)
+    return {number: refused.get(described["sku"], "created") for number, described in new.items()}
 
 
 async def _change(
@@ -107,7 +92,7 @@ async def _change(
         present = known[document["sku"]]
         operation_id = idempotency.random_operation_id()
         outcomes[number] = "changed"
-        if any(category_id not in present["category_ids"] for category_id in document["category_ids"]):
+        if needs_mark(present, document):
             outcomes[number] = await _change_one(db, present, document, now, operation_id)
         else:
             guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
@@ -14,14 +14,12 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
-from portico.resolvers.text import check_length, require_text
+from portico.resolvers.text import require_text
 
+from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, plain_of
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys
 from .products import MerchantFields, Pricing, ProductDocument, Property, Shipping, priced
 
-MAX_SKU = 100
-MAX_TITLE = 500
-MAX_DESCRIPTION = 20_000
 MAX_LIST = 500
 MAX_DETAILS_DEPTH = 20
 MAX_DETAILS_VALUES = 5_000
@@ -55,21 +53,18 @@ class Price:
 class ProductFields:
     """A product as a merchant describes it. Weight in ounces; dimensions (width, height, depth) in inches.
 
-    `details` is unchecked input.
+    `plain` has the fields of `PLAIN`. They and `details` are unchecked input.
     """
 
     sku: str
     type: str
-    title: str
+    plain: Mapping[str, Any]
     list_price: Price
     retail_price: Price
-    description: str | None = None
-    asin: str | None = None
     weight: float | None = None
     dimensions: tuple[float, float, float] | None = None
     category_ids: Sequence[ObjectId] = ()
     properties: Sequence[tuple[str, str]] = ()
-    issue_date: datetime | None = None
     details: object = field(default_factory=dict)
 
 
@@ -84,24 +79,25 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
     """
     category_ids = fields.category_ids if category_ids is None else category_ids
     with InvalidInput.collect() as check:
-        document: MerchantFields = {
-            "sku": check(require_text, fields.sku, "sku", longest=MAX_SKU),
-            "type": check(require_text, fields.type, "type", longest=MAX_SKU),
-            "title": check(require_text, fields.title, "title", longest=MAX_TITLE),
-            "description": check(_optional, fields.description, "description", MAX_DESCRIPTION),
-            "asin": check(_optional, fields.asin, "asin", MAX_SKU),
-            "pricing": check(pricing_of, fields.list_price, fields.retail_price),
-            "shipping": check(shipping_of, fields.weight, fields.dimensions),
-            "category_ids": check(_few, list(dict.fromkeys(category_ids)), "category_ids"),
-            "properties": check(properties_of, fields.properties),
-            "issue_date": fields.issue_date,
-            "details": check(details_of, fields.type.strip(), fields.details),
-        }
+        sku = check(require_text, fields.sku, "sku", longest=MAX_SKU)
+        product_type = check(require_text, fields.type, "type", longest=MAX_SKU)
+        plain = check(plain_of, fields.plain)
+        pricing = check(pricing_of, fields.list_price, fields.retail_price)
+        shipping = check(shipping_of, fields.weight, fields.dimensions)
+        categories = check(_few, list(dict.fromkeys(category_ids)), "category_ids")
+        properties = check(properties_of, fields.properties)
+        details = check(details_of, fields.type.strip(), fields.details)
+    document: MerchantFields = {
+        "sku": sku,
+        "type": product_type,
+        **plain,
+        "pricing": pricing,
+        "shipping": shipping,
+        "category_ids": categories,
+        "properties": properties,
+        "details": details,
+    }
     return {**document, **search_keys(document)}
-
-
-def _optional(value: str | None, name: str, longest: int) -> str | None:
-    return None if value is None else check_length(value, name, longest=longest)
 
 
 def pricing_of(list_price: Price, retail: Price) -> Pricing:
@@ -250,24 +246,25 @@ def _length(value: Any) -> int:
 def changed_product(product: ProductDocument, changes: Mapping[str, Any]) -> ProductDocument:
     """Returns the whole document with the changes. Raises InvalidInput.
 
-    Args:     changes: any of title, description, asin, pricing (list and retail Price), shipping (weight and
-              dimensions), category_ids, properties, issue_date, details. Omitted keys stay, None clears.
+    Args:     changes: any of the plain fields, pricing (list and retail Price), shipping (weight and dimensions),
+              category_ids, properties, details. Omitted keys stay, None clears.
     """
     makers: dict[str, Callable[[Any], Any]] = {
-        "title": lambda title: require_text(title, "title", longest=MAX_TITLE),
-        "description": lambda text: _optional(text, "description", MAX_DESCRIPTION),
-        "asin": lambda text: _optional(text, "asin", MAX_SKU),
+        **{name: partial(_check_plain, name) for name in PLAIN},
         "pricing": _changed_pricing,
         "shipping": lambda shipping: None if shipping is None else shipping_of(*shipping),
         "category_ids": lambda ids: _few(list(dict.fromkeys(ids or ())), "category_ids"),
         "properties": lambda pairs: properties_of(pairs or ()),
-        "issue_date": lambda date: date,
         "details": lambda details: details_of(product["type"], {} if details is None else details),
     }
     with InvalidInput.collect() as check:
         made: Any = {name: check(makers[name], value) for name, value in changes.items()}
     changed: ProductDocument = product | made
     return {**changed, **search_keys(changed)}
+
+
+def _check_plain(name: str, value: Any) -> Any:
+    return PLAIN[name].check(value, name)
 
 
 def _changed_pricing(prices: tuple[Price, Price] | None) -> Pricing:

@@ -22,6 +22,7 @@ from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pa
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
+from .product_fields import PlainFields
 from .product_terms import SearchKeys, search_keys, stock_term, term
 
 # The kind in a product's global id.
@@ -89,22 +90,18 @@ class Deleting(TypedDict):
     at: datetime
 
 
-class MerchantFields(TypedDict):
+class MerchantFields(PlainFields):
     """What the merchant says about a product."""
 
     # Unique, and never changes: the key by which other documents refer to the product.
     sku: str
     # `Audio Album`, `Film`, or the merchant's own.
     type: str
-    title: str
-    description: str | None
-    asin: str | None
     pricing: Pricing
     shipping: Shipping | None
     category_ids: list[ObjectId]
     # In the merchant's order.
     properties: list[Property]
-    issue_date: datetime | None
     # The fields of the type.
     details: dict[str, Any]
 

@@ -1,7 +1,5 @@
 """Choices of ads, which count nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from enum import Enum

@@ -1,7 +1,5 @@
 """The mutations of zones and campaigns, for advertisers."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry

@@ -1,7 +1,5 @@
 """Profiles of browsers, for advertisers."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Serving ads, and recording events."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated, Any
 

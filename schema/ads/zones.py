@@ -1,7 +1,5 @@
 """Zones and the ads in them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry

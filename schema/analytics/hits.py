@@ -1,7 +1,5 @@
 """Hits of pages: recording them, and their numbers over time."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Log events, and requests by page and day."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

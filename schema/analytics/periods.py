@@ -1,7 +1,5 @@
 """Periods: their lengths, and the arguments of a range of them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import Enum
 from typing import Annotated

@@ -1,7 +1,5 @@
 """What all mutations that record entries answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Sessions of users, and their statistics by period."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any

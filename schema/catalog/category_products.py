@@ -1,7 +1,5 @@
 """The products of a category. Products name their categories, so the field that leads back is an extension."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

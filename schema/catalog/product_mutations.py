@@ -1,21 +1,19 @@
 """The mutations of the product catalog, for merchants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
 import strawberry
 
 from portico.resolvers.catalog import product_edits, product_search, products, refusals
+from portico.resolvers.catalog.product_fields import PLAIN
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
 from portico.resolvers.catalog.refusals import ProductInUse, SkuTaken
 from portico.resolvers.documents import DocumentId
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context, Info
-from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
+from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
@@ -25,6 +23,7 @@ from portico.schema.roles import Role
 from portico.schema.scalars import JSON
 
 from .categories import CATEGORY
+from .product_fields import changes_plain_fields, takes_plain_fields
 from .products import Product, PropertyInput
 
 
@@ -58,17 +57,14 @@ class ShippingInput:
 
 
 @strawberry.input(description="A new product.")
+@takes_plain_fields(before="pricing")
 class CreateProductInput:
     sku: str = strawberry.field(description="Unique; it never changes.")
     type: str = strawberry.field(description="`Audio Album`, `Film`, or the merchant's own type.")
-    title: str = strawberry.field(description="For display.")
-    description: str | None = strawberry.field(default=None, description="In plain text.")
-    asin: str | None = strawberry.field(default=None, description="Amazon's number for it.")
     pricing: PricingInput = strawberry.field(description="What it costs.")
     shipping: ShippingInput | None = strawberry.field(default=None, description="Weight and size.")
     category_ids: list[strawberry.ID] = strawberry.field(default_factory=list, description="The categories it is in.")
     properties: list[PropertyInput] = strawberry.field(default_factory=list, description="Free properties.")
-    issue_date: datetime | None = strawberry.field(default=None, description="When it was released.")
     details: JSON | None = strawberry.field(
         default=None,
         description="The fields of the type, e.g. artist, genres, tracks or directors. They are validated.",
@@ -81,27 +77,22 @@ class CreateProductInput:
         return ProductFields(
             sku=self.sku,
             type=self.type,
-            title=self.title,
+            plain={name: getattr(self, name) for name in PLAIN},
             list_price=list_price,
             retail_price=retail_price,
-            description=self.description,
-            asin=self.asin,
             weight=weight,
             dimensions=dimensions,
             category_ids=_category_keys(context, self.category_ids),
             properties=_pairs(self.properties),
-            issue_date=self.issue_date,
             details={} if self.details is None else self.details,
         )
 
 
 @strawberry.input(description="An edit of a product. Omitted fields keep their values.")
+@changes_plain_fields(before="pricing")
 class UpdateProductInput:
     id: strawberry.ID = strawberry.field(description="The product.")
     nonce: strawberry.ID = strawberry.field(description="The nonce of the version that the edit is based on.")
-    title: strawberry.Maybe[str | None] = strawberry.field(description="For display. It cannot be cleared.")
-    description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text. Null clears it.")
-    asin: strawberry.Maybe[str | None] = strawberry.field(description="Amazon's number for it; null clears it.")
     pricing: strawberry.Maybe[PricingInput | None] = strawberry.field(
         description="What it costs; it cannot be cleared."
     )
@@ -112,7 +103,6 @@ class UpdateProductInput:
     properties: strawberry.Maybe[list[PropertyInput] | None] = strawberry.field(
         description="The new list of properties; null for none."
     )
-    issue_date: strawberry.Maybe[datetime | None] = strawberry.field(description="Null clears it.")
     details: strawberry.Maybe[JSON | None] = strawberry.field(description="The new details, as a whole; null for none.")
     idempotency_key: str | None = idempotency_key()
 
@@ -124,8 +114,8 @@ class UpdateProductInput:
             "category_ids": partial(_category_keys, context),
             "properties": _pairs,
         }
-        plain = ("title", "description", "asin", "issue_date", "details")
-        given = {name: found.value for name in (*plain, *makers) if (found := getattr(self, name)) is not None}
+        names = (*PLAIN, "details", *makers)
+        given = {name: found.value for name in names if (found := getattr(self, name)) is not None}
         return {
             name: value if value is None or name not in makers else makers[name](value) for name, value in given.items()
         }
@@ -169,11 +159,11 @@ failure("Carts still hold units of the product.")(ProductInUse)
 
 
 CreateProductResult = Annotated[
-    ProductPayload | SkuTaken | NotFound | InvalidInput,
+    ProductPayload | SkuTaken | SlugTaken | NotFound | InvalidInput,
     strawberry.union("CreateProductResult", description="The result of creating a product."),
 ]
 UpdateProductResult = Annotated[
-    ProductPayload | ProductEditConflict | NotFound | InvalidInput,
+    ProductPayload | ProductEditConflict | SlugTaken | NotFound | InvalidInput,
     strawberry.union("UpdateProductResult", description="The result of editing a product."),
 ]
 DeleteProductResult = Annotated[

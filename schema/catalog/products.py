@@ -1,17 +1,16 @@
 """The types and queries of the product catalog. The mutations are in `product_mutations`."""
 
-from __future__ import annotations
-
-from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
 
 import strawberry
 
 from portico.loaders.catalog import products as loaders
-from portico.resolvers.catalog import product_search
+from portico.loaders.declaring import batched
+from portico.resolvers.catalog import product_search, product_slugs
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Info
@@ -25,6 +24,7 @@ from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
 from .categories import Category
+from .product_fields import shows_plain_fields
 
 DEFAULT_PRODUCTS = 20
 _FACETS = product_search.MAX_FACET_VALUES
@@ -59,6 +59,7 @@ PRODUCT = Kind(
     visible_to=everybody,
 )
 PAGES = Paged("Product", loaders.pages)
+_by_slug = batched(product_slugs.find_skus)
 
 
 def _money(name: str, description: str) -> Any:
@@ -95,12 +96,10 @@ class Property:
 
 
 @strawberry.interface(description="The fields of every product. Prices are in minor units.")
+@shows_plain_fields(before="pricing")
 class Product(Node):
     id: strawberry.ID = node_id("Product", "sku")
     sku: str = stored(description="The merchant's own key; it never changes.")
-    title: str = stored(description="For display.")
-    description: str | None = stored(description="In plain text.")
-    asin: str | None = stored(description="Amazon's number for it.")
     pricing: Pricing = stored(description="The current price and the list price.")
     shipping: Shipping | None = stored(description="Weight and size.")
     categories: list[Category] = related(
@@ -111,7 +110,6 @@ class Product(Node):
         description="The categories it is in, in the merchant's order.",
     )
     properties: list[Property] = stored(default=(), length=20, description="Free properties, in the merchant's order.")
-    issue_date: datetime | None = stored(description="When the work or the product was released.")
     nonce: strawberry.ID = stored(
         description="Changes with every edit. An edit must pass the nonce of the version that it is based on."
     )
@@ -282,9 +280,20 @@ async def product_page(
 
 @strawberry.type
 class ProductQuery:
-    @strawberry.field(description="The product with this SKU.")
-    async def product(self, info: Info, sku: Annotated[str, described("The merchant's own key.")]) -> Product | None:
-        return as_type(Product, await load_one(info, PRODUCT, trimmed(sku)))
+    @strawberry.field(description="The product with this SKU, or with this slug.")
+    async def product(
+        self,
+        info: Info,
+        sku: Annotated[str | None, described("The merchant's own key. Give it or `slug`.")] = None,
+        slug: Annotated[str | None, described("The product's name in URLs. Give it or `sku`.")] = None,
+    ) -> Product | None:
+        if (sku is None) == (slug is None):
+            raise InvalidInput("Give either `sku` or `slug`.", "slug")
+        key = sku
+        if slug is not None:
+            loader = info.context.loader("products by slug", lambda: _by_slug(info.context.reading))
+            key = await loader.load(trimmed(slug))
+        return None if key is None else as_type(Product, await load_one(info, PRODUCT, trimmed(key)))
 
     @strawberry.field(description="All products, or those that match a filter.")
     async def products(

@@ -1,7 +1,5 @@
 """The subscription to new comments."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The mutations of discussions and comments, for callers with a token."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry

@@ -1,7 +1,5 @@
 """The mutations that create sections, pages and blog entries. Photos are in `photos`, edits in `edits`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The mutations that edit and delete nodes of the site."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Photos: their fields, and the mutations that upload and replace them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The mutations of the game: creating characters, and what characters do."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any
 

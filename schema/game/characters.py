@@ -1,7 +1,5 @@
 """Characters: those of players, and shopkeepers."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import Enum
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The subscription to a room."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """What operators of the game do: they list, move, spawn and delete characters. Players delete their own."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry

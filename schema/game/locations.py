@@ -1,7 +1,5 @@
 """Rooms, and the copies of rooms that characters have."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated
 

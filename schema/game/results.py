@@ -1,7 +1,5 @@
 """The results of actions: the payload, and why an action is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated
 

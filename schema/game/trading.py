@@ -1,7 +1,5 @@
 """The mutations of stacks and trades."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated
 

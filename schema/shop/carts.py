@@ -1,7 +1,5 @@
 """Shopping carts."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from enum import Enum

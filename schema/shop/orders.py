@@ -1,7 +1,5 @@
 """Orders, and the checkout of carts."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

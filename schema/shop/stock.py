@@ -1,7 +1,5 @@
 """The stock of products, and restocks by merchants."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry

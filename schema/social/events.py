@@ -1,7 +1,5 @@
 """The subscription to the viewer's news feed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import strawberry

@@ -1,7 +1,5 @@
 """The lists of posts: walls, news feeds and incoming posts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry

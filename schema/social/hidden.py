@@ -3,8 +3,6 @@
 Everybody else sees it, so the member can list and delete it.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import strawberry

@@ -1,7 +1,5 @@
 """The mutations of members: joining, the profile, circles and blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 

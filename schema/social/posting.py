@@ -1,7 +1,5 @@
 """The mutations of posts: posting, comments, votes and deletions. For members."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Posts and their comments. The mutations are in `posting`, the lists of posts in `feeds`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.catalog.support import cases, failures, leftovers, seeds, stages
+from tests.catalog.support import cases, failures, leftovers, seeds, slugs, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
 _PRODUCT = (
-    "... on ProductPayload { product { __typename id sku title nonce description "
+    "... on ProductPayload { product { __typename id sku slug title nonce description "
     "pricing { list { amount currency } retail { amount } savings { amount } pctSavings } "
     "categories { slug } properties { name value } issueDate } }"
 )
@@ -18,8 +18,8 @@ MUTATIONS = {
     "renameCategory": f"{_CATEGORY} {INVALID} ... on SlugTaken {{ slug }}",
     "moveCategory": f"{_CATEGORY} {NOT_FOUND}",
     "deleteCategory": f"{DELETED} {NOT_FOUND}",
-    "createProduct": f"{_PRODUCT} {INVALID} ... on SkuTaken {{ sku }}",
-    "updateProduct": f"{_PRODUCT} {INVALID} {_EDIT_CONFLICT}",
+    "createProduct": f"{_PRODUCT} {INVALID} ... on SkuTaken {{ sku }} ... on SlugTaken {{ slug }}",
+    "updateProduct": f"{_PRODUCT} {INVALID} {_EDIT_CONFLICT} ... on SlugTaken {{ slug }}",
     "deleteProduct": f"{DELETED} {NOT_FOUND} {_EDIT_CONFLICT}",
 }
 
@@ -28,7 +28,7 @@ KIT = Kit(
     adds=("products", "Product"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
-    failures=failures.FAILURES,
+    failures={**failures.FAILURES, **slugs.FAILURES},
     unfailed={
         # The input of an edit is checked only if its product exists. A conflict is temporary.
         ("updateProduct", "InvalidInput"),
@@ -47,15 +47,18 @@ KIT = Kit(
             leftovers.incoming_product,
             leftovers.deleting_product,
         ),
+        "settle-slugs": (slugs.claimed_slug,),
         "upgrade-documents": (leftovers.old_product,),
     },
     budgets=read_budgets(__file__),
     scattered={
         "find products incoming",
         "find products deleting.at",
+        "find product_slugs at",
+        "find product_slugs _id at",
         "find products schema_version",
         "find products $or upgrade_failed",
     },
-    stages=(stages.Hierarchy, stages.Products),
+    stages=(stages.Hierarchy, stages.Products, slugs.Slugs),
     seed=seeds.seed,
 )

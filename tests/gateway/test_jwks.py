@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from portico.gateway import auth
+from portico.gateway import jwks
 from portico.gateway.auth import Authenticator, InvalidToken, KeysUnavailable
 from portico.gateway.settings import Settings
 from portico.resolvers.ads.settings import AdsSettings
@@ -181,7 +181,7 @@ async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given an issuer whose first key is known
-    monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.4)
+    monkeypatch.setattr(jwks, "_JWKS_PAUSE", 0.4)
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
@@ -200,7 +200,7 @@ async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(
 
 
 async def test_the_pause_between_two_reads_of_the_keys_is_ten_seconds() -> None:
-    assert auth._JWKS_PAUSE == 10.0
+    assert jwks._JWKS_PAUSE == 10.0
 
 
 async def test_concurrent_callers_read_the_keys_once() -> None:
@@ -218,8 +218,8 @@ async def test_concurrent_callers_read_the_keys_once() -> None:
 
 
 async def test_keys_are_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.0)
-    monkeypatch.setattr(auth, "_JWKS_SECONDS", 0.2)
+    monkeypatch.setattr(jwks, "_JWKS_PAUSE", 0.0)
+    monkeypatch.setattr(jwks, "_JWKS_SECONDS", 0.2)
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     for _ in range(2):
@@ -268,7 +268,7 @@ async def test_without_keys_no_token_can_be_verified(answer: httpx.Response | Ex
 
 
 async def test_a_failed_read_of_the_keys_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "_JWKS_RETRY", 0.1)
+    monkeypatch.setattr(jwks, "_JWKS_RETRY", 0.1)
     issuer = Issuer(first=rsa_key(1))
     issuer.answer = httpx.Response(503)
     authenticator = issuer.trusted()
@@ -282,8 +282,8 @@ async def test_a_failed_read_of_the_keys_is_retried_soon(monkeypatch: pytest.Mon
 
 
 async def test_known_keys_stay_valid_while_the_issuer_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "_JWKS_PAUSE", 0.0)
-    monkeypatch.setattr(auth, "_JWKS_SECONDS", 0.0)
+    monkeypatch.setattr(jwks, "_JWKS_PAUSE", 0.0)
+    monkeypatch.setattr(jwks, "_JWKS_SECONDS", 0.0)
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")

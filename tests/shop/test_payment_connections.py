@@ -9,7 +9,7 @@ import itertools
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.payments.provider import opened
+from portico.gateway.payments.methods import opened
 from portico.gateway.payments.provider_connections import MOST
 from portico.resolvers.documents import Database
 from portico.resolvers.payments import TOKEN, Charge

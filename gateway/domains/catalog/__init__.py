@@ -6,7 +6,7 @@ from pathlib import Path
 
 from portico.gateway.imports.runs import Importer
 from portico.resolvers.attachments import Attachments
-from portico.resolvers.catalog import category_jobs, product_jobs, products
+from portico.resolvers.catalog import category_jobs, product_edits, product_jobs, product_slugs, products
 from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.category_imports import import_categories
 from portico.resolvers.catalog.product_imports import import_products
@@ -29,13 +29,21 @@ async def _finish_products(turn: Turn) -> int:
     return await product_jobs.finish_changes(turn.db, turn.resources.of(Attachments), now=turn.now)
 
 
+async def _settle_slugs(turn: Turn) -> int:
+    return await product_slugs.settle_slugs(turn.db, creation=product_edits.CREATION, now=turn.now)
+
+
 DOMAIN = Domain(
     name="catalog",
     about="Categories and products.",
-    collections=(CATEGORIES, products.PRODUCTS),
+    collections=(CATEGORIES, products.PRODUCTS, product_slugs.SLUGS),
     hosts=(products.HOST,),
     settings=CatalogSettings,
-    jobs=(Job("finish-categories", _finish_categories), Job("finish-products", _finish_products)),
+    jobs=(
+        Job("finish-categories", _finish_categories),
+        Job("finish-products", _finish_products),
+        Job("settle-slugs", _settle_slugs),
+    ),
     invariants=(
         Invariant(
             "Every stored ancestor list equals the chain of parents, with their current names and slugs.",
@@ -45,6 +53,7 @@ DOMAIN = Domain(
             "Every product's terms, keywords and savings follow from its fields, and its categories exist.",
             product_jobs.find_wrong_products,
         ),
+        Invariant("Every slug of a product belongs to that product alone.", product_slugs.find_wrong_slugs),
     ),
     kinds=(category_schema.CATEGORY, product_schema.PRODUCT),
     pages=(category_schema.PAGES, product_schema.PAGES),

@@ -22,7 +22,7 @@ async def load(demo: Demo) -> None:
 
 
 def multiplied(times: int, folder: Path) -> list[Path]:
-    """Returns the product files of a demo of this size. Copies have their own SKUs, titles and prices."""
+    """Returns the product files of a demo of this size. Copies have their own SKUs, titles, slugs and prices."""
     if times == 1:
         return [PRODUCTS]
     path = folder / "demo-products.jsonl.gz"
@@ -47,5 +47,6 @@ def _copy(product: dict[str, Any], number: int) -> dict[str, Any]:
         **product,
         "sku": f"{product['sku']}-{number}",
         "title": f"{product['title']} ({number})",
+        "slug": f"{product['slug']}-{number}",
         "pricing": pricing,
     }

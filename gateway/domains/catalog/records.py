@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from graphql import GraphQLError
@@ -20,24 +21,16 @@ from portico.gateway.imports.fields import (
     text_at,
 )
 from portico.resolvers.catalog.category_imports import CategoryRecord
+from portico.resolvers.catalog.product_fields import MAX_SKU, PLAIN, PlainField
 from portico.resolvers.catalog.product_imports import ProductRecord
-from portico.resolvers.catalog.product_rules import MAX_SKU, Price, ProductFields
+from portico.resolvers.catalog.product_rules import Price, ProductFields
 from portico.resolvers.errors import InvalidInput
+from portico.schema.errors import camel_case
 from portico.schema.scalars import check_big_int
 
-_PRODUCT = {
-    "sku",
-    "type",
-    "title",
-    "description",
-    "asin",
-    "pricing",
-    "shipping",
-    "categories",
-    "properties",
-    "issueDate",
-    "details",
-}
+_PLAIN = {name: camel_case(name) for name in PLAIN}
+_PRODUCT = {"sku", "type", "pricing", "shipping", "categories", "properties", "details", *_PLAIN.values()}
+_READ = {str: as_text, datetime: as_instant}
 
 
 def category_record(given: Any) -> CategoryRecord:
@@ -57,18 +50,21 @@ def product_record(given: Any) -> ProductRecord:
     fields = ProductFields(
         sku=key_at(record, "sku", longest=MAX_SKU),
         type=text_at(record, "type"),
-        title=text_at(record, "title"),
+        plain={name: _plain(record, PLAIN[name], given) for name, given in _PLAIN.items()},
         list_price=_price(pricing, "list"),
         retail_price=_price(pricing, "retail"),
-        description=optional(record, "description", as_text),
-        asin=optional(record, "asin", as_text),
         weight=weight,
         dimensions=dimensions,
         properties=optional(record, "properties", _properties) or (),
-        issue_date=optional(record, "issueDate", as_instant),
         details={} if record.get("details") is None else record["details"],
     )
     return ProductRecord(fields, optional(record, "categories", as_keys) or ())
+
+
+def _plain(record: Record, field: PlainField, name: str) -> Any:
+    if field.is_required:
+        text_at(record, name)
+    return optional(record, name, _READ[field.kind])
 
 
 def _price(pricing: Record, name: str) -> Price:

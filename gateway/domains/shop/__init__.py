@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-from portico.gateway.payments import provider
+from portico.gateway.payments import methods as payment_methods
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
@@ -29,7 +29,7 @@ from . import demo
 
 @contextlib.asynccontextmanager
 async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[PaymentMethods]:
-    async with provider.opened(resources.of(ShopSettings), Answering(resources.of(Settler))) as methods:
+    async with payment_methods.opened(resources.of(ShopSettings), Answering(resources.of(Settler))) as methods:
         yield methods
 
 

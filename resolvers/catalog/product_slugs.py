@@ -1,0 +1,224 @@
+"""The slugs of products, each of which belongs to one product.
+
+`products` is sharded by SKU, so no index of it can keep a second key unique. Each slug is therefore a document of a
+collection of its own, with the slug as `_id`, sharded by its hash. It says which product has the slug. So reads and
+writes of a slug go to two shards.
+
+1. A write claims the slug: it inserts its document with a time, `at`, which marks it as in flight. If the document is
+   there and names another product, the slug is taken. A claim of the same product's own slug renews the mark. If the
+   write gives up a slug, or removes the product, it marks that document, too.
+2. It inserts, changes or removes the product. This decides. An edit has first marked the product `incoming`, and its
+   update matches only while the mark is there.
+3. It removes the mark of the slug that the product has now, and the document of the one that it had.
+
+`settle_slugs` does step 3 for marks that are older than five seconds. It first removes old `incoming` marks from the
+product, so a stalled edit cannot decide any more and starts again with a new claim. Then it reads the product. It
+leaves products that are being created or deleted to the job that settles these writes. Each claim has a new random key,
+`by`, and whoever has read a document changes it under that key only. So nobody removes a claim that was renewed in the
+meantime. Nothing stops a stalled insert of a new product, so its claim stays for a minute. A creation that takes longer
+loses its claim. It then claims the slug again, and removes the product if the slug is taken by now.
+
+Without a mark, a document is decided: its product has the slug. With a mark, reads ask the product. An edit that is
+refused for another reason leaves its claim to the job; until then, no other product can have the slug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NotRequired
+from uuid import uuid4
+
+from bson import ObjectId
+from pymongo import ASCENDING, DeleteOne, IndexModel, UpdateOne
+from pymongo.errors import BulkWriteError
+
+from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.typed import TypedDict
+from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.sweeps import STALE_AFTER, sweep
+
+from .products import PRODUCTS, ProductDocument
+
+
+class SlugDocument(TypedDict):
+    """A slug. Its `_id` is the slug itself."""
+
+    _id: str
+    # The product that has it, or is about to.
+    sku: str
+    product: ObjectId
+    # The random key of its last claim.
+    by: str
+    # Since when a write that claims it, or gives it up, is in flight.
+    at: NotRequired[datetime]
+
+
+SLUGS = CollectionSpec(
+    "product_slugs",
+    document=SlugDocument,
+    shard_key={"_id": "hashed"},
+    indexes=[IndexModel([("at", ASCENDING)], sparse=True)],
+)
+_PRODUCT = named("product", "sku")
+_SLUG = named("slug")
+
+
+async def find_skus(db: Database, slugs: Sequence[str]) -> dict[str, str]:
+    """Returns the SKU of the product with each of these slugs."""
+    found = await SLUGS.of(db).find({"_id": {"$in": list(slugs)}}).to_list()
+    unsure = [one for one in found if "at" in one]
+    having: set[tuple[str, Any]] = set()
+    if unsure:
+        query = {"sku": {"$in": [one["sku"] for one in unsure]}, "slug": {"$in": [one["_id"] for one in unsure]}}
+        read = await PRODUCTS.of(db).find(query, {"sku": 1, "slug": 1}).to_list()
+        having = {(product["sku"], product.get("slug")) for product in read}
+    return {one["_id"]: one["sku"] for one in found if "at" not in one or (one["sku"], one["_id"]) in having}
+
+
+class Claims:
+    """The slugs that one write claims and gives up. See the module."""
+
+    def __init__(self, db: Database, now: datetime) -> None:
+        self._slugs = db[SLUGS.name]
+        # Differs from the key of every other attempt, also of the same call.
+        self.key = uuid4().hex
+        self._now = now
+        self._claimed: list[str] = []
+        self._given_up: list[str] = []
+
+    async def mark(self, claimed: Iterable[ProductDocument] = (), given_up: Iterable[ProductDocument] = ()) -> set[str]:
+        """Claims the slugs of products, and marks those that products give up. Returns the SKUs whose slug is taken."""
+        claims = [product for product in claimed if product.get("slug") is not None]
+        leaving = [product for product in given_up if product.get("slug") is not None]
+        mark = {"$set": {"by": self.key}, "$max": {"at": self._now}}
+        marks = [UpdateOne(_document_of(product), mark, upsert=True) for product in claims]
+        marks += [UpdateOne(_document_of(product), mark) for product in leaving]
+        taken: set[str] = set()
+        if marks:
+            try:
+                await self._slugs.bulk_write(marks, ordered=False)
+            except BulkWriteError as error:
+                taken = {claims[row["index"]]["sku"] for row in rejected_rows(error)}
+        self._claimed = [str(product.get("slug")) for product in claims if product["sku"] not in taken]
+        self._given_up = [str(product.get("slug")) for product in leaving]
+        return taken
+
+    async def settle(self) -> None:
+        """Ends the write after it was decided: the claimed slugs belong to their products, the others to nobody."""
+        await self._end(kept=self._claimed, removed=self._given_up)
+
+    async def withdraw(self, slugs: Iterable[str | None]) -> None:
+        """Frees claimed slugs of products that were not created."""
+        await self._end(removed=[slug for slug in slugs if slug in self._claimed])
+
+    async def _end(self, *, kept: Iterable[str] = (), removed: Iterable[str | None] = ()) -> None:
+        writes: list[UpdateOne | DeleteOne] = [
+            UpdateOne({"_id": slug, "by": self.key}, {"$unset": {"at": ""}}) for slug in kept
+        ]
+        writes += [DeleteOne({"_id": slug, "by": self.key}) for slug in removed]
+        if writes:
+            await self._slugs.bulk_write(writes, ordered=False)
+
+
+def _document_of(product: ProductDocument) -> Document:
+    return {"_id": product.get("slug"), "sku": product["sku"], "product": product["_id"]}
+
+
+async def free_slug(db: Database, product: ProductDocument) -> None:
+    """Frees the slug of a product that was removed while its creation was not settled."""
+    if product.get("slug") is not None:
+        await db[SLUGS.name].delete_one(_document_of(product))
+
+
+async def confirm_slugs(db: Database, created: Sequence[ProductDocument], *, now: datetime) -> set[str]:
+    """Confirms the slugs of products that have been created. Idempotent. Returns the SKUs that have lost their slug.
+
+    A product that has lost its claim claims the slug again, and leaves it to the job.
+    """
+    having = [product for product in created if product.get("slug") is not None]
+    if not having:
+        return set()
+    marks = [UpdateOne(_document_of(product), {"$unset": {"at": ""}}) for product in having]
+    if (await db[SLUGS.name].bulk_write(marks, ordered=False)).matched_count == len(marks):
+        return set()
+    return await Claims(db, now).mark(having)
+
+
+async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
+    """Settles the slugs whose write has been in flight for more than five seconds. Returns how many.
+
+    Args:     creation: the kind of the intents of products that are being created.
+    """
+    before = now - STALE_AFTER
+
+    created: set[str] | None = None
+
+    async def settle(found: SlugDocument) -> int:
+        nonlocal created
+        if created is None:
+            created = await intents.announced(db, kind=creation)
+        if found["sku"] in created:
+            return 0
+        own = {"sku": found["sku"], "_id": found["product"]}
+        await db[PRODUCTS.name].update_one(own, {"$pull": {"incoming": {"at": {"$lte": before}}}})
+        product = await PRODUCTS.of(db).find_one(own, {"slug": 1, "deleting": 1})
+        mine = {"_id": found["_id"], "by": found["by"]}
+        if product is None and found["at"] > now - 2 * idempotency.LEASE:
+            # It may be about to be inserted.
+            return 0
+        if product is not None and "deleting" in product:
+            return 0
+        if product is not None and product.get("slug") == found["_id"]:
+            await db[SLUGS.name].update_one(mine, {"$unset": {"at": ""}})
+        else:
+            await db[SLUGS.name].delete_one(mine)
+        return 1
+
+    return await sweep(db, SLUGS, {"at": {"$lte": before}}, settle)
+
+
+async def find_wrong_slugs(db: Database) -> Problems:
+    """Yields products whose slug is not theirs, and slugs whose product does not have them."""
+    products = PRODUCTS.of(db).find({"schema_version": PRODUCTS.version}, {"sku": 1, "slug": 1, "nonce": 1})
+    async for problem in problems_in(products, partial(_without_document, db), _PRODUCT):
+        yield problem
+    async for problem in problems_in(
+        SLUGS.of(db).find({"_id": {"$gte": ""}, "at": None}), partial(_without_product, db), _SLUG
+    ):
+        yield problem
+
+
+async def _without_document(db: Database, batch: list[ProductDocument]) -> Problems:
+    having = [product for product in batch if product.get("slug") is not None]
+    found = await SLUGS.of(db).find({"_id": {"$in": [product.get("slug") for product in having]}}).to_list()
+    known = {(one["_id"], one["sku"], one["product"]) for one in found}
+    for product in having:
+        if (product.get("slug"), product["sku"], product["_id"]) in known:
+            continue
+        same = {"sku": product["sku"], "_id": product["_id"], "slug": product.get("slug")}
+        # It may have been edited or removed since it was read.
+        if await PRODUCTS.of(db).find_one(same, {"_id": 1}) is not None:
+            repair = partial(mend_now, _mend_product, db, product)
+            yield Problem(_PRODUCT(product), "its slug does not belong to it", repair)
+
+
+async def _mend_product(db: Database, product: ProductDocument, *, now: datetime) -> None:
+    """Claims its slug for the product, to be settled by the job. If another product has it, the product loses it."""
+    if await Claims(db, now).mark([product]):
+        same = {"sku": product["sku"], "_id": product["_id"], "slug": product.get("slug")}
+        await db[PRODUCTS.name].update_one(same, {"$set": {"slug": None}})
+
+
+async def _without_product(db: Database, batch: list[SlugDocument]) -> Problems:
+    query = {"sku": {"$in": [one["sku"] for one in batch]}}
+    read = await PRODUCTS.of(db).find(query, {"sku": 1, "slug": 1}).to_list()
+    known = {(product["sku"], product["_id"], product.get("slug")) for product in read}
+    for one in batch:
+        same = {"_id": one["_id"], "by": one["by"], "at": None}
+        is_known = (one["sku"], one["product"], one["_id"]) in known
+        if not is_known and await SLUGS.of(db).find_one(same, {"_id": 1}) is not None:
+            yield Problem(_SLUG(one), "no product has it", partial(db[SLUGS.name].delete_one, same))
