@@ -7,9 +7,9 @@ import strawberry
 
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Document
-from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import carts, orders, refusals
 from portico.resolvers.shop.checkout import checkout as check_out
+from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
 from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Caller, Context, Info
