@@ -48,7 +48,8 @@ ERROR_CODES: Mapping[str, str] = {
     "TOO_MANY_OPERATIONS": "The WebSocket has `PORTICO_MAX_OPERATIONS` operations in flight.",
     "TOO_SLOW": "The client did not read its events in time, and the subscription ended.",
     "UNAUTHENTICATED": "The token is missing or not valid.",
-    "UNAVAILABLE": "MongoDB, or the server of the public keys, is not reachable. Retry later.",
+    "UNAVAILABLE": "MongoDB, or the server of the public keys, is not reachable, or an import has not built the index "
+    "of a search yet. Retry later.",
     "UNSUPPORTED_ENCODING": "The body is compressed.",
     "UNSUPPORTED_MEDIA_TYPE": "The body is not `application/json` in UTF-8.",
     "UPLOAD_INCOMPLETE": "The file did not arrive completely.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pymongo.errors import NetworkTimeout, PyMongoError
+from pymongo.errors import NetworkTimeout, OperationFailure, PyMongoError
 
 from portico.resolvers.elections import met_election
 
@@ -15,6 +15,8 @@ from .logs import logger
 
 INTERVAL_SECONDS = 10.0
 EVENTS = {"UNAVAILABLE": "database unavailable", "TIMEOUT": "timed out"}
+# The server's code if the index of a full-text search is missing, because an import builds it at its end.
+_NO_TEXT_INDEX = 27
 # The text of an error about the topology describes every server.
 _LONGEST_REASON = 200
 
@@ -23,6 +25,8 @@ def fault_code(cause: BaseException) -> str:
     """Returns the code of a fault: UNAVAILABLE and TIMEOUT if it is part of an outage, or else INTERNAL."""
     # A timeout of server selection means that no server is available, not that a server is slow.
     if met_election(cause) and not isinstance(cause, NetworkTimeout):
+        return "UNAVAILABLE"
+    if isinstance(cause, OperationFailure) and cause.code == _NO_TEXT_INDEX:
         return "UNAVAILABLE"
     is_late = isinstance(cause, TimeoutError) or (isinstance(cause, PyMongoError) and cause.timeout)
     return "TIMEOUT" if is_late else "INTERNAL"

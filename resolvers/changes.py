@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
@@ -107,15 +108,10 @@ async def follow(
     Raises:   ChangesLost; a driver's error if the stream cannot be opened the first time.
     """
     token: Mapping[str, Any] | None = None
-    # A majority-committed write is never rolled back.
-    watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
-    pause = _FIRST_PAUSE
-    is_open = False
-    seen = _Seen()
+    pause, is_open, seen = _FIRST_PAUSE, False, _Seen()
     while True:
         try:
-            stream = await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
-            async with stream:
+            async with await _open(db, sources, token) as stream:
                 token = stream.resume_token or token
                 if not is_open:
                     is_open = True
@@ -132,6 +128,15 @@ async def follow(
         else:
             # The database was dropped. A new one with its name has another history.
             raise ChangesLost
+
+
+async def _open(
+    db: Database, sources: Sequence[ChangeSource], token: Mapping[str, Any] | None
+) -> AsyncChangeStream[Document]:
+    """Opens a stream of the changes that the sources follow, after the change with this resume token."""
+    # A majority-committed write is never rolled back.
+    watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
+    return await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
 
 
 async def _wait_out(error: PyMongoError, on_interruption: Callable[[PyMongoError], None], pause: float) -> None:

@@ -144,7 +144,8 @@ class Cursors:
         `name` is that of the argument. Raises InvalidInput if it has another binding, is altered, or was made with
         another secret.
         """
-        wrong = InvalidInput(f"`{name}` is not a cursor of this list with this filter and sort.", name)
+        text = f"`{name}` is not a cursor of this list with this filter and sort."
+        wrong = InvalidInput(text, name, code=InvalidInput.WRONG_FORMAT)
         try:
             sealed = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
             body = self._cipher.decrypt(sealed, [binding])

@@ -135,11 +135,12 @@ async def upgrade_read(
     Writes:   one guarded update for each outdated document, in one command. It skips a document that another process
               has changed or upgraded in the meantime. `db` may read from a secondary that lags.
     """
-    old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < spec.version]
+    version = spec.version
+    old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < version]
     if not old or spec.upgrade is None:
         return documents
     whole: list[Any] = documents if projection is None else await db[spec.name].find(_filter_of(spec, old)).to_list()
-    upgraded, _ = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < spec.version])
+    upgraded, _ = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < version])
     by_id = {document["_id"]: document for document in (*whole, *upgraded)}
     return [by_id.get(document["_id"], document) for document in documents]
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
+P = ParamSpec("P")
+R = TypeVar("R")
+# The most invalid values that one error names.
+MAX_NAMED = 100
+# What a failed check returns. Nothing uses it, because the end of the block raises.
+_REFUSED: Any = None
 _OWN = "portico."
-# What is wrong with a value: it is empty, or beyond its bounds as a number, a text or a list; it has characters or a
-# form that it must not have; or anything else, which the message says.
-EMPTY, OUT_OF_RANGE, TOO_LONG, TOO_MANY = "EMPTY", "OUT_OF_RANGE", "TOO_LONG", "TOO_MANY"
-FORBIDDEN_CHARACTER, WRONG_FORMAT, INVALID = "FORBIDDEN_CHARACTER", "WRONG_FORMAT", "INVALID"
 
 
 class DomainError(Exception):
@@ -91,14 +94,25 @@ class InvalidInput(DomainError):
     """A value that no retry makes valid.
 
     `path` locates it by the parameter names of the called function. `within` continues the path with keys of the
-    caller's own data. `code` says what is wrong, and `least` and `most` are the bounds that the value is beyond.
+    caller's own data. `code` says what is wrong, `least` and `most` are the bounds that the value is beyond, and
+    `pattern` is a regular expression that it must match. `others` are the other invalid values of the same input.
     """
 
-    facts = ("path", "within", "code", "least", "most")
+    # The codes: the value is missing or empty; beyond its bounds as a number, a text, a list or a tree; it has
+    # characters, a form or a type that it must not have; it names nothing that there is, or the same thing twice; it
+    # does not go with another value of the input, or with the object; or anything else, which the message says.
+    REQUIRED, EMPTY, OUT_OF_RANGE = "REQUIRED", "EMPTY", "OUT_OF_RANGE"
+    TOO_LONG, TOO_MANY, TOO_FEW, TOO_DEEP = "TOO_LONG", "TOO_MANY", "TOO_FEW", "TOO_DEEP"
+    FORBIDDEN_CHARACTER, WRONG_FORMAT, WRONG_TYPE = "FORBIDDEN_CHARACTER", "WRONG_FORMAT", "WRONG_TYPE"
+    UNKNOWN, DUPLICATE, NOT_ALLOWED, INVALID = "UNKNOWN", "DUPLICATE", "NOT_ALLOWED", "INVALID"
+
+    facts = ("path", "within", "code", "least", "most", "pattern")
     # Also of errors that an earlier version has stored.
     code = INVALID
     least: int | None = None
     most: int | None = None
+    pattern: str | None = None
+    others: Sequence[InvalidInput] = ()
 
     def __init__(
         self,
@@ -108,16 +122,85 @@ class InvalidInput(DomainError):
         code: str = INVALID,
         least: int | None = None,
         most: int | None = None,
+        pattern: str | None = None,
+        others: Sequence[InvalidInput] = (),
     ) -> None:
         super().__init__(message)
         self.path = list(path)
         self.within = list(within)
-        self.code, self.least, self.most = code, least, most
+        self.code, self.least, self.most, self.pattern = code, least, most, pattern
+        self.others = others
+
+    @staticmethod
+    def collect() -> Checks:
+        """Returns a block that checks all values of an input, and refuses all invalid ones at once.
+
+        with InvalidInput.collect() as check:
+            name = check(require_text, name, "name", longest=200)
+            slug = check(require_slug, slug, "slug")
+        """
+        return Checks()
+
+    def each(self) -> list[InvalidInput]:
+        """Returns the error of each invalid value."""
+        return [self, *self.others]
 
     def below(self, *path: str) -> InvalidInput:
-        """Returns the same error of a value that is at this path of a larger input."""
-        bounds: dict[str, Any] = {"code": self.code, "least": self.least, "most": self.most}
-        return InvalidInput(self.message, *path, *self.path, within=self.within, **bounds)
+        """Returns the same error of an input that is at this path of a larger one."""
+        bounds: dict[str, Any] = {"code": self.code, "least": self.least, "most": self.most, "pattern": self.pattern}
+        others = [other.below(*path) for other in self.others]
+        return InvalidInput(self.message, *path, *self.path, within=self.within, others=others, **bounds)
+
+    def to_record(self) -> dict[str, Any]:
+        return {**super().to_record(), "others": [other.to_record() for other in self.others]}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> DomainError:
+        others = [cls.from_record(other) for other in record.get("others", ())]
+        return super().from_record({**record, "others": others})
+
+
+class Checks:
+    """Calls checks, and raises one InvalidInput for all invalid values at the end of the block.
+
+    A check is a function that raises InvalidInput. Its call then returns None, so the block must not use the value. A
+    check that needs several values comes after the block, or is one function with the checks that it needs.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[InvalidInput] = []
+
+    def __call__(self, check: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return check(*args, **kwargs)
+        except InvalidInput as error:
+            self._found += error.each()
+        refused: R = _REFUSED
+        return refused
+
+    def refuse(self, found: InvalidInput) -> None:
+        """Notes an invalid value."""
+        self._found += found.each()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._found and (error is None or isinstance(error, InvalidInput)):
+            if error is not None:
+                self._found += error.each()
+            raise self._together() from None
+
+    def _together(self) -> InvalidInput:
+        """Returns one error for what was found, and forgets it: the frames of an error must not reference the error."""
+        first, *others = self._found
+        self._found = []
+        for other in others:
+            other.others, other.__traceback__ = (), None
+        first.others = others[: MAX_NAMED - 1]
+        return first.with_traceback(None)
 
 
 class Conflict(DomainError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from pymongo import IndexModel
+from pymongo import IndexModel, timeout
 from pymongo.errors import OperationFailure
 
-from .documents import Collection, CollectionSpec, Database, upgrade_batch
+from .documents import SCHEMA_VERSION, Collection, CollectionSpec, Database, upgrade_batch
 
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}
@@ -28,9 +29,40 @@ async def create_indexes(
         yield spec.name, [index.document["name"] for index in spec.indexes]
 
 
+@contextlib.asynccontextmanager
+async def filling(db: Database, spec: CollectionSpec) -> AsyncIterator[None]:
+    """Creates missing indexes that writes need before the block, and those that only reads need after it.
+
+    To build an index from all documents takes a fraction of the time of an entry for each new document. So if the
+    collection is empty, indexes that only reads need are dropped first. If the process is killed in the block, the next
+    one creates them, and so does every start of a gateway. Until then, searches by text fail, and lists take longer.
+    """
+    collection = db[spec.name]
+    late = [index for index in spec.indexes if _serves_reads(index)]
+    if await collection.find_one({}, {"_id": 1}) is None:
+        known = await collection.index_information()
+        for index in late:
+            if index.document["name"] in known:
+                await collection.drop_index(index.document["name"])
+    early = [index for index in spec.indexes if index not in late]
+    await _create_indexes(collection, early, rebuild=False)
+    try:
+        yield
+    finally:
+        await _create_indexes(collection, late, rebuild=False)
+
+
+def _serves_reads(index: IndexModel) -> bool:
+    """Returns whether no write needs the index. Sparse indexes are for marks, which jobs look for, and are small."""
+    options = index.document
+    return not (options.get("unique") or options.get("sparse") or SCHEMA_VERSION in options["key"])
+
+
 async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, rebuild: bool) -> None:
     try:
-        await collection.create_indexes(indexes)
+        # The build of an index takes longer than any other command, and would start again after a timeout.
+        with timeout(None):
+            await collection.create_indexes(indexes)
     except OperationFailure as error:
         if error.code not in _DEFINED_OTHERWISE:
             raise

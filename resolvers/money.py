@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .errors import OUT_OF_RANGE, WRONG_FORMAT, InvalidInput
+import re
+
+from .errors import InvalidInput
 
 # The largest integer that a JSON number represents exactly.
 MAX_AMOUNT = 2**53 - 1
@@ -17,12 +19,16 @@ _CODES = (
     "TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG"
 )
 _CURRENCIES = frozenset(_CODES.split())
+_CURRENCY = re.compile("[A-Z]{3}")
+_NO_CURRENCY = "A currency is an ISO 4217 code in capitals, e.g. USD."
 
 
 def require_currency(currency: str, *path: str) -> str:
     """Returns the ISO 4217 code unchanged. Raises InvalidInput if there is no such currency."""
+    if not _CURRENCY.fullmatch(currency):
+        raise InvalidInput(_NO_CURRENCY, *path, code=InvalidInput.WRONG_FORMAT, pattern=_CURRENCY.pattern)
     if currency not in _CURRENCIES:
-        raise InvalidInput("A currency is an ISO 4217 code in capitals, e.g. USD.", *path, code=WRONG_FORMAT)
+        raise InvalidInput(_NO_CURRENCY, *path, code=InvalidInput.UNKNOWN)
     return currency
 
 
@@ -30,6 +36,10 @@ def require_amount(amount: int, *path: str) -> int:
     """Returns the amount in minor units unchanged. Raises InvalidInput below 1 and above 2^53 - 1."""
     if not 1 <= amount <= MAX_AMOUNT:
         raise InvalidInput(
-            "An amount must be from 1 to 2^53 - 1 minor units.", *path, code=OUT_OF_RANGE, least=1, most=2**53 - 1
+            "An amount must be from 1 to 2^53 - 1 minor units.",
+            *path,
+            code=InvalidInput.OUT_OF_RANGE,
+            least=1,
+            most=2**53 - 1,
         )
     return amount

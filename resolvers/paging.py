@@ -226,11 +226,10 @@ def _counted(collection: Collection, listing: Listing, most: int) -> list[Docume
 
 def page_size(first: int | None, default: int, *, name: str = "first") -> int:
     """Returns `first`, or the default. Raises InvalidInput below 1 and above 100, for the argument with this name."""
-    if first is None:
-        return default
-    if not 1 <= first <= MAX_PAGE:
-        raise InvalidInput(f"`{name}` must be between 1 and {MAX_PAGE}; got {first}.", name)
-    return first
+    if first is not None and not 1 <= first <= MAX_PAGE:
+        bounds: Any = {"code": InvalidInput.OUT_OF_RANGE, "least": 1, "most": MAX_PAGE}
+        raise InvalidInput(f"`{name}` must be between 1 and {MAX_PAGE}; got {first}.", name, **bounds)
+    return default if first is None else first
 
 
 async def find_page(

@@ -18,7 +18,7 @@ from .shared_secrets import SECRETS
 from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
-from .writes.settlements import Settler
+from .writes.settler import Settler
 from .writes.sweeps import in_turn
 
 

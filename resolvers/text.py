@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from typing import Any
 
-from .errors import EMPTY, FORBIDDEN_CHARACTER, TOO_LONG, WRONG_FORMAT, InvalidInput
+from .errors import InvalidInput
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
@@ -29,6 +29,8 @@ _VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 def fold(text: str) -> str:
     """Folds case, width, composition and blanks: `Jazz ` and `JAZZ` become `jazz`."""
+    if text.isascii():
+        return " ".join(text.lower().split())
     folded = unicodedata.normalize("NFKC", text).casefold()
     # Case folding decomposes some letters, so the text is normalized again.
     return " ".join(unicodedata.normalize("NFKC", folded).split())
@@ -36,7 +38,7 @@ def fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Returns the folded words of the text, each once, in order. A word can contain apostrophes."""
-    return list(dict.fromkeys(match.group().replace("\u2019", "'") for match in _WORD.finditer(fold(text))))
+    return list(dict.fromkeys(_WORD.findall(fold(text).replace("\u2019", "'"))))
 
 
 def prefix_range(prefix: str) -> dict[str, Any]:
@@ -59,10 +61,13 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     control characters, or more than six marks on one letter.
     """
     text = (value or "").strip()
+    is_plain = text.isascii() and text.isprintable()
+    if is_plain and 0 < len(text) <= longest:
+        return text
     if not text:
-        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=EMPTY)
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=InvalidInput.EMPTY)
     check_length(text, *path, longest=longest)
-    if not (text.isascii() and text.isprintable()):
+    if not is_plain:
         _require_harmless(text, *path)
     return text
 
@@ -74,12 +79,14 @@ def trimmed(key: str) -> str:
 
 def _require_harmless(text: str, *path: str) -> None:
     if has_unwanted(text):
-        raise InvalidInput(f"{_label(path)} holds a control character.", *path, code=FORBIDDEN_CHARACTER)
+        raise InvalidInput(f"{_label(path)} holds a control character.", *path, code=InvalidInput.FORBIDDEN_CHARACTER)
     if not any(map(_is_seen, text)):
-        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path, code=EMPTY)
+        raise InvalidInput(f"{_label(path)} must not be empty: it shows nothing.", *path, code=InvalidInput.EMPTY)
     if has_tower(text):
         raise InvalidInput(
-            f"{_label(path)} has more than {MAX_MARKS} marks on one letter.", *path, code=FORBIDDEN_CHARACTER
+            f"{_label(path)} has more than {MAX_MARKS} marks on one letter.",
+            *path,
+            code=InvalidInput.FORBIDDEN_CHARACTER,
         )
 
 
@@ -112,17 +119,20 @@ def check_length(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is too long or contains a NUL."""
     if len(text) > longest:
         raise InvalidInput(
-            f"{_label(path)} has {len(text):,} characters; {longest:,} are allowed.", *path, code=TOO_LONG, most=longest
+            f"{_label(path)} has {len(text):,} characters; {longest:,} are allowed.",
+            *path,
+            code=InvalidInput.TOO_LONG,
+            most=longest,
         )
     if "\0" in text:
-        raise InvalidInput(f"{_label(path)} holds a NUL character.", *path, code=FORBIDDEN_CHARACTER)
+        raise InvalidInput(f"{_label(path)} holds a NUL character.", *path, code=InvalidInput.FORBIDDEN_CHARACTER)
     return text
 
 
 def require_filled(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is empty or too long, or contains a NUL."""
     if not text:
-        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=EMPTY)
+        raise InvalidInput(f"{_label(path)} must not be empty.", *path, code=InvalidInput.EMPTY)
     return check_length(text, *path, longest=longest)
 
 
@@ -133,7 +143,8 @@ def require_slug(value: str | None, *path: str) -> str:
         raise InvalidInput(
             f"{_label(path)} may hold lower-case letters a to z, digits, and single '-', '_' or '.' between them.",
             *path,
-            code=WRONG_FORMAT,
+            code=InvalidInput.WRONG_FORMAT,
+            pattern=_SLUG.pattern,
         )
     return slug
 
@@ -145,7 +156,8 @@ def require_permalink(value: str | None, *path: str) -> str:
         raise InvalidInput(
             f"{_label(path)} may hold letters a to z, digits, and '-', '_' or '.' between them.",
             *path,
-            code=WRONG_FORMAT,
+            code=InvalidInput.WRONG_FORMAT,
+            pattern=PERMALINK,
         )
     return slug
 

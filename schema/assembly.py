@@ -21,6 +21,7 @@ from .fields import Related, declaration_of
 from .mutations import Write
 from .nodes import Kind
 from .roles import OwnRole
+from .service import SchemaOfService
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The root types, with the attribute of a domain that declares their fields.
@@ -40,6 +41,8 @@ class AssembledSchema(strawberry.Schema):
             if isinstance(error.__cause__, InvalidDomains):
                 raise error.__cause__ from None
             raise
+        # Strawberry makes a plain `GraphQLSchema`.
+        self._schema.__class__ = SchemaOfService
 
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
         """Returns the fields of the type and the added ones. Raises InvalidDomains if both have the same name."""

@@ -17,7 +17,8 @@ from portico.resolvers.documents import Author, Database
 from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process, Superseded
-from portico.resolvers.writes.settlements import Answering, Settler
+from portico.resolvers.writes.settlements import Answering
+from portico.resolvers.writes.settler import Settler
 
 from .roles import AnyRole, Role
 

@@ -43,6 +43,7 @@ def camel_case(name: str) -> str:
 # The errors of several domains are failures of mutations: a union names their classes.
 __all__ = [
     "Conflict",
+    "InvalidField",
     "InvalidInput",
     "NotFound",
     "SlugTaken",
@@ -55,6 +56,7 @@ __all__ = [
     "path_of",
     "shown_error",
     "value_class",
+    "value_facts",
 ]
 
 E = TypeVar("E", bound=errors.DomainError)
@@ -166,9 +168,42 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
     return {name: getattr(error, name) for name in error.facts}
 
 
+_PATH = (
+    'The path of the invalid value below `input`, for example `["pricing", "retail"]`. Positions of lists begin at 0.'
+)
+_MINIMUM = "The least that is allowed, if the value or its length is beyond a bound."
+_MAXIMUM = "The most that is allowed, if the value or its length is beyond a bound."
+_PATTERN = "The regular expression that the whole value must match, if it does not."
+
+
+@strawberry.type(description="A value of the input that is not valid.")
+class InvalidField:
+    message: str = _described("A description of the error for people.")
+    code: str = _described("What is wrong with the value, for programs, for example `TOO_LONG`.")
+    path: list[str] = _described(_PATH, metadata=costs(length=4))
+    minimum: BigInt | None = _described(_MINIMUM, default=None)
+    maximum: BigInt | None = _described(_MAXIMUM, default=None)
+    pattern: str | None = _described(_PATTERN, default=None)
+
+
 def path_of(error: errors.InvalidInput) -> list[str]:
     """Returns the path of the invalid value as the schema shows it."""
     return [*map(camel_case, error.path), *error.within]
+
+
+def value_facts(error: errors.InvalidInput) -> dict[str, Any]:
+    """Returns what is wrong with one value, by the names of the fields in the schema."""
+    return {
+        "path": path_of(error),
+        "code": error.code,
+        "minimum": error.least,
+        "maximum": error.most,
+        "pattern": error.pattern,
+    }
+
+
+def _invalid_field(error: errors.InvalidInput) -> InvalidField:
+    return InvalidField(message=error.message, **value_facts(error))
 
 
 _declare(
@@ -180,17 +215,25 @@ _declare(
 )
 _declare(
     InvalidInput,
-    "A value of the input is not valid. Change it before you retry.",
-    {"path": list[str], "minimum": BigInt | None, "maximum": BigInt | None},
+    "Values of the input are not valid. Change them before you retry. `fields` has all of them; the other fields are "
+    "about the first one.",
     {
-        "path": _described(
-            'The path of the invalid value below `input`, for example `["pricing", "retail"]`.',
-            metadata=costs(length=10),
-        ),
-        "minimum": _described("The least that is allowed, if the value or its length is beyond a bound.", default=None),
-        "maximum": _described("The most that is allowed, if the value or its length is beyond a bound.", default=None),
+        "path": list[str],
+        "minimum": BigInt | None,
+        "maximum": BigInt | None,
+        "pattern": str | None,
+        "fields": list[InvalidField],
     },
-    lambda error: {"path": path_of(error), "code": error.code, "minimum": error.least, "maximum": error.most},
+    {
+        "path": _described(_PATH, metadata=costs(length=4)),
+        "minimum": _described(_MINIMUM, default=None),
+        "maximum": _described(_MAXIMUM, default=None),
+        "pattern": _described(_PATTERN, default=None),
+        "fields": _described(
+            "Each value that is not valid, up to 100.", default_factory=list, metadata=costs(length=4)
+        ),
+    },
+    lambda error: {**value_facts(error), "fields": [_invalid_field(one) for one in error.each()]},
 )
 failure("Another call changed the object first. Read the object again, then retry.")(Conflict)
 failure(

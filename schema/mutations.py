@@ -3,8 +3,8 @@
 import asyncio
 import dataclasses
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Self
 from uuid import uuid4
 
 import orjson
@@ -17,15 +17,15 @@ from portico.resolvers import errors
 from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 
 from .access import require_role
 from .context import Context, Info, Operation, core
 from .errors import member_name
-from .fields import costs
+from .fields import as_types, costs
 from .files import Upload, uploads_in
-from .kept import Restoring, record_of, record_values, references_in
-from .nodes import Kind, shown
+from .kept import Restoring, kept_privately, record_of, record_values, references_in
+from .nodes import Kind, Node, encode_id, find_node, shown
 from .roles import AnyRole, OwnRole, Role
 from .viewer import ShowsViewer
 
@@ -35,6 +35,10 @@ Work = Callable[[], Awaitable[Any]]
 MUTATION_COST = 1_000
 # The name in the metadata of input fields, see `secret_by`.
 _HASHED = "portico.hashed"
+# What stands for every invalid value of such a field.
+_INVALID = "invalid"
+# As the categories of a product count.
+_PARENTS = 10
 
 
 class Write(FieldExtension):
@@ -311,7 +315,13 @@ def _plain(context: Context, value: Any) -> Any:
 
 def _hashed(context: Context, field: dataclasses.Field[Any], value: Any) -> Any:
     hashed = field.metadata.get(_HASHED)
-    return value if hashed is None or value is None else hashed(context, value)
+    if hashed is None or value is None:
+        return value
+    try:
+        return hashed(context, value)
+    except errors.InvalidInput:
+        # The mutation refuses it, with what else is invalid.
+        return _INVALID
 
 
 def _refusal_record(info: Info, error: errors.DomainError) -> Document:
@@ -329,3 +339,19 @@ def _refusal_record(info: Info, error: errors.DomainError) -> Document:
 @strawberry.type(description="The object is deleted.")
 class DeletedPayload(ShowsViewer):
     deleted_id: strawberry.ID = strawberry.field(description="The `id` of the deleted object.")
+    listed: strawberry.Private[Document | None] = kept_privately()
+
+    @classmethod
+    def of(cls, deleted_id: strawberry.ID, kind: str, keys: Iterable[object]) -> Self:
+        """Returns the payload of an object that objects of this kind, with these keys, have listed."""
+        return cls(deleted_id=deleted_id, listed={"by": [encode_id(kind, key) for key in dict.fromkeys(keys)]})
+
+    @strawberry.field(
+        metadata=costs(length=_PARENTS),
+        description="The objects that have listed the deleted object, as they are now: the parent of a category or of "
+        "content, the categories of a product, and the members on whose walls a post was.",
+    )
+    async def parents(self, info: Info) -> list[Node]:
+        ids = () if self.listed is None else self.listed["by"]
+        found = await asyncio.gather(*(find_node(core(info), global_id) for global_id in ids))
+        return as_types(Node, [parent for parent in found if parent is not None])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
@@ -15,19 +14,6 @@ from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
 from .nodes import BatchRule, Kind, Rule
-
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
-    """Reads two things at the same time. If both fail, raises the error of the first one."""
-    one, other = await asyncio.gather(first, second, return_exceptions=True)
-    if isinstance(one, BaseException):
-        raise one
-    if isinstance(other, BaseException):
-        raise other
-    return one, other
 
 
 def document_kind(

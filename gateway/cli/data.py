@@ -28,7 +28,7 @@ from portico.gateway.work.jobs import Worker
 from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
 from portico.resolvers.domains import Resources
-from portico.resolvers.indexes import create_indexes, migrate, shard_collections
+from portico.resolvers.indexes import create_indexes, filling, migrate, shard_collections
 from portico.resolvers.problems import Invariant
 from portico.resolvers.server_time import server_time
 
@@ -146,9 +146,10 @@ async def import_files(
     domains = load(settings.domain_names)
     importer = domains.importers[name].configured(options or {})
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
-        async for _ in create_indexes(db, domains.collections):
+        async for _ in create_indexes(db, [spec for spec in domains.collections if spec is not importer.fills]):
             pass
-        summary = await _import(db, resources, importer, name, files, out, errors)
+        async with filling(db, importer.fills) if importer.fills else contextlib.nullcontext():
+            summary = await _import(db, resources, importer, name, files, out, errors)
     out.print(_counts(name, summary))
     return not summary.counts["failed"]
 

@@ -33,4 +33,4 @@ def compression_of(settings: Settings) -> list[Middleware]:
 
 def accepts_compression(scope: Scope) -> bool:
     """Returns whether a request says which encodings it accepts."""
-    return any(name == b"accept-encoding" for name, _ in scope["headers"])
+    return b"accept-encoding" in dict(scope["headers"])

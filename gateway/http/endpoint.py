@@ -265,6 +265,7 @@ class GraphQLEndpoint:
                     charge=None if meter is None else meter.charge,
                     progress=progress,
                     refusal=request.refusal,
+                    on_error=request.on_error,
                 )
                 if not isinstance(outcome, Response):
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")

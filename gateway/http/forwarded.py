@@ -25,6 +25,6 @@ class Forwarded:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # Without `async`, the server awaits the application itself.
-        if scope["type"] == "lifespan" or all(name not in _HEADERS for name, _ in scope["headers"]):
+        if scope["type"] == "lifespan" or _HEADERS.isdisjoint(dict(scope["headers"])):
             return self._app(scope, receive, send)
         return self._behind_proxy(scope, receive, send)

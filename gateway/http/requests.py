@@ -17,6 +17,7 @@ from starlette.types import Receive
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Body
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS
 from portico.gateway.operations.documents import InvalidOperation
+from portico.gateway.operations.plans.on_error import DEFAULT, ON_ERROR, OnError
 from portico.gateway.operations.references import Reference
 
 from .sending import within
@@ -61,6 +62,7 @@ class Request:
     reference: Reference | None = None
     # Why the text that the request refers to cannot run.
     refusal: InvalidOperation | None = None
+    on_error: OnError = DEFAULT
 
 
 class Accepted(NamedTuple):
@@ -223,11 +225,20 @@ def parse_request(given: Mapping[str, Any]) -> Request:
         raise Refused(400, "BAD_REQUEST", "`operationName` must be a string.")
     if extensions is not None and not isinstance(extensions, dict):
         raise Refused(400, "BAD_REQUEST", "`extensions` must be an object.")
+    on_error = DEFAULT if given.get("onError") is None else _on_error(given["onError"])
     if not extensions:
-        return Request(query, variables or {}, name, reference=reference)
+        return Request(query, variables or {}, name, reference=reference, on_error=on_error)
     trace = {key: value for key in _TRACE if isinstance(value := extensions.get(key), str)}
     wants_plan = extensions.get("plan") is True
-    return Request(query, variables or {}, name, wants_plan=wants_plan, trace=trace, reference=reference)
+    options: dict[str, Any] = {"wants_plan": wants_plan, "trace": trace, "reference": reference, "on_error": on_error}
+    return Request(query, variables or {}, name, **options)
+
+
+def _on_error(given: Any) -> OnError:
+    for behavior in ON_ERROR:
+        if given == behavior:
+            return behavior
+    raise Refused(400, "BAD_REQUEST", f"`onError` must be {', '.join(ON_ERROR[:-1])} or {ON_ERROR[-1]}.")
 
 
 def _reference(given: Mapping[str, Any]) -> Reference | None:

@@ -125,7 +125,8 @@ async def responses(
     running, source = opened
     progress.live.set()
     answers = session.state.answers
-    selection = answers.selection(request.query, request.operation_name, _hashable(request.variables), source.show)
+    asked = request.query, request.operation_name, request.on_error, _hashable(request.variables)
+    selection = answers.selection(*asked, source.show)
     delivered: int | None = None
     # Few calls are nested here, because every delivery resumes all of them.
     async with aclosing(source.events) as events:
@@ -182,6 +183,7 @@ async def _outcome(
             charge=None if meter is None else meter.charge,
             progress=progress,
             refusal=request.refusal,
+            on_error=request.on_error,
         )
     except RateLimited as limited:
         return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 import orjson
 
 from portico.gateway.clock import Clock
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.domains import Resources
 from portico.resolvers.errors import DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, is_overtaken, refusal_of
@@ -68,7 +68,8 @@ class Importer:
     the file that contains the record. With `has_files` or `has_resources`, `put` gets the resources of the domains.
     `awaits` names the kind of a record's parent; if records refer to others in several ways, `lacks` returns what is
     missing, for people. `configure` returns the importer for the given `options`, or raises ValueError. `finish` is
-    called at the end of a run, when all records have their outcomes.
+    called at the end of a run, when all records have their outcomes. `fills` is the collection whose documents have
+    many index entries: indexes that only reads need are built at the end of the first import.
     """
 
     read: Callable[..., Any]
@@ -84,6 +85,7 @@ class Importer:
     formats: str = "JSON Lines"
     options: Sequence[Option] = ()
     configure: Callable[..., Importer] | None = None
+    fills: CollectionSpec[Any] | None = None
 
     def configured(self, given: Mapping[str, Any]) -> Importer:
         """Returns the importer with these options. Raises ValueError, with one line for the user."""

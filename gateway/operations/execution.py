@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import strawberry
@@ -20,8 +20,10 @@ from graphql import (
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.memory import Memory
 from portico.gateway.operations.plans.describe import describe
-from portico.gateway.operations.plans.executor import PlanExecutor, ReferenceExecutor, run_reference
+from portico.gateway.operations.plans.executor import PlanExecutor, run_reference
+from portico.gateway.operations.plans.on_error import DEFAULT, OnError
 from portico.gateway.operations.plans.plan import Plan
+from portico.gateway.operations.plans.reference import ReferenceExecutor
 from portico.gateway.operations.plans.run import Run
 from portico.gateway.operations.plans.trace import explain_commands, tracing
 from portico.gateway.settings import Settings
@@ -66,7 +68,7 @@ class Executor:
         self._hide_suggestions = not settings.allows_introspection
         self.deadlines = Deadlines()
         queue = settings.max_queued, settings.queue_seconds, self.deadlines
-        self.memory = Memory()
+        self.memory = Memory(lambda: not (self.queries.running or self.mutations.running))
         room = Room(note_left=self.memory.note_left)
         bytes_: dict[str, Any] = {"most_bytes": settings.max_answer_bytes, "room": room}
         self.queries = Admission(settings.max_running_queries, *queue, **bytes_)
@@ -97,11 +99,13 @@ class Executor:
         charge: Charge | None = None,
         progress: Progress | None = None,
         refusal: InvalidOperation | None = None,
+        on_error: OnError = DEFAULT,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
         A mutation times out after `seconds`; with None, after the seconds of the settings.
         `charge` is called with the cost of the operation before it runs, and may raise an error of its own.
+        `on_error` says what an error of a field does to its place.
         `refusal` says why the text that the client refers to cannot run. It is answered like an invalid operation.
         With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
 
@@ -112,6 +116,8 @@ class Executor:
             call = self._call(text, variables, name, context, seconds, charge, refusal)
             if isinstance(call, Response):
                 return call
+            if on_error != DEFAULT:
+                call = replace(call, on_error=on_error)
             if call.definition.operation is OperationType.SUBSCRIPTION:
                 return Subscription(call)
             if call.definition.operation is OperationType.QUERY:
@@ -221,8 +227,11 @@ class Executor:
                 call.context,
                 call.root,
                 hide_suggestions=self._hide_suggestions,
+                on_error=call.on_error,
             )
-        return self.plans.run(call.operation, call.definition, call.variables, call.context, call.root)
+        return self.plans.run(
+            call.operation, call.definition, call.variables, call.context, call.root, on_error=call.on_error
+        )
 
     async def _traced(self, call: Call) -> Response:
         with tracing() as trace:
@@ -255,6 +264,7 @@ class Call:
     context: Context
     seconds: int | None = None
     root: Any = None
+    on_error: OnError = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,22 @@ from graphql import (
     SelectionSetNode,
     get_introspection_query,
     get_named_type,
+    introspection_types,
     parse,
 )
 
 from portico.schema.fields import MAX_COSTLY, cost_of
+from portico.schema.service import SERVICE, ServiceType
 
 from .costly import SCHEMAS_KEPT, CostlyFields, costly_fields
 from .sizes import Sizes, facts_of
 from .weights import Weighed, Weights, advice
 
+_META_TYPES = {
+    "__schema": introspection_types["__Schema"],
+    "__type": introspection_types["__Type"],
+    SERVICE: ServiceType,
+}
 # Introspection can return at most this many times the fields that a full introspection query returns.
 _WHOLE_SCHEMAS = 2
 # Counting the costly fields visits each field of an operation. Only nested fragments have more fields than this.
@@ -225,10 +232,9 @@ class _Scale:
         if name == "__typename":
             # Clients add it to every selection. With an alias, one selection can have it any number of times.
             return _Weight(depth=1, fields=0) if node.alias is None else _Weight(1, depth=1)
-        if name in {"__schema", "__type"}:
+        if name in _META_TYPES:
             assert node.selection_set is not None
-            below = self.of(node.selection_set, self._schema.type_map["__Schema" if name == "__schema" else "__Type"])
-            return _Weight(introspection=below.cost, depth=1)
+            return _Weight(introspection=self.of(node.selection_set, _META_TYPES[name]).cost, depth=1)
         field = getattr(parent, "fields", {})[name]
         declared = cost_of(field)
         extra: float = declared.extra

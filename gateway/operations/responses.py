@@ -15,7 +15,7 @@ from portico.gateway.outages import fault_code, log_fault
 from portico.resolvers import errors
 from portico.resolvers.answer_bounds import METER, AnswerTooLarge
 from portico.schema.context import Context
-from portico.schema.errors import camel_case
+from portico.schema.errors import path_of, value_facts
 
 from .json_text import compact, encode
 
@@ -107,7 +107,9 @@ def format_error(error: GraphQLError, context: Context) -> dict[str, Any]:
         formatted["message"] = cause.message
         extensions = {"code": next((_CODES[base] for base in type(cause).__mro__ if base in _CODES), "CONFLICT")}
         if isinstance(cause, errors.InvalidInput):
-            extensions["argument"] = [*(camel_case(part) for part in cause.path), *cause.within]
+            extensions["argument"] = path_of(cause)
+            if cause.others:
+                extensions["fields"] = [{"message": one.message, **value_facts(one)} for one in cause.each()]
     elif isinstance(cause, AnswerTooLarge):
         formatted["message"] = str(cause)
         extensions = {"code": TOO_LARGE}
@@ -151,5 +153,5 @@ _CODES: dict[type[errors.DomainError], str] = {
 FAULTS = {
     "INTERNAL": "Internal error in the gateway. To find it in the log, search for the request id.",
     "TIMEOUT": "The operation timed out.",
-    "UNAVAILABLE": "The gateway cannot reach the database. Try again later.",
+    "UNAVAILABLE": "The gateway cannot reach the database, or an index is being built. Try again later.",
 }

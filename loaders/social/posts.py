@@ -5,7 +5,7 @@ from __future__ import annotations
 from portico.loaders.batching import BatchRead
 from portico.loaders.declaring import batched, by_key, each
 from portico.resolvers.documents import Database, DocumentId, Projection
-from portico.resolvers.social import comment_reads, hidden_posts, post_lists, relations, vote_reads
+from portico.resolvers.social import comment_reads, hidden_posts, post_lists, vote_reads
 from portico.resolvers.social.posts import POSTS, PostDocument
 from portico.resolvers.social.visibility import primary
 
@@ -17,8 +17,6 @@ votes = batched(vote_reads.find_votes)
 pages = batched(post_lists.find_pages)
 # The posts on a wall that its owner does not see because of a block.
 hidden_pages = each(hidden_posts.find_page)
-# The members with whom a member has a block.
-blocks = each(relations.find_blocks)
 _by_id = by_key(POSTS)
 
 

@@ -30,7 +30,7 @@ from portico.gateway.work.jobs import rest
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 from portico.schema.roles import AnyRole
 
 from .posting import post
@@ -148,8 +148,9 @@ class Gateway:
         *,
         token: str | None = "",
         operation: str | None = None,
+        on_error: str | None = None,
     ) -> Answer:
-        """Sends a request by POST. If `token` is None, the caller is anonymous."""
+        """Sends a request by POST. If `token` is None, the caller is anonymous. `on_error` is sent as `onError`."""
         chosen = self.token() if token == "" else token
         headers = {"content-type": "application/json"}
         if chosen is not None:
@@ -157,6 +158,8 @@ class Gateway:
         body: dict[str, Any] = {"query": query, "variables": variables or {}}
         if operation is not None:
             body["operationName"] = operation
+        if on_error is not None:
+            body["onError"] = on_error
         db = self.state.database
         status, answered, answer = await post(self.app, "/graphql", _encoded(body), headers)
         # What the call has left for after its answer.

@@ -8,7 +8,7 @@ from typing import Any
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.domains import Domain, Turn
 from portico.resolvers.writes.intents import INTENTS
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 
 from .gateways import Gateway, SettableClock
 

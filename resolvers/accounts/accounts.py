@@ -119,16 +119,14 @@ async def open_account(
     Raises:   InvalidInput, also if the owner has 100 accounts.
     Writes:   accounts; one insert.
     """
-    account = _empty(
-        idempotency.derived_id(operation_id, "account"),
-        owner=owner,
-        name=require_text(name, "name", longest=MAX_NAME),
-        currency=require_currency(currency, "currency"),
-        now=now,
-    )
+    account_id = idempotency.derived_id(operation_id, "account")
+    with InvalidInput.collect() as check:
+        name = check(require_text, name, "name", longest=MAX_NAME)
+        check(require_currency, currency, "currency")
+    account = _empty(account_id, owner=owner, name=name, currency=currency, now=now)
     held = await db[ACCOUNTS.name].count_documents({"owner": owner}, limit=MAX_ACCOUNTS)
     if held == MAX_ACCOUNTS and not await find_by_ids(db, [account["_id"]], {"_id": 1}):
-        raise InvalidInput(f"You already have {MAX_ACCOUNTS} accounts.")
+        raise InvalidInput(f"You already have {MAX_ACCOUNTS} accounts.", code=InvalidInput.TOO_MANY, most=MAX_ACCOUNTS)
     return await _insert(db, account)
 
 

@@ -92,7 +92,7 @@ def _problems(db: Database, account: Document) -> Iterator[Problem]:
     expected = _total(account["came"]) - _total(account["went"])
     for note in account["pending"]:
         if "key" in note:
-            is_certain = settlements.was_decided(by_record.get(note["record"]), note)
+            is_certain = settlements.was_decided(NOTED, by_record.get(note["record"]), note)
         else:
             transfer = by_id.get(note["id"])
             is_certain = transfer is not None and transfer["state"] in {COMMITTED, SETTLED}

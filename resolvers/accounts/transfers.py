@@ -16,7 +16,6 @@ Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensa
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -61,29 +60,17 @@ async def transfer(
     Raises:   InvalidInput, NotFound (either account), InsufficientFunds, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
     """
-    require_amount(amount, "amount", "amount")
-    require_currency(currency, "amount", "currency")
+    _require_money(amount, currency)
     if source_id == destination_id:
-        raise InvalidInput("The source and the destination must be different accounts.", "destination_id")
-    # The guards say what is checked below, so the first attempt need not wait for it.
-    parts = _parts(source_id, destination_id, amount, {"owner": owner, "currency": currency}, {"currency": currency})
-    attempt = Attempt(_record_id(operation_id, 0), parts, now)
-    reading, noting = accounts.find_stored(db, [source_id, destination_id]), settlements.prepare(db, attempt)
-    found, is_noted = await asyncio.gather(reading, noting)
+        text = "The source and the destination must be different accounts."
+        raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
+    # Nobody leaves notes on accounts of others by transfers that are refused. So the read comes first.
+    found = await accounts.find_stored(db, [source_id, destination_id])
     source = _require_account(found, source_id, owner)
     destination = _require_account(found, destination_id)
     _require_same(source, currency, "amount", "currency")
     _require_same(destination, currency, "destination_id")
-    return await move(
-        db,
-        source,
-        destination,
-        amount=amount,
-        now=now,
-        operation_id=operation_id,
-        answering=answering,
-        begun=(attempt, is_noted),
-    )
+    return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id, answering=answering)
 
 
 def _require_account(
@@ -113,9 +100,8 @@ async def deposit(
     Raises:   InvalidInput, NotFound, Conflict (it was called off too often).
     Writes:   transfers, accounts; a settlement.
     """
-    require_amount(amount, "amount", "amount")
-    require_currency(currency, "amount", "currency")
-    [part] = _parts(None, account_id, amount, {}, {"currency": currency})
+    _require_money(amount, currency)
+    [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
     account = noted or (await accounts.find_stored(db, [account_id])).get(account_id)
@@ -138,9 +124,17 @@ async def deposit(
     return noted
 
 
+def _require_money(amount: int, currency: str) -> None:
+    with InvalidInput.collect() as check:
+        check(require_amount, amount, "amount", "amount")
+        check(require_currency, currency, "amount", "currency")
+
+
 def _require_same(account: AccountDocument, currency: str, *path: str) -> None:
     if account["currency"] != currency:
-        raise InvalidInput(f"The currency of the account is {account['currency']}.", *path)
+        raise InvalidInput(
+            f"The currency of the account is {account['currency']}.", *path, code=InvalidInput.NOT_ALLOWED
+        )
 
 
 async def move(
@@ -165,33 +159,39 @@ async def move(
     Writes:   transfers, accounts; a settlement.
     """
     timer, number, record = Timer(now), 0, _record(source, destination, amount, now, reference)
+    # An attempt that will fail leaves a note on the destination for a moment.
+    is_likely = source is None or source["balance"] >= amount
     async for tried in attempts(_ATTEMPTS, steps=2):
         record["_id"] = _record_id(operation_id, number)
         # Use the current time: the call may have waited, and an old attempt would be called off.
-        attempt, is_noted = begun or await _begin(db, record, timer.now())
+        attempt, is_noted = begun or await _begin(db, record, timer.now(), is_likely=is_likely or tried > 0)
         begun = None
         if is_noted:
             made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, answering)
-        else:
-            reason = await _reason(db, source, destination, amount, timer.now(), may_wait=tried < _MOST_WAITS)
-            if reason is None:
-                continue
+        elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
             made = await transfer_records.insert(db, {**record, "state": CANCELLED, "refused": reason})
-        if "open_since" in made:
-            made = await former_transfers.finish(db, made)
-        if made["state"] == SETTLED:
-            return made
-        if "refused" in made:
-            raise _refusal(made["refused"])
+        else:
+            continue
+        if ended := await _ended(db, made):
+            return ended
         number += 1
     raise Conflict("The transfer took too long and was called off. Try again.")
 
 
-async def _begin(db: Database, record: Document, now: datetime) -> tuple[Attempt, bool]:
-    """Prepares an attempt. Returns it, with whether everything is noted."""
+async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:
+    """Prepares an attempt if it is likely to succeed. Returns it, with whether everything is noted."""
     attempt = Attempt(record["_id"], _parts(record["source"], record["destination"], record["amount"]), now)
-    return attempt, await settlements.prepare(db, attempt)
+    return attempt, is_likely and await settlements.prepare(db, attempt)
+
+
+async def _ended(db: Database, made: Document) -> Document | None:
+    """Returns the transfer of a record. None if it was called off. Raises why it was refused."""
+    if "open_since" in made:
+        made = await former_transfers.finish(db, made)
+    if "refused" in made:
+        raise _refusal(made["refused"])
+    return made if made["state"] == SETTLED else None
 
 
 async def _decide(db: Database, record: Document, attempt: Attempt, answering: Answering) -> Document:
@@ -213,7 +213,8 @@ def _record_id(operation_id: str, number: int) -> ObjectId:
 def _refusal(reason: str) -> DomainError:
     if reason == FUNDS:
         return InsufficientFunds()
-    return InvalidInput("The account would hold more than 2^53 - 1 minor units.", "amount", "amount")
+    text = "The account would hold more than 2^53 - 1 minor units."
+    return InvalidInput(text, "amount", "amount", code=InvalidInput.OUT_OF_RANGE)
 
 
 def _record(
@@ -236,15 +237,13 @@ def _parts(
     source: ObjectId | None,
     destination: ObjectId,
     amount: int,
-    paying: Mapping[str, Any] = MappingProxyType({}),
     paid: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Part]:
-    """Returns what the accounts note. `paying` and `paid` are further guards of the two."""
+    """Returns what the accounts note. `paid` is a further guard of the destination."""
     theirs = Part(NOTED, destination, {"amount": amount}, {**paid, **_has_room(amount)})
     if source is None:
         return [theirs]
-    enough = {**paying, "balance": {"$gte": amount}}
-    return [Part(NOTED, source, {"amount": -amount}, enough, {"balance": -amount}), theirs]
+    return [Part(NOTED, source, {"amount": -amount}, {"balance": {"$gte": amount}}, {"balance": -amount}), theirs]
 
 
 def _has_room(amount: int) -> Document:
@@ -253,31 +252,24 @@ def _has_room(amount: int) -> Document:
     return {"$expr": {"$lte": [{"$add": ["$balance", under_way, amount]}, MAX_AMOUNT]}}
 
 
-async def _reason(
-    db: Database,
-    source: AccountDocument | None,
-    destination: AccountDocument,
-    amount: int,
-    now: datetime,
-    *,
-    may_wait: bool,
-) -> str | None:
+async def _reason(db: Database, record: Document, now: datetime, *, may_wait: bool) -> str | None:
     """Returns why the accounts cannot note the transfer. None if another attempt can succeed.
 
     Raises:   NotFound (an account is missing).
     """
-    found = await accounts.find_stored(db, [one["_id"] for one in (source, destination) if one is not None])
-    for account in (source, destination):
-        if account is not None and account["_id"] not in found:
-            raise NotFound("Account", str(account["_id"]))
+    ids, amount = [one for one in (record["source"], record["destination"]) if one is not None], record["amount"]
+    found = await accounts.find_stored(db, ids)
+    for one in ids:
+        if one not in found:
+            raise NotFound("Account", str(one))
     settled = [await settlements.settle_decided(db, NOTED, account, now=now) for account in found.values()]
     if any(settled):
         return None
-    if source is not None:
-        payer = found[source["_id"]]
+    if record["source"] is not None:
+        payer = found[record["source"]]
         if payer["balance"] < amount:
             return None if may_wait and payer["balance"] + _in_flight(payer) >= amount else FUNDS
-    payee = found[destination["_id"]]
+    payee = found[record["destination"]]
     if payee["balance"] + amount > MAX_AMOUNT:
         return LIMIT
     is_full = payee["balance"] + amount + sum(abs(note["amount"]) for note in payee["pending"]) > MAX_AMOUNT

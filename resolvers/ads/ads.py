@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, InvalidInput
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import fold, require_text
 
 MAX_ID = 200
@@ -55,7 +55,7 @@ def require_id(value: str, *path: str) -> str:
     Raises InvalidInput.
     """
     if require_text(value, *path, longest=MAX_ID) != value:
-        raise InvalidInput("An id has no surrounding blanks.", *path)
+        raise InvalidInput("An id has no surrounding blanks.", *path, code=InvalidInput.WRONG_FORMAT)
     return value
 
 
@@ -63,7 +63,8 @@ def require_campaign_id(value: str, *path: str) -> str:
     """Returns a campaign id, `advertiser:campaign`. Raises InvalidInput."""
     advertiser, _, campaign = require_id(value, *path).partition(":")
     if not advertiser or not campaign:
-        raise InvalidInput("A campaign id must be `advertiser:campaign`, for example `acme:spring`.", *path)
+        text = "A campaign id must be `advertiser:campaign`, for example `acme:spring`."
+        raise InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT, pattern="[^:]+:.+")
     return value
 
 
@@ -73,31 +74,31 @@ def advertiser_of(campaign_id: str) -> str:
 
 def require_ad(ad: Ad, *path: str) -> Ad:
     """Returns the ad with its keywords trimmed, each once. Raises InvalidInput, which names the field."""
-    require_campaign_id(ad.campaign_id, *path, "campaign_id")
-    require_id(ad.ad_unit_id, *path, "ad_unit_id")
-    if not 0 <= ad.ecpm <= MAX_ECPM:
-        raise InvalidInput(
-            f"`ecpm` must be between 0 and 2^31 - 1; got {ad.ecpm}.",
-            *path,
-            "ecpm",
-            code=OUT_OF_RANGE,
-            least=0,
-            most=2**31 - 1,
-        )
-    if ad.daily_cap < 1:
-        raise InvalidInput(
-            f"`dailyCap` must be at least 1; got {ad.daily_cap}.", *path, "daily_cap", code=OUT_OF_RANGE, least=1
-        )
-    if ad.total_cap is not None and not 0 <= ad.total_cap <= MAX_CAP:
-        raise InvalidInput(
-            f"`totalCap` must be between 0 and 2^53 - 1; got {ad.total_cap}.",
-            *path,
-            "total_cap",
-            code=OUT_OF_RANGE,
-            least=0,
-            most=2**53 - 1,
-        )
-    return ad._replace(keywords=_require_keywords(ad.keywords, *path, "keywords"))
+    with InvalidInput.collect() as check:
+        check(require_campaign_id, ad.campaign_id, *path, "campaign_id")
+        check(require_id, ad.ad_unit_id, *path, "ad_unit_id")
+        check(_require_ecpm, ad.ecpm, *path, "ecpm")
+        check(_require_daily_cap, ad.daily_cap, *path, "daily_cap")
+        check(_require_total_cap, ad.total_cap, *path, "total_cap")
+        keywords = check(_require_keywords, ad.keywords, *path, "keywords")
+    return ad._replace(keywords=keywords)
+
+
+def _require_ecpm(ecpm: int, *path: str) -> None:
+    if not 0 <= ecpm <= MAX_ECPM:
+        text = f"`ecpm` must be between 0 and 2^31 - 1; got {ecpm}."
+        raise InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=0, most=MAX_ECPM)
+
+
+def _require_daily_cap(cap: int, *path: str) -> None:
+    if cap < 1:
+        raise InvalidInput(f"`dailyCap` must be at least 1; got {cap}.", *path, code=InvalidInput.OUT_OF_RANGE, least=1)
+
+
+def _require_total_cap(cap: int | None, *path: str) -> None:
+    if cap is not None and not 0 <= cap <= MAX_CAP:
+        text = f"`totalCap` must be between 0 and 2^53 - 1; got {cap}."
+        raise InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=0, most=MAX_CAP)
 
 
 def _require_keywords(keywords: Sequence[str], *path: str) -> list[str]:
@@ -105,22 +106,28 @@ def _require_keywords(keywords: Sequence[str], *path: str) -> list[str]:
         raise InvalidInput(
             f"There are {len(keywords):,} keywords; {MAX_KEYWORDS} are allowed.",
             *path,
-            code=TOO_MANY,
+            code=InvalidInput.TOO_MANY,
             most=MAX_KEYWORDS,
         )
+    with InvalidInput.collect() as check:
+        texts = [check(_require_keyword, keyword, *path, str(number)) for number, keyword in enumerate(keywords)]
     found: dict[str, str] = {}
-    for number, keyword in enumerate(keywords):
-        text = require_text(keyword, *path, str(number), longest=MAX_KEYWORD)
-        folded_text = fold(text)
-        if len(folded_text) > MAX_KEYWORD:
-            message = f"A keyword has {len(folded_text):,} characters when its letters are normalized"
-            raise InvalidInput(f"{message}; {MAX_KEYWORD} are allowed.", *path, str(number))
-        found.setdefault(folded_text, text)
+    for text in texts:
+        found.setdefault(fold(text), text)
     size = sum(_size(text, folded_text) for folded_text, text in found.items())
     if size > MAX_KEYWORD_BYTES:
         message = f"The keywords have {size:,} bytes together (UTF-8, normalized); {MAX_KEYWORD_BYTES:,} are allowed."
-        raise InvalidInput(message, *path)
+        raise InvalidInput(message, *path, code=InvalidInput.TOO_LONG, most=MAX_KEYWORD_BYTES)
     return list(found.values())
+
+
+def _require_keyword(keyword: str, *path: str) -> str:
+    text = require_text(keyword, *path, longest=MAX_KEYWORD)
+    length = len(fold(text))
+    if length > MAX_KEYWORD:
+        message = f"A keyword has {length:,} characters when its letters are normalized; {MAX_KEYWORD} are allowed."
+        raise InvalidInput(message, *path, code=InvalidInput.TOO_LONG, most=MAX_KEYWORD)
+    return text
 
 
 def _size(text: str, folded_text: str) -> int:
@@ -147,15 +154,17 @@ def require_page_keywords(
     Raises:   InvalidInput (too many keywords, or too many characters in one or in all).
     """
     if len(keywords) > MAX_PAGE_KEYWORDS:
-        raise InvalidInput(f"There are {len(keywords):,} keywords; {MAX_PAGE_KEYWORDS:,} are allowed.", *path)
-    for number, keyword in enumerate(keywords):
-        if len(keyword) > MAX_KEYWORD:
-            text = f"A keyword has {len(keyword):,} characters; {MAX_KEYWORD} are allowed."
-            raise InvalidInput(text, *path, str(number))
+        text = f"There are {len(keywords):,} keywords; {MAX_PAGE_KEYWORDS:,} are allowed."
+        raise InvalidInput(text, *path, code=InvalidInput.TOO_MANY, most=MAX_PAGE_KEYWORDS)
+    with InvalidInput.collect() as check:
+        for number, keyword in enumerate(keywords):
+            if len(keyword) > MAX_KEYWORD:
+                text = f"A keyword has {len(keyword):,} characters; {MAX_KEYWORD} are allowed."
+                check.refuse(InvalidInput(text, *path, str(number), code=InvalidInput.TOO_LONG, most=MAX_KEYWORD))
     characters = sum(map(len, keywords))
     if characters > MAX_PAGE_CHARACTERS:
         text = f"The keywords have {characters:,} characters together; {MAX_PAGE_CHARACTERS:,} are allowed."
-        raise InvalidInput(text, *path)
+        raise InvalidInput(text, *path, code=InvalidInput.TOO_LONG, most=MAX_PAGE_CHARACTERS)
     known = {} if folds is None else folds
     for keyword in keywords:
         if keyword not in known:
@@ -170,7 +179,7 @@ def require_limit(limit: int, *path: str) -> None:
         raise InvalidInput(
             f"`limit` must be between 1 and {MAX_CHOSEN}; got {limit}.",
             *path,
-            code=OUT_OF_RANGE,
+            code=InvalidInput.OUT_OF_RANGE,
             least=1,
             most=MAX_CHOSEN,
         )

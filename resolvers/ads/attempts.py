@@ -26,6 +26,7 @@ from random import Random
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.together import both
 from portico.resolvers.waiting import waiting
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.timer import Timer
@@ -155,7 +156,7 @@ class Attempt:
         deciding = self._decide(ads, events=events, entry=self._entry(ads))
         if not free:
             return ads if await deciding else None
-        is_decided, refused = await asyncio.gather(deciding, self._tally.add(self._call.db, free))
+        is_decided, refused = await both(deciding, self._tally.add(self._call.db, free))
         if not is_decided:
             await take_back(self._call.db, [ad for ad in free if ad not in refused])
             return None

@@ -23,7 +23,6 @@ still running.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from uuid import uuid4
 
@@ -32,6 +31,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
@@ -50,7 +50,11 @@ async def place_ad(db: Database, *, site_id: str, zone_id: str, ad: Ad, now: dat
     Raises:   InvalidInput (a field, a full zone, or a deactivated campaign), Conflict (too many concurrent placements).
     Writes:   ads.zones, ads.campaigns, ads.zones; see above. As `capping.settle`, if the total cap has changed.
     """
-    placing = _Placing(db, site_id, zone_id, require_ad(ad, "ad"), operation_id)
+    with InvalidInput.collect() as check:
+        check(require_id, site_id, "site_id")
+        check(require_id, zone_id, "zone_id")
+        ad = check(require_ad, ad, "ad")
+    placing = _Placing(db, site_id, zone_id, ad, operation_id)
     timer = Timer(now)
     async for _ in attempts(steps=2):
         zone = await placing.attempt(timer.now())
@@ -68,7 +72,7 @@ class _Placing:
         self._db = db
         self._ad = ad
         self._operation_id = operation_id
-        self._names = {"site_id": require_id(site_id, "site_id"), "zone_id": require_id(zone_id, "zone_id")}
+        self._names = {"site_id": site_id, "zone_id": zone_id}
         self._key = zone_key(site_id, zone_id)
         self._counted = CountedAd.of(ad._asdict())
 
@@ -89,11 +93,12 @@ class _Placing:
         if not any(ad.get("pending", {}).get("token") == token for ad in zone["ads"]):
             return zone
         # It looks at the counter after the ad was inserted: see `capping`.
-        is_active, counter = await asyncio.gather(self._is_active(), counters.cap_of(self._db, self._counted.key))
+        is_active, counter = await both(self._is_active(), counters.cap_of(self._db, self._counted.key))
         if is_active:
             return await self._confirm(token, at, counter)
         await self._withdraw(token)
-        raise InvalidInput("The campaign is deactivated, which is final. Use another campaign id.", "ad", "campaign_id")
+        text = "The campaign is deactivated, which is final. Use another campaign id."
+        raise InvalidInput(text, "ad", "campaign_id", code=InvalidInput.NOT_ALLOWED)
 
     async def _put(self, token: str, at: datetime) -> Document:
         """Changes the live ad, or inserts a pending one. Raises DuplicateKeyError if the zone takes neither."""
@@ -145,7 +150,8 @@ class _Placing:
         if zone is not None and idempotency.was_applied(zone, self._operation_id):
             return zone
         if zone is not None and len(zone["ads"]) >= MAX_ADS:
-            raise InvalidInput(f"The zone has {MAX_ADS:,} ads, which is the most.", "zone_id")
+            text = f"The zone has {MAX_ADS:,} ads, which is the most."
+            raise InvalidInput(text, "zone_id", code=InvalidInput.TOO_MANY, most=MAX_ADS)
         return None
 
     async def _is_active(self) -> bool:

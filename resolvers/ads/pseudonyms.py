@@ -24,6 +24,6 @@ class Pseudonyms:
     def of(self, user_id: str, *path: str) -> str:
         """Returns the `_id` of the profile: HMAC-SHA-256, 64 hex digits. Raises InvalidInput for an invalid user id."""
         if not user_id:
-            raise InvalidInput("`userId` must not be empty.", *(path or ("user_id",)))
+            raise InvalidInput("`userId` must not be empty.", *(path or ("user_id",)), code=InvalidInput.EMPTY)
         check_length(user_id, *(path or ("user_id",)), longest=MAX_USER_ID)
         return hmac.new(self._secret, user_id.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()

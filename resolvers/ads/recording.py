@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import Conflict, InvalidInput
+from portico.resolvers.together import both
 from portico.resolvers.writes.retries import attempts
 
 from . import counters, profiles, serves
@@ -29,10 +29,11 @@ async def record_event(means: Means, call: Call, *, kind: str, campaign_id: str,
     Writes:   as `serving.serve`.
     """
     if await call.db[CAMPAIGNS.name].find_one({"_id": campaign_id}, {"_id": 1}) is None:
-        raise InvalidInput("There is no such campaign. Place one of its ads first.", "campaign_id")
+        text = "There is no such campaign. Place one of its ads first."
+        raise InvalidInput(text, "campaign_id", code=InvalidInput.UNKNOWN)
     named = {"campaign_id": campaign_id, "ad_unit_id": ad_unit_id, "key": ad_key(campaign_id, ad_unit_id)}
     async for _ in attempts(steps=3):
-        zone, profile = await asyncio.gather(_zone(means, call, kind), call.read_profile())
+        zone, profile = await both(_zone(means, call, kind), call.read_profile())
         decided = profiles.entry_of(profile)
         if decided is not None:
             await serves.conclude(call.db, means.counters, decided)

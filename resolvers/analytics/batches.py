@@ -44,7 +44,8 @@ def checked(given: Sequence[Given], check: Callable[[Given], Entry]) -> Batch[En
     Raises:   InvalidInput for more than 1,000 entries, or if there are entries and none is valid.
     """
     if len(given) > MAX_ENTRIES:
-        raise InvalidInput(f"A call can have at most {MAX_ENTRIES:,} entries; got {len(given):,}.")
+        text = f"A call can have at most {MAX_ENTRIES:,} entries; got {len(given):,}."
+        raise InvalidInput(text, code=InvalidInput.TOO_MANY, most=MAX_ENTRIES)
     entries: list[Entry] = []
     invalid: list[InvalidInput] = []
     for position, one in enumerate(given):
@@ -52,8 +53,10 @@ def checked(given: Sequence[Given], check: Callable[[Given], Entry]) -> Batch[En
             entries.append(check(one))
         except InvalidInput as error:
             invalid.append(error.below(str(position)))
-    if invalid and not entries:
-        raise invalid[0]
+    if not entries:
+        with InvalidInput.collect() as every:
+            for refused in invalid:
+                every.refuse(refused)
     return Batch(entries, invalid)
 
 
@@ -75,7 +78,7 @@ def hashed_id(text: str) -> ObjectId:
 def require_time(time: datetime, *path: str) -> datetime:
     """Returns the time unchanged. Raises InvalidInput if it is not in the years 1970 to 2199."""
     if not FIRST <= time < AFTER_LAST:
-        raise InvalidInput("The time must be in the years 1970 to 2199.", *path)
+        raise InvalidInput("The time must be in the years 1970 to 2199.", *path, code=InvalidInput.OUT_OF_RANGE)
     return time
 
 

@@ -37,7 +37,9 @@ async def read_hits(
     Raises:   InvalidInput, also for WEEK and YEAR, which have no counters; AnswerTooLarge.
     """
     if granularity not in _READ:
-        raise InvalidInput("Hits are counted by MINUTE, HOUR, DAY and MONTH.", "granularity")
+        raise InvalidInput(
+            "Hits are counted by MINUTE, HOUR, DAY and MONTH.", "granularity", code=InvalidInput.NOT_ALLOWED
+        )
     # Before anything is made of them: many such reads can wait at the same time.
     await hold(count_periods(granularity, begin, end) * _POINT_BYTES)
     spec, numbers = _READ[granularity]

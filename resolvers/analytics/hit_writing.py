@@ -21,7 +21,7 @@ from bson import ObjectId
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, DomainError
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.kept import Kept
 from portico.resolvers.text import require_filled
@@ -55,12 +55,12 @@ class Hit(NamedTuple):
 
 def checked_hit(*, event_id: str | None, site: str, page: str, at: datetime) -> Hit:
     """Returns a hit. Raises InvalidInput."""
-    series = Series(
-        require_filled(site, "site", longest=MAX_SITE),
-        require_filled(page, "page", longest=MAX_PAGE),
-    )
-    event = None if event_id is None else id_of_event("hit", event_id)
-    return Hit(series, start_of("MINUTE", require_time(at, "at")), event)
+    with InvalidInput.collect() as check:
+        check(require_filled, site, "site", longest=MAX_SITE)
+        check(require_filled, page, "page", longest=MAX_PAGE)
+        event = None if event_id is None else check(id_of_event, "hit", event_id)
+        check(require_time, at, "at")
+    return Hit(Series(site, page), start_of("MINUTE", at), event)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -10,7 +10,7 @@ from bson import ObjectId
 from pymongo import WriteConcern
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import check_length, require_filled
 
 from .batches import id_of_event, insert_new, require_time
@@ -53,34 +53,49 @@ def checked_event(event: LogEvent, *, not_before: datetime | None) -> Document:
 
     Args:     not_before: older events are refused, because they would be deleted at once; None for no such limit.
     """
-    require_kept(require_time(event.time, "time"), not_before)
-    if event.status not in _STATUSES:
-        raise InvalidInput("Status must be between 100 and 999.", "status", code=OUT_OF_RANGE, least=100, most=999)
-    if not 0 <= event.response_size <= _MAX_SIZE:
+    with InvalidInput.collect() as check:
+        check(_require_kept_time, event.time, not_before)
+        check(_require_status, event.status)
+        check(_require_size, event.response_size)
+        host = check(require_filled, event.host, "host", longest=MAX_NAME)
+        user = check(_optional, event.user, "user", longest=MAX_NAME)
+        document = {
+            "_id": check(id_of_event, "log event", event.event_id),
+            "host": host,
+            "user": user,
+            "visitor": f"h:{host}" if user is None else f"u:{user}",
+            "time": event.time,
+            "method": check(require_filled, event.method, "method", longest=MAX_METHOD),
+            "path": check(require_filled, event.path, "path", longest=MAX_TEXT),
+            "status": event.status,
+            "response_size": event.response_size,
+            "referrer": check(_optional, event.referrer, "referrer", longest=MAX_TEXT),
+            "user_agent": check(_optional, event.user_agent, "user_agent", longest=MAX_TEXT),
+        }
+    return {**document, UNCOUNTED: start_of("DAY", event.time)}
+
+
+def _require_kept_time(time: datetime, not_before: datetime | None) -> None:
+    require_kept(require_time(time, "time"), not_before)
+
+
+def _require_status(status: int) -> None:
+    if status not in _STATUSES:
         raise InvalidInput(
-            "Response size must be between 0 and 2^53 - 1.", "response_size", code=OUT_OF_RANGE, least=0, most=2**53 - 1
+            "Status must be between 100 and 999.", "status", code=InvalidInput.OUT_OF_RANGE, least=100, most=999
         )
-    host, user = require_filled(event.host, "host", longest=MAX_NAME), _optional(event.user, "user", longest=MAX_NAME)
-    return {
-        "_id": id_of_event("log event", event.event_id),
-        "host": host,
-        "user": user,
-        "visitor": f"h:{host}" if user is None else f"u:{user}",
-        "time": event.time,
-        "method": require_filled(event.method, "method", longest=MAX_METHOD),
-        "path": require_filled(event.path, "path", longest=MAX_TEXT),
-        "status": event.status,
-        "response_size": event.response_size,
-        "referrer": _optional(event.referrer, "referrer", longest=MAX_TEXT),
-        "user_agent": _optional(event.user_agent, "user_agent", longest=MAX_TEXT),
-        UNCOUNTED: start_of("DAY", event.time),
-    }
+
+
+def _require_size(size: int) -> None:
+    if not 0 <= size <= _MAX_SIZE:
+        text = "Response size must be between 0 and 2^53 - 1."
+        raise InvalidInput(text, "response_size", code=InvalidInput.OUT_OF_RANGE, least=0, most=_MAX_SIZE)
 
 
 def require_kept(time: datetime, not_before: datetime | None) -> None:
     """Raises InvalidInput for a time so long ago that its event would be deleted at once."""
     if not_before is not None and time < not_before:
-        raise InvalidInput("The time is too long ago: such events are deleted.", "time")
+        raise InvalidInput("The time is too long ago: such events are deleted.", "time", code=InvalidInput.OUT_OF_RANGE)
 
 
 def limit_of(now: datetime, days: float | None) -> datetime | None:

@@ -66,7 +66,8 @@ async def count_pages(
     """
     require_range(begin, end)
     if not 1 <= limit <= MAX_PAGES:
-        raise InvalidInput(f"`limit` must be between 1 and {MAX_PAGES:,}; got {limit}.", "limit")
+        text = f"`limit` must be between 1 and {MAX_PAGES:,}; got {limit}."
+        raise InvalidInput(text, "limit", code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_PAGES)
     first, last = start_of("DAY", begin + DAY - datetime.resolution), start_of("DAY", end)
     async for attempt in attempts(_ATTEMPTS):
         has_days = first < last and attempt < _ATTEMPTS - 1
@@ -136,9 +137,8 @@ async def _count(db: Database, stretches: Sequence[Stretch], limit: int, max_eve
     )
     found: list[Document] = await cursor.to_list()
     if found and found[0][_ALL] > max_events:
-        raise InvalidInput(
-            f"The range has more than {max_events:,} log events that are not rolled up. Choose a shorter one.", "to"
-        )
+        text = f"The range has more than {max_events:,} log events that are not rolled up. Choose a shorter one."
+        raise InvalidInput(text, "to", code=InvalidInput.OUT_OF_RANGE)
     return found
 
 

@@ -68,9 +68,8 @@ def count_periods(granularity: Granularity, begin: datetime, end: datetime) -> i
     require_range(begin, end)
     count = sum(1 for _ in islice(starts(granularity, begin, end), MAX_POINTS + 1))
     if count > MAX_POINTS:
-        raise InvalidInput(
-            f"The range has more than {MAX_POINTS:,} periods. Choose a shorter range, or longer periods.", "to"
-        )
+        text = f"The range has more than {MAX_POINTS:,} periods. Choose a shorter range, or longer periods."
+        raise InvalidInput(text, "to", code=InvalidInput.OUT_OF_RANGE)
     return count
 
 
@@ -80,4 +79,4 @@ def require_range(begin: datetime, end: datetime) -> None:
     if end != AFTER_LAST:
         require_time(end, "to")
     if end <= begin:
-        raise InvalidInput("`to` must be later than `from`.", "to")
+        raise InvalidInput("`to` must be later than `from`.", "to", code=InvalidInput.OUT_OF_RANGE)

@@ -47,7 +47,8 @@ async def read_stats(
     """
     require_user_id(user_id)
     if granularity == "MINUTE":
-        raise InvalidInput("Sessions are rolled up by HOUR, DAY, WEEK, MONTH and YEAR, not by MINUTE.", "granularity")
+        text = "Sessions are rolled up by HOUR, DAY, WEEK, MONTH and YEAR, not by MINUTE."
+        raise InvalidInput(text, "granularity", code=InvalidInput.NOT_ALLOWED)
     count_periods(granularity, begin, end)
     # MongoDB uses the partial index only for what exists.
     pending = {"user_id": user_id, PENDING: {"$exists": True, "$gte": FIRST}}

@@ -24,13 +24,14 @@ def session_of(*, event_id: str | None, user_id: str, at: datetime, length: floa
     Args:     length: seconds, 0 to 31 days; rounded to the microsecond.
     Raises:   InvalidInput.
     """
-    return {
-        "_id": id_of_event("session", event_id),
-        "user_id": require_user_id(user_id),
-        "at": require_time(at, "at"),
-        "hour": Period.at(user_id, "HOUR", at).key,
-        "length": _microseconds(length),
-    }
+    with InvalidInput.collect() as check:
+        document = {
+            "_id": check(id_of_event, "session", event_id),
+            "user_id": check(require_user_id, user_id),
+            "at": check(require_time, at, "at"),
+            "length": check(_microseconds, length),
+        }
+    return {**document, "hour": Period.at(user_id, "HOUR", at).key}
 
 
 def require_user_id(user_id: str) -> str:
@@ -40,7 +41,8 @@ def require_user_id(user_id: str) -> str:
 
 def _microseconds(length: float) -> Int64:
     if not (math.isfinite(length) and 0 <= length <= _LONGEST):
-        raise InvalidInput(f"The length must be between 0 and {_LONGEST:,} seconds; got {length:,}.", "length")
+        text = f"The length must be between 0 and {_LONGEST:,} seconds; got {length:,}."
+        raise InvalidInput(text, "length", code=InvalidInput.OUT_OF_RANGE, least=0, most=_LONGEST)
     return Int64(round(length * MICROSECONDS))
 
 

@@ -20,14 +20,14 @@ one to leave its mark sees all the others, as marks or as new parents.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, NotFound, SlugTaken
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_slug, require_text
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling
@@ -53,14 +53,15 @@ async def create_category(
     Writes:   categories; one insert, then the removal of its mark, or of the category if the parent was deleted.
     """
     category_id = idempotency.derived_id(operation_id, "category")
-    document: CategoryDocument = {
-        "_id": category_id,
-        "slug": require_slug(slug, "slug"),
-        "name": require_text(name, "name", longest=MAX_NAME),
-        "parent": parent_id,
-        "ancestors": [],
-        SCHEMA_VERSION: CATEGORIES.version,
-    }
+    with InvalidInput.collect() as check:
+        document: CategoryDocument = {
+            "_id": category_id,
+            "slug": check(require_slug, slug, "slug"),
+            "name": check(require_text, name, "name", longest=MAX_NAME),
+            "parent": parent_id,
+            "ancestors": [],
+            SCHEMA_VERSION: CATEGORIES.version,
+        }
     mine = await _created_before(db, category_id) if idempotency.is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Category", str(category_id)))
@@ -112,10 +113,11 @@ async def rename_category(
     Writes:   categories; one guarded update, then the subtree, then the removal of the mark.
     """
     changes: Document = {}
-    if name is not None:
-        changes["name"] = require_text(name, "name", longest=MAX_NAME)
-    if slug is not None:
-        changes["slug"] = require_slug(slug, "slug")
+    with InvalidInput.collect() as check:
+        if name is not None:
+            changes["name"] = check(require_text, name, "name", longest=MAX_NAME)
+        if slug is not None:
+            changes["slug"] = check(require_slug, slug, "slug")
     if not changes:
         return await _require(db, category_id)
     async for _ in attempts():
@@ -163,27 +165,33 @@ async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> 
     return category
 
 
+class Moved(NamedTuple):
+    category: CategoryDocument
+    former_parent_id: ObjectId | None
+
+
 async def move_category(
     db: Database, *, category_id: ObjectId, new_parent_id: ObjectId | None, now: datetime, operation_id: str
-) -> CategoryDocument:
+) -> Moved:
     """Moves a category and everything below it to another parent; with None it becomes a root.
 
     A move marks its category before it reads the chain from the new parent to the root. If several moves would form a
     cycle together, the last one to set its mark sees all the others. It sees either a mark, and rolls back, or a new
     parent, and refuses.
 
-    Returns:  the category.
+    Returns:  the category, and the parent that it had; the parent is None for a former root, and if nothing changed.
     Raises:   NotFound (category or parent), CategoryCycle, Conflict (others kept moving categories of the chain).
     Writes:   categories; a mark, one guarded update, then the subtree, then the removal of the mark.
     """
     async for _ in attempts(_MOVE_ATTEMPTS):
         category = await _require_settled(db, category_id)
         if idempotency.was_applied(category, operation_id):
-            return await _refreshed(db, category_id, operation_id)
+            former = (await idempotency.notes(db, operation_id)).get("former_parent")
+            return Moved(await _refreshed(db, category_id, operation_id), former)
         if category["parent"] == new_parent_id:
-            return category
+            return Moved(category, None)
         if await _try_move(db, category, new_parent_id, now, operation_id):
-            return await _refreshed(db, category_id, operation_id)
+            return Moved(await _refreshed(db, category_id, operation_id), category["parent"])
     raise Conflict("Categories above the new parent are being moved. Try again.")
 
 
@@ -206,6 +214,7 @@ async def _try_move(
     if ancestors is None:
         await categories.update_one(mine, {"$unset": {"moving": ""}})
         return False
+    await idempotency.note(db, operation_id, former_parent=category["parent"])
     changes = {"parent": new_parent_id, "ancestors": ancestors}
     update = _marked_update(changes, operation_id, now, **{"$unset": {"moving": ""}})
     return bool((await categories.update_one(mine, update)).matched_count)
@@ -244,9 +253,10 @@ async def _chain(db: Database, category_id: ObjectId) -> list[CategoryDocument]:
     return [*chain, found[0]]
 
 
-async def delete_category(db: Database, *, category_id: ObjectId, now: datetime, operation_id: str) -> None:
+async def delete_category(db: Database, *, category_id: ObjectId, now: datetime, operation_id: str) -> ObjectId | None:
     """Removes a category that has neither children nor products.
 
+    Returns:  its parent.
     Raises:   NotFound, CategoryNotEmpty, Conflict (another move or deletion does not end).
     Writes:   categories; a mark, then the removal of the category, or of the mark if something is below it.
     """
@@ -254,17 +264,19 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
     mark = {"deleting": {"op": operation_id, "at": now}}
     free = {"_id": category_id, "pending": None, "moving": None, "deleting.op": {"$in": [None, operation_id]}}
     async for _ in settling():
-        if (await db[CATEGORIES.name].update_one(free, {"$set": mark})).matched_count:
-            await finish_delete(db, category_id, operation_id)
-            return
+        marked = await CATEGORIES.of(db).find_one_and_update(free, {"$set": mark}, {"parent": 1})
+        if marked is not None:
+            await finish_delete(db, category_id, operation_id, parent_id=marked["parent"])
+            return marked["parent"]
         if not await _exists(db, category_id):
-            if earlier.get("deleting"):
-                return
+            if "deleting" in earlier:
+                parent_id: ObjectId | None = earlier["deleting"]["parent"]
+                return parent_id
             raise NotFound("Category", str(category_id))
     raise Conflict("Somebody else is moving or deleting the category. Try again.")
 
 
-async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) -> None:
+async def finish_delete(db: Database, category_id: ObjectId, operation_id: str, *, parent_id: ObjectId | None) -> None:
     """Deletes a marked category, or removes its mark if it is not empty. Idempotent. Raises CategoryNotEmpty."""
     mine = {"_id": category_id, "deleting.op": operation_id}
     below = {"$or": [{"parent": category_id}, {"moving.to": category_id}]}
@@ -272,7 +284,7 @@ async def finish_delete(db: Database, category_id: ObjectId, operation_id: str) 
     if has_children or await products.is_in_use(db, category_id):
         await db[CATEGORIES.name].update_one(mine, {"$unset": {"deleting": ""}})
         raise CategoryNotEmpty
-    await idempotency.note(db, operation_id, deleting=True)
+    await idempotency.note(db, operation_id, deleting={"parent": parent_id})
     deleted = await db[CATEGORIES.name].delete_one(mine)
     if not deleted.deleted_count and await _exists(db, category_id):
         # A job has removed the mark, because it saw something below the category.

@@ -52,7 +52,8 @@ async def _settle(db: Database, category: CategoryDocument, mark: str, now: date
         guard = {"_id": category["_id"], "moving.op": category["moving"]["op"]}
         await categories.update_one(guard, {"$unset": {"moving": ""}})
     elif mark == "deleting":
-        await category_edits.finish_delete(db, category["_id"], category["deleting"]["op"])
+        operation_id = category["deleting"]["op"]
+        await category_edits.finish_delete(db, category["_id"], operation_id, parent_id=category["parent"])
     else:
         await _refresh(db, category, now)
 

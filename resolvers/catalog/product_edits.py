@@ -123,7 +123,8 @@ async def create_products(
             sku = documents[row["index"]]["sku"]
             refused[sku] = refused_row(row) or SkuTaken(sku)
     await claims.withdraw([document.get("slug") for document in documents if document["sku"] in refused])
-    undone = await confirm_created(db, operation_id, skus)
+    named = {key for document in documents for key in document["category_ids"]}
+    undone = await confirm_created(db, operation_id, skus, named=named)
     refused |= {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
     return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], now)
 
@@ -150,13 +151,18 @@ def created_by(operation_id: str, described: DescribedProduct) -> ProductDocumen
     return document
 
 
-async def confirm_created(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+async def confirm_created(
+    db: Database, operation_id: str, skus: Sequence[str], *, named: set[ObjectId] | None = None
+) -> dict[str, ObjectId]:
     """Confirms the products that the operation has created, and removes those with a deleted category. Idempotent.
 
+    Args:     named: all categories of the products, if the caller has just inserted them. If none is deleted, the
+              products need not be read. An edit that has changed their categories since looks at these itself.
     Returns:  the missing category of each removed product.
     Raises:   SweepFailed (products are damaged; the intent stays), after the others are settled.
     """
-    undone = await _undo_misplaced(db, operation_id, skus)
+    is_right = named is not None and named <= (await find_usable(db, named)).keys()
+    undone = {} if is_right else await _undo_misplaced(db, operation_id, skus)
     await intents.withdraw(db, operation_id)
     return undone
 
@@ -296,12 +302,13 @@ async def _refusal(
 
 async def delete_product(
     db: Database, attachments: Attachments, *, sku: str, nonce: str, now: datetime, operation_id: str
-) -> None:
+) -> list[ObjectId]:
     """Removes the product that the caller read under this nonce, with its attachments.
 
     The deletion marks the product, closes its attachments, and then removes the product. It closes them first, because
     an attachment can refuse (carts hold units), and because another product can take the SKU immediately.
 
+    Returns:  its categories.
     Raises:   NotFound, ProductEditConflict (with the current product), Conflict (another deletion does not end), and
               the DomainError of an attachment that refuses, e.g. ProductInUse.
     Writes:   products: a mark, then the removal of the product or of the mark. Before and after it, the attachments.
@@ -314,11 +321,11 @@ async def delete_product(
                 raise NotFound("Product", sku)
             gone = Target(KIND, sku, earlier["deleting"]["of"])
             await attachments.settle(db, gone, by=earlier["deleting"]["id"], present=None, now=now)
-            return
+            return list(earlier["deleting"].get("categories", ()))
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
         if await _try_delete(db, attachments, product, now, operation_id):
-            return
+            return product["category_ids"]
     raise Conflict("Somebody else is deleting the product. Try again.")
 
 
@@ -343,7 +350,9 @@ async def _try_delete(
         await settle_deletion(db, attachments, sku, deletion, now=now)
         raise
     if is_closed:
-        await idempotency.note(db, operation_id, deleting={"id": deletion, "of": product["_id"]})
+        await idempotency.note(
+            db, operation_id, deleting={"id": deletion, "of": product["_id"], "categories": product["category_ids"]}
+        )
         mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
         if await _remove(db, product, mine, now):
             await attachments.settle(db, target, by=deletion, present=None, now=now)

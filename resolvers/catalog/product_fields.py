@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NotRequired
 
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import check_length, require_slug, require_text
 from portico.resolvers.typed import TypedDict
 
@@ -77,6 +78,7 @@ PLAIN: Mapping[str, PlainField] = {
 
 def plain_of(given: Mapping[str, Any]) -> PlainFields:
     """Returns the plain fields of a new product as stored; those that are not given are None. Raises InvalidInput."""
-    checked: Any = {name: field.check(given.get(name), name) for name, field in PLAIN.items()}
+    with InvalidInput.collect() as check:
+        checked: Any = {name: check(field.check, given.get(name), name) for name, field in PLAIN.items()}
     fields: PlainFields = checked
     return fields

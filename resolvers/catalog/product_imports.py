@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from bson import ObjectId
@@ -40,7 +40,7 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
     described: dict[int, DescribedProduct] = {}
     for number, record in enumerate(records):
         try:
-            described[number] = document_of(replace(record.fields, category_ids=_ids(record, categories)))
+            described[number] = document_of(record.fields, _ids(record, categories))
         except InvalidInput as error:
             outcomes[number] = error
     known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}

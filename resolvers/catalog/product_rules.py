@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, WRONG_FORMAT, InvalidInput
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
 from portico.resolvers.text import require_text
 
@@ -23,6 +24,7 @@ MAX_LIST = 500
 MAX_DETAILS_DEPTH = 20
 MAX_DETAILS_VALUES = 5_000
 MAX_DETAILS_CHARACTERS = 1_000_000
+_CURRENCY = re.compile("[A-Z]{3}")
 # BSON integers are smaller than this.
 _INT64 = 2**63
 
@@ -66,114 +68,135 @@ class ProductFields:
     details: object = field(default_factory=dict)
 
 
+# Stands for plain fields that are refused, until the end of the block raises.
+_REFUSED: Any = {}
+
+
 class DescribedProduct(MerchantFields, SearchKeys):
     """What a merchant says about a product, with the search values that follow from it."""
 
 
-def document_of(fields: ProductFields) -> DescribedProduct:
-    """Returns the fields of the document that the merchant sets. Raises InvalidInput."""
-    product_type = require_text(fields.type, "type", longest=MAX_SKU)
-    document: MerchantFields = {
-        "sku": require_text(fields.sku, "sku", longest=MAX_SKU),
-        "type": product_type,
-        **plain_of(fields.plain),
-        "pricing": pricing_of(fields.list_price, fields.retail_price),
-        "shipping": shipping_of(fields.weight, fields.dimensions),
-        "category_ids": _few(list(dict.fromkeys(fields.category_ids)), "category_ids"),
-        "properties": properties_of(fields.properties),
-        "details": details_of(product_type, fields.details),
-    }
+def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None = None) -> DescribedProduct:
+    """Returns the fields of the document that the merchant sets. Raises InvalidInput.
+
+    Args:     category_ids: instead of those in `fields`.
+    """
+    category_ids = fields.category_ids if category_ids is None else category_ids
+    with InvalidInput.collect() as check:
+        document: MerchantFields = {
+            "sku": check(require_text, fields.sku, "sku", longest=MAX_SKU),
+            "type": check(require_text, fields.type, "type", longest=MAX_SKU),
+            **(check(plain_of, fields.plain) or _REFUSED),
+            "pricing": check(pricing_of, fields.list_price, fields.retail_price),
+            "shipping": check(shipping_of, fields.weight, fields.dimensions),
+            "category_ids": check(_few, list(dict.fromkeys(category_ids)), "category_ids"),
+            "properties": check(properties_of, fields.properties),
+            "details": check(details_of, fields.type.strip(), fields.details),
+        }
     return {**document, **search_keys(document)}
 
 
 def pricing_of(list_price: Price, retail: Price) -> Pricing:
-    for name, price in (("list", list_price), ("retail", retail)):
-        if not 0 <= price.amount <= MAX_AMOUNT:
-            raise InvalidInput(
-                "An amount must be from 0 to 2^53 - 1 minor units.",
-                "pricing",
-                name,
-                "amount",
-                code=OUT_OF_RANGE,
-                least=0,
-                most=2**53 - 1,
-            )
-        if len(price.currency) != 3 or not (price.currency.isascii() and price.currency.isupper()):  # noqa: PLR2004
-            raise InvalidInput(
-                "A currency is three capital letters, e.g. USD.", "pricing", name, "currency", code=WRONG_FORMAT
-            )
+    with InvalidInput.collect() as check:
+        for name, price in (("list", list_price), ("retail", retail)):
+            check(_require_amount, price.amount, "pricing", name, "amount")
+            check(_require_currency, price.currency, "pricing", name, "currency")
     if list_price.currency != retail.currency:
-        raise InvalidInput("Both prices must be in one currency.", "pricing", "retail", "currency")
+        text = "Both prices must be in one currency."
+        raise InvalidInput(text, "pricing", "retail", "currency", code=InvalidInput.NOT_ALLOWED)
     if retail.amount > list_price.amount:
-        raise InvalidInput("The retail price must not be above the list price.", "pricing", "retail")
+        text = "The retail price must not be above the list price."
+        raise InvalidInput(text, "pricing", "retail", code=InvalidInput.OUT_OF_RANGE, most=list_price.amount)
     return priced(list_price.currency, list_price.amount, retail.amount)
+
+
+def _require_amount(amount: int, *path: str) -> None:
+    if not 0 <= amount <= MAX_AMOUNT:
+        text = "An amount must be from 0 to 2^53 - 1 minor units."
+        raise InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=0, most=MAX_AMOUNT)
+
+
+def _require_currency(currency: str, *path: str) -> None:
+    if not _CURRENCY.fullmatch(currency):
+        text = "A currency is three capital letters, e.g. USD."
+        raise InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT, pattern=_CURRENCY.pattern)
 
 
 def shipping_of(weight: float | None, dimensions: tuple[float, float, float] | None) -> Shipping | None:
     if weight is None and dimensions is None:
         return None
     shipping: Shipping = {}
-    if weight is not None:
-        shipping["weight"] = _measure(weight, "shipping", "weight")
-    if dimensions is not None:
-        width, height, depth = dimensions
-        shipping["dimensions"] = {
-            "width": _measure(width, "shipping", "dimensions", "width"),
-            "height": _measure(height, "shipping", "dimensions", "height"),
-            "depth": _measure(depth, "shipping", "dimensions", "depth"),
-        }
+    with InvalidInput.collect() as check:
+        if weight is not None:
+            shipping["weight"] = check(_measure, weight, "shipping", "weight")
+        if dimensions is not None:
+            width, height, depth = dimensions
+            shipping["dimensions"] = {
+                "width": check(_measure, width, "shipping", "dimensions", "width"),
+                "height": check(_measure, height, "shipping", "dimensions", "height"),
+                "depth": check(_measure, depth, "shipping", "dimensions", "depth"),
+            }
     return shipping
 
 
 def _measure(value: float, *path: str) -> float:
     if not (math.isfinite(value) and value >= 0):
-        raise InvalidInput("A measure must be zero or more.", *path, code=OUT_OF_RANGE, least=0)
+        raise InvalidInput("A measure must be zero or more.", *path, code=InvalidInput.OUT_OF_RANGE, least=0)
     return float(value)
 
 
 def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Property]:
-    return [
-        {
-            "name": require_text(name, "properties", str(number), "name", longest=MAX_TITLE),
-            "value": require_text(value, "properties", str(number), "value", longest=MAX_TITLE),
-        }
-        for number, (name, value) in enumerate(_few(list(pairs), "properties"))
-    ]
+    with InvalidInput.collect() as check:
+        found: list[Property] = [
+            {
+                "name": check(require_text, name, "properties", str(number), "name", longest=MAX_TITLE),
+                "value": check(require_text, value, "properties", str(number), "value", longest=MAX_TITLE),
+            }
+            for number, (name, value) in enumerate(_few(list(pairs), "properties"))
+        ]
+    return found
 
 
 def _few(values: list[Any], *path: str) -> list[Any]:
     if len(values) > MAX_LIST:
-        raise InvalidInput(f"Has {len(values):,} entries; {MAX_LIST} are allowed.", *path, code=TOO_MANY, most=MAX_LIST)
+        raise InvalidInput(
+            f"Has {len(values):,} entries; {MAX_LIST} are allowed.", *path, code=InvalidInput.TOO_MANY, most=MAX_LIST
+        )
     return values
 
 
 def details_of(product_type: str, details: Any) -> Document:
     """Returns the details as stored. Checks the fields of albums and films; other types can have any shape."""
     if not isinstance(details, Mapping):
-        raise InvalidInput("Details must be an object.", "details")
+        raise InvalidInput("Details must be an object.", "details", code=InvalidInput.WRONG_TYPE)
     known = _DETAILS.get(product_type)
     if known is None:
         _check_free(details)
         return dict(details)
     stored: Document = {name: [] for name, is_list in known.values() if is_list}
-    for key, value in details.items():
-        if key not in known:
-            raise InvalidInput(f"A product of type {product_type!r} has no {key!r}.", "details", within=[key])
-        name, is_list = known[key]
-        if value is not None:
-            stored[name] = _texts(value, key) if is_list else _text(value, "details", key)
+    with InvalidInput.collect() as check:
+        for key, value in details.items():
+            if key not in known:
+                text = f"A product of type {product_type!r} has no {key!r}."
+                check.refuse(InvalidInput(text, "details", within=[key], code=InvalidInput.UNKNOWN))
+            elif value is not None:
+                name, is_list = known[key]
+                stored[name] = check(_texts, value, key) if is_list else check(_text, value, "details", key)
     return stored
 
 
 def _texts(value: Any, key: str) -> list[str]:
     if not isinstance(value, list):
-        raise InvalidInput("Must be a list of strings.", "details", key)
-    return [_text(item, "details", key, str(number)) for number, item in enumerate(_few(value, "details", key))]
+        raise InvalidInput("Must be a list of strings.", "details", key, code=InvalidInput.WRONG_TYPE)
+    with InvalidInput.collect() as check:
+        return [
+            check(_text, item, "details", key, str(number)) for number, item in enumerate(_few(value, "details", key))
+        ]
 
 
 def _text(value: Any, *path: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInput("Must be a string.", *path)
+        raise InvalidInput("Must be a string.", *path, code=InvalidInput.WRONG_TYPE)
     return require_text(value, *path, longest=MAX_TITLE)
 
 
@@ -185,21 +208,28 @@ def _check_free(details: Any) -> None:
         value, depth, path = pending.pop()
         values += 1
         if depth > MAX_DETAILS_DEPTH:
-            raise InvalidInput(f"Details are nested too deeply; {MAX_DETAILS_DEPTH} levels are allowed.", "details")
+            text = f"Details are nested too deeply; {MAX_DETAILS_DEPTH} levels are allowed."
+            raise InvalidInput(text, "details", code=InvalidInput.TOO_DEEP, most=MAX_DETAILS_DEPTH)
         if values > MAX_DETAILS_VALUES:
-            raise InvalidInput(f"Details have too many values; {MAX_DETAILS_VALUES:,} are allowed.", "details")
+            text = f"Details have too many values; {MAX_DETAILS_VALUES:,} are allowed."
+            raise InvalidInput(text, "details", code=InvalidInput.TOO_MANY, most=MAX_DETAILS_VALUES)
         characters += _length(value)
         if characters > MAX_DETAILS_CHARACTERS:
-            raise InvalidInput(f"Details have too many characters; {MAX_DETAILS_CHARACTERS:,} are allowed.", "details")
+            text = f"Details have too many characters; {MAX_DETAILS_CHARACTERS:,} are allowed."
+            raise InvalidInput(text, "details", code=InvalidInput.TOO_LONG, most=MAX_DETAILS_CHARACTERS)
         if isinstance(value, Mapping):
             for key, item in value.items():
                 if "\0" in key:
-                    raise InvalidInput("A key holds a NUL character.", "details", within=path)
+                    text = "A key holds a NUL character."
+                    raise InvalidInput(text, "details", within=path, code=InvalidInput.FORBIDDEN_CHARACTER)
                 pending.append((item, depth + 1, (*path, key)))
         elif isinstance(value, list):
             pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
         elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-            raise InvalidInput("A whole number must fit into 64 bits.", "details", within=path)
+            text = "A whole number must fit into 64 bits."
+            raise InvalidInput(
+                text, "details", within=path, code=InvalidInput.OUT_OF_RANGE, least=-_INT64, most=_INT64 - 1
+            )
 
 
 def _length(value: Any) -> int:
@@ -223,7 +253,8 @@ def changed_product(product: ProductDocument, changes: Mapping[str, Any]) -> Pro
         "properties": lambda pairs: properties_of(pairs or ()),
         "details": lambda details: details_of(product["type"], {} if details is None else details),
     }
-    made: Any = {name: makers[name](value) for name, value in changes.items()}
+    with InvalidInput.collect() as check:
+        made: Any = {name: check(makers[name], value) for name, value in changes.items()}
     changed: ProductDocument = product | made
     return {**changed, **search_keys(changed)}
 
@@ -234,5 +265,5 @@ def _check_plain(name: str, value: Any) -> Any:
 
 def _changed_pricing(prices: tuple[Price, Price] | None) -> Pricing:
     if prices is None:
-        raise InvalidInput("Pricing must not be empty.", "pricing")
+        raise InvalidInput("Pricing must not be empty.", "pricing", code=InvalidInput.REQUIRED)
     return pricing_of(*prices)

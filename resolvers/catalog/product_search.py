@@ -68,7 +68,7 @@ def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> 
     Raises:   InvalidInput (a condition is impossible or too long, RELEVANCE without a search).
     """
     if sort == "RELEVANCE" and not query.search:
-        raise InvalidInput("The sort RELEVANCE needs `filter.search`.", "sort")
+        raise InvalidInput("The sort RELEVANCE needs `filter.search`.", "sort", code=InvalidInput.NOT_ALLOWED)
     conditions = _conditions(query)
     named: Document | None = None
     if within is not None:
@@ -94,7 +94,11 @@ def _conditions(query: ProductQuery) -> list[Document]:
 
 def _few(values: Sequence[Any], name: str) -> Sequence[Any]:
     if not values or len(values) > _MAX_VALUES:
-        raise InvalidInput(f"`filter.{name}` takes 1 to {_MAX_VALUES} values.", "filter", name)
+        text, code = (
+            f"`filter.{name}` takes 1 to {_MAX_VALUES} values.",
+            InvalidInput.TOO_MANY if values else InvalidInput.TOO_FEW,
+        )
+        raise InvalidInput(text, "filter", name, code=code, least=1, most=_MAX_VALUES)
     return values
 
 
@@ -119,7 +123,9 @@ def _keywords(query: ProductQuery) -> list[str]:
     if query.title_word is not None:
         wanted = words(check_length(query.title_word, "filter", "title_word", longest=_MAX_QUERY))
         if not wanted:
-            raise InvalidInput("`filter.titleWord` must contain a word.", "filter", "title_word")
+            raise InvalidInput(
+                "`filter.titleWord` must contain a word.", "filter", "title_word", code=InvalidInput.EMPTY
+            )
         found += [term("word", word) for word in wanted]
     if query.properties is not None:
         found += [property_term(name, value) for name, value in _few(query.properties, "properties")]

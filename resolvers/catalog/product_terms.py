@@ -36,7 +36,7 @@ class SearchKeys(TypedDict):
 
 
 def term(kind: str, *values: object) -> str:
-    return _SEPARATOR.join((kind, *(str(value) for value in values)))
+    return _SEPARATOR.join((kind, *map(str, values)))
 
 
 def type_term(product_type: str) -> str:

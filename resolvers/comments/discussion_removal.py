@@ -9,6 +9,8 @@ comment.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from bson import ObjectId
 
 from portico.resolvers.documents import Database
@@ -28,6 +30,13 @@ async def remove_comments(db: Database, discussion: ObjectId) -> None:
         while found := await db[name].find(here, {"_id": 1}, limit=size).to_list():
             await db[name].delete_many({**here, "_id": {"$in": [row["_id"] for row in found]}})
     await db[EMBEDDED_COLLECTION].delete_one({"_id": discussion})
+
+
+async def remove_late(db: Database, discussion: ObjectId, *, now: datetime) -> None:
+    """Removes the comments of a discussion whose subject is gone. If that is interrupted, a job goes on with it."""
+    gone = {"_id": discussion, "closed.is_final": True}
+    if (await db[DISCUSSIONS.name].update_one(gone, {"$set": {"closing_at": now}})).matched_count:
+        await remove_comments(db, discussion)
 
 
 async def require_subject(db: Database, discussion: ObjectId) -> None:

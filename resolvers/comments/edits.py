@@ -74,7 +74,8 @@ async def _parent(db: Database, storage: Storage, discussion: ObjectId, slug: st
     if parent is None or parent["deleted"]:
         raise NotFound("Comment", message="The parent was deleted, or never existed.")
     if parent["depth"] >= MAX_DEPTH:
-        raise InvalidInput(f"The comment has the largest depth, {MAX_DEPTH}. You cannot reply to it.", "parent_slug")
+        text = f"The comment has the largest depth, {MAX_DEPTH}. You cannot reply to it."
+        raise InvalidInput(text, "parent_slug", code=InvalidInput.TOO_DEEP, most=MAX_DEPTH)
     return parent
 
 

@@ -206,7 +206,8 @@ class EmbeddedStorage:
             if (await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count:
                 return await self._require(db, ref)
             if growth > 0 and await self._is_full(db, ref.discussion, growth):
-                raise InvalidInput("The discussion has no room for a longer text. Shorten the text.", "text")
+                message = "The discussion has no room for a longer text. Shorten the text."
+                raise InvalidInput(message, "text", code=InvalidInput.TOO_LONG)
         raise Conflict(CONTESTED)
 
     async def _is_full(self, db: Database, discussion: ObjectId, growth: int) -> bool:

@@ -63,7 +63,7 @@ from portico.resolvers.writes.retries import attempts, pause
 from portico.resolvers.writes.settlements import AT_ONCE, UNCONFIRMED, Answering
 
 from .comments import to_public, to_stored, with_slug
-from .discussion_removal import require_subject
+from .discussion_removal import remove_late, require_subject
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .storage import CONTESTED, MARKS_KEPT, Draft, posted_id
 
@@ -351,11 +351,11 @@ class LedgerStorage(ABC):
         listed = {"_id": discussion, "under_way.attempt": attempt}
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
         # Another process may have removed the entry; or the subject is gone, and the comment has to be removed.
-        late = partial(require_subject, db, discussion)
+        late = partial(remove_late, db, discussion, now=now)
         if answering.later(db, {DISCUSSIONS.name: [UpdateOne(listed, counted)]}, otherwise=late):
             return
         if not (await db[DISCUSSIONS.name].update_one(listed, counted)).matched_count:
-            await late()
+            await require_subject(db, discussion)
 
     async def _require(self, db: Database, comment: Mapping[str, Any]) -> Document:
         """Returns the comment as it is stored now. Raises NotFound if it was removed."""

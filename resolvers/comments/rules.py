@@ -20,5 +20,6 @@ def require_comment_text(value: str) -> str:
     """
     text = require_text(_LINE_ENDS.sub("\n", value), "text", longest=LONGEST)
     if text.count("\n") >= MAX_LINES:
-        raise InvalidInput(f"The text has {text.count(chr(10)) + 1:,} lines; up to {MAX_LINES} are allowed.", "text")
+        message = f"The text has {text.count(chr(10)) + 1:,} lines; up to {MAX_LINES} are allowed."
+        raise InvalidInput(message, "text", code=InvalidInput.TOO_MANY, most=MAX_LINES)
     return text

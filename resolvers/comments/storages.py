@@ -76,7 +76,7 @@ async def find_comment_pages(
 def _check_key(listing: CommentListing, key: Key) -> None:
     kinds = (str, ObjectId) if listing.is_threaded else (datetime, str, ObjectId)
     if not all(isinstance(value, kind) for value, kind in zip(key, kinds, strict=True)):
-        raise InvalidInput("`after` is not a cursor of comments.", "after")
+        raise InvalidInput("`after` is not a cursor of comments.", "after", code=InvalidInput.WRONG_FORMAT)
 
 
 async def count_comments(db: Database, discussions: Mapping[ObjectId, str]) -> dict[ObjectId, int]:

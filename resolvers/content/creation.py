@@ -59,13 +59,13 @@ class NewNode:
 async def create_section(db: Database, *, node: NewNode, kind: str, now: datetime, operation_id: str) -> NodeDocument:
     """Creates a section below another one, or at the root. Returns, raises and writes as `create_node`."""
     if kind not in {FOLDER, BLOG, GALLERY}:
-        raise InvalidInput("The kind of a section must be FOLDER, BLOG or GALLERY.", "kind")
+        raise InvalidInput("The kind of a section must be FOLDER, BLOG or GALLERY.", "kind", code=InvalidInput.UNKNOWN)
     return await create_node(db, type_=SECTION, node=node, detail={"kind": kind}, now=now, operation_id=operation_id)
 
 
 async def create_page(db: Database, *, node: NewNode, text: str, now: datetime, operation_id: str) -> NodeDocument:
     """Creates a page below a FOLDER, or at the root. Returns, raises and writes as `create_node`."""
-    detail: Detail = {"text": require_content(text)}
+    detail: Detail = {"text": text}
     return await create_node(db, type_=PAGE, node=node, detail=detail, now=now, operation_id=operation_id)
 
 
@@ -73,7 +73,7 @@ async def create_entry(
     db: Database, *, node: NewNode, text: str, publish_on: datetime | None, now: datetime, operation_id: str
 ) -> NodeDocument:
     """Creates an entry in a BLOG; a draft if `publish_on` is None. Returns, raises and writes as `create_node`."""
-    detail: Detail = {"text": require_content(text), "publish_on": publish_on}
+    detail: Detail = {"text": text, "publish_on": publish_on}
     return await create_node(db, type_=ENTRY, node=node, detail=detail, now=now, operation_id=operation_id)
 
 
@@ -101,17 +101,21 @@ async def create_node(
 
 def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operation_id: str) -> NodeDocument:
     created = node.created or now
+    with InvalidInput.collect() as check:
+        slug = check(require_permalink, node.slug, "slug")
+        title, tags = check(require_title, node.title), check(require_tags, node.tags)
+        check(require_content, detail.get("text", ""))
     document: NodeDocument = {
         "_id": idempotency.derived_id(operation_id, "node"),
         "type": type_,
-        "slug": require_permalink(node.slug, "slug"),
-        "title": require_title(node.title),
+        "slug": slug,
+        "title": title,
         "parent": node.parent_id,
         "ancestors": [],
         "created": created,
         "updated": created,
         "author": node.author,
-        "tags": require_tags(node.tags),
+        "tags": tags,
         "nonce": idempotency.derived_nonce(operation_id, "created"),
         "revision": 1,
         "visible_from": visible_from(type_, detail, created),

@@ -30,9 +30,10 @@ DELETION = "content-deletion"
 
 async def delete_content(
     db: Database, attachments: Attachments, *, node_id: ObjectId, nonce: str, now: datetime, operation_id: str
-) -> None:
+) -> ObjectId | None:
     """Deletes the node that the caller read with this nonce, and everything that belongs to it.
 
+    Returns:  its parent.
     Raises:   NotFound, EditConflict, SectionNotEmpty, PhotoLocked.
     Writes:   an intent; then cms.nodes: for a section, a mark, then the removal of the section, or of the mark if it
               has children; for other nodes, one nonce-guarded removal. Then what belongs to the node: cms.revisions,
@@ -45,7 +46,8 @@ async def delete_content(
             if not earlier.get("deleting"):
                 raise NotFound(KIND, str(node_id))
             await finish_removal(db, attachments, [node_id], operation_id, now=now)
-            return
+            parent_id: ObjectId | None = earlier["deleting"]["parent"]
+            return parent_id
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
             raise await edit_conflict(db, node, nonce, None)
@@ -53,7 +55,7 @@ async def delete_content(
         if is_mine or not ("pending" in node or "deleting" in node):
             remove = _delete_section if node["type"] == SECTION else _delete_leaf
             if await remove(db, attachments, node, now, operation_id):
-                return
+                return node["parent"]
     raise NotFound(KIND, str(node_id))
 
 
@@ -78,7 +80,7 @@ async def finish_section(db: Database, attachments: Attachments, section: NodeDo
     if await nodes.find_one({"parent": section["_id"]}, {"_id": 1}) is not None:
         await nodes.update_one(mine, {"$unset": {"deleting": ""}})
         raise SectionNotEmpty
-    await idempotency.note(db, operation_id, deleting=True)
+    await idempotency.note(db, operation_id, deleting={"parent": section["parent"]})
     now = section["deleting"]["at"]
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(section["_id"])], now=now)
     await nodes.delete_one(mine)
@@ -91,12 +93,12 @@ async def _delete_leaf(
     db: Database, attachments: Attachments, node: NodeDocument, now: datetime, operation_id: str
 ) -> bool:
     await intents.announce(db, operation_id, kind=DELETION, keys=[str(node["_id"])], now=now)
-    await idempotency.note(db, operation_id, deleting=True)
+    await idempotency.note(db, operation_id, deleting={"parent": node["parent"]})
     guard = {"_id": node["_id"], "parent": node["parent"], "nonce": node["nonce"], **SETTLED, **photos.UNLOCKED}
     if (await db[NODES.name].delete_one(guard)).deleted_count:
         await finish_removal(db, attachments, [node["_id"]], operation_id, now=now)
         return True
-    await idempotency.note(db, operation_id, deleting=False)
+    await idempotency.note(db, operation_id, deleting=None)
     await intents.withdraw(db, operation_id)
     return False
 

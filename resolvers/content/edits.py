@@ -20,7 +20,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.content.refusals import EditConflict
 from portico.resolvers.documents import Author, Database, Document
-from portico.resolvers.errors import TOO_MANY, Conflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling
@@ -76,10 +76,11 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
     Writes:   as `edit_text`.
     """
     written: Document = {}
-    if "title" in changes:
-        written["title"] = require_title(changes["title"])
-    if "slug" in changes:
-        written["slug"] = require_permalink(changes["slug"], "slug")
+    with InvalidInput.collect() as check:
+        if "title" in changes:
+            written["title"] = check(require_title, changes["title"])
+        if "slug" in changes:
+            written["slug"] = check(require_permalink, changes["slug"], "slug")
     if "publish_on" in changes:
         written["detail.publish_on"] = written["visible_from"] = changes["publish_on"]
     return await _edit(db, edit, written, None)
@@ -89,13 +90,14 @@ async def rewrite_entry(
     db: Database, edit: Edit, *, title: str, text: str, tags: Sequence[str], publish_on: datetime | None
 ) -> NodeDocument:
     """Sets all fields of a blog entry, for imports. Returns, raises and writes as `edit_text`."""
-    written = {
-        "title": require_title(title),
-        "detail.text": require_content(text),
-        "detail.publish_on": publish_on,
-        "visible_from": publish_on,
-        "tags": require_tags(tags),
-    }
+    with InvalidInput.collect() as check:
+        written = {
+            "title": check(require_title, title),
+            "detail.text": check(require_content, text),
+            "detail.publish_on": publish_on,
+            "visible_from": publish_on,
+            "tags": check(require_tags, tags),
+        }
     return await _edit(db, edit, written, text)
 
 
@@ -120,9 +122,9 @@ async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | Non
 
 def _require_fields(node: NodeDocument, changes: Document) -> None:
     if "detail.text" in changes and node["type"] not in WITH_TEXT:
-        raise InvalidInput("The node has no text. Only pages and blog entries do.", "id")
+        raise InvalidInput("The node has no text. Only pages and blog entries do.", "id", code=InvalidInput.NOT_ALLOWED)
     if "detail.publish_on" in changes and node["type"] != ENTRY:
-        raise InvalidInput("Only blog entries have `publishOn`.", "publish_on")
+        raise InvalidInput("Only blog entries have `publishOn`.", "publish_on", code=InvalidInput.NOT_ALLOWED)
 
 
 async def _try_edit(db: Database, node: NodeDocument, edit: Edit, changes: Document) -> NodeDocument | None:
@@ -176,7 +178,9 @@ async def add_tags(
 
     def check(node: NodeDocument) -> None:
         if len({*node["tags"], *wanted}) > MAX_TAGS:
-            raise InvalidInput(f"A node can have up to {MAX_TAGS} tags.", "tags", code=TOO_MANY, most=MAX_TAGS)
+            raise InvalidInput(
+                f"A node can have up to {MAX_TAGS} tags.", "tags", code=InvalidInput.TOO_MANY, most=MAX_TAGS
+            )
 
     return await _change_tags(db, node_id, change, fits, check, now, operation_id)
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from portico.resolvers.errors import TOO_MANY, InvalidInput
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import check_length, require_text
 
 from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PHOTO, SECTION, NodeDocument
@@ -33,12 +33,19 @@ def require_content(text: str) -> str:
 
 def require_tags(tags: Iterable[str]) -> list[str]:
     """Returns the tags without duplicates, and with single spaces. Raises InvalidInput."""
-    found: dict[str, None] = {}
-    for number, tag in enumerate(tags):
-        if number == MAX_TAGS:
-            raise InvalidInput(f"Up to {MAX_TAGS} tags are allowed.", "tags", code=TOO_MANY, most=MAX_TAGS)
-        found[" ".join(require_text(_plain(tag), "tags", str(number), longest=MAX_TAG).split())] = None
+    with InvalidInput.collect() as check:
+        found: dict[str, None] = {}
+        for number, tag in enumerate(tags):
+            if number == MAX_TAGS:
+                raise InvalidInput(
+                    f"Up to {MAX_TAGS} tags are allowed.", "tags", code=InvalidInput.TOO_MANY, most=MAX_TAGS
+                )
+            found[check(_require_tag, tag, number)] = None
     return list(found)
+
+
+def _require_tag(tag: str, number: int) -> str:
+    return " ".join(require_text(_plain(tag), "tags", str(number), longest=MAX_TAG).split())
 
 
 def comparable_tag(tag: str) -> str:
@@ -60,11 +67,14 @@ def require_place(type_: str, parent: NodeDocument | None, *path: str) -> None:
     """
     if parent is None:
         if type_ in {ENTRY, PHOTO}:
-            raise InvalidInput(f"A {_NOUNS[type_]} must be below a section of kind {_HOLDER[type_]}.", *path)
+            text = f"A {_NOUNS[type_]} must be below a section of kind {_HOLDER[type_]}."
+            raise InvalidInput(text, *path, code=InvalidInput.REQUIRED)
         return
     kind: Any = parent["detail"].get("kind")
     if parent["type"] != SECTION or (type_ != SECTION and kind != _HOLDER[type_]):
         wanted = "a section" if type_ == SECTION else f"a section of kind {_HOLDER[type_]}"
-        raise InvalidInput(f"A {_NOUNS[type_]} must be below {wanted}.", *path)
+        raise InvalidInput(f"A {_NOUNS[type_]} must be below {wanted}.", *path, code=InvalidInput.NOT_ALLOWED)
     if len(parent["ancestors"]) + 2 > MAX_DEPTH:
-        raise InvalidInput(f"A path can have up to {MAX_DEPTH} slugs.", *path)
+        raise InvalidInput(
+            f"A path can have up to {MAX_DEPTH} slugs.", *path, code=InvalidInput.TOO_DEEP, most=MAX_DEPTH
+        )

@@ -12,7 +12,7 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, Conflict, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.text import MAX_AUTHOR, require_text
 from portico.resolvers.writes.retries import attempts
 
@@ -43,11 +43,19 @@ async def spawn_character(db: Database, rooms: Rooms, *, owner: str, room: Objec
 
     Raises:   NotFound (the room), InvalidInput (the owner).
     """
-    if require_text(owner, "owner", longest=MAX_AUTHOR) != owner:
-        raise InvalidInput("The subject of a player has no surrounding blanks.", "owner")
+    with InvalidInput.collect() as check:
+        check(_require_owner, owner)
+        check(_described, new["name"], new["character_class"], new["intrinsics"])
     if await rooms.glance(db, room, is_fresh=True) is None:
         raise NotFound("Location", str(room))
     return await create_character(db, rooms, owner=owner, room=room, **new)
+
+
+def _require_owner(owner: str) -> None:
+    if require_text(owner, "owner", longest=MAX_AUTHOR) != owner:
+        raise InvalidInput(
+            "The subject of a player has no surrounding blanks.", "owner", code=InvalidInput.WRONG_FORMAT
+        )
 
 
 async def create_character(
@@ -105,11 +113,12 @@ async def _find_or_insert(
 
 def _described(name: str, character_class: str, intrinsics: Mapping[str, int]) -> Document:
     """Returns what a player says about a new character. Raises InvalidInput."""
-    return {
-        "name": _one_line(name, "name"),
-        "class": _one_line(character_class, "character_class"),
-        "intrinsics": _require_intrinsics(intrinsics),
-    }
+    with InvalidInput.collect() as check:
+        return {
+            "name": check(_one_line, name, "name"),
+            "class": check(_one_line, character_class, "character_class"),
+            "intrinsics": check(_require_intrinsics, intrinsics),
+        }
 
 
 def _is_in_the_world(character: Document) -> bool:
@@ -134,16 +143,13 @@ def _one_line(text: str, *path: str) -> str:
 
 def _require_intrinsics(given: Mapping[str, int]) -> Document:
     least, most = characters.LOWEST_INTRINSIC, characters.HIGHEST_INTRINSIC
-    for name in characters.INTRINSICS:
-        if not least <= given[name] <= most:
-            raise InvalidInput(
-                f"`{name}` must be between {least} and {most}; got {given[name]}.",
-                "intrinsics",
-                name,
-                code=OUT_OF_RANGE,
-                least=least,
-                most=most,
-            )
+    with InvalidInput.collect() as check:
+        for name in characters.INTRINSICS:
+            if not least <= given[name] <= most:
+                text = f"`{name}` must be between {least} and {most}; got {given[name]}."
+                check.refuse(
+                    InvalidInput(text, "intrinsics", name, code=InvalidInput.OUT_OF_RANGE, least=least, most=most)
+                )
     return {name: given[name] for name in characters.INTRINSICS}
 
 

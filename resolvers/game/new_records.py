@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
-from .exchanges import Attempt, Line, explain_miss, prepare, settle, undo
-from .trade_records import ABANDONED, TRADES, look_at
+from .exchanges import Line, attempt_of, explain_miss, settle
+from .trade_records import ABANDONED, TRADES
 
 
 async def insert_settled(
@@ -25,35 +27,41 @@ async def insert_settled(
     new: Sequence[Document] = (),
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Settles the lines, and decides that by inserting the record; once for this operation id.
 
     An attempt that crashed can leave an ABANDONED record in place of its own. The next attempt then has another `_id`,
     derived from the next number. All attempts try the numbers in order, so that they find the one that was inserted.
 
-    Args:     new: the empty stacks to create for credits.
+    Args:     new: the empty stacks to create for credits.  answering: how the call is answered.
     Returns:  the record; of a repeated call, the one that the first call inserted, as it is now.
     Raises:   NotEnough, InvalidInput (a stack would hold too much), Conflict (goods in flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
     """
     timer, number = Timer(now), 0
     async for _ in attempts(steps=2):
-        attempt = Attempt(idempotency.derived_id(operation_id, f"settlement {number}"), lines, timer.now())
-        if await prepare(db, attempt, new=new):
+        attempt = attempt_of(_record_id(operation_id, number), lines, timer.now(), new=new)
+        if await prepare(db, attempt):
+            await confirm(db, answering, attempt)
             decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
             if await _insert(db, decided):
-                await settle(db, attempt.key, lines)
+                await settle(db, attempt)
                 return decided
-            await undo(db, attempt.key, lines)
-        earlier = await look_at(db, attempt.record)
+            await undo(db, attempt)
+        earlier = await look_at(db, TRADES, attempt.record)
         if earlier is None:
             await explain_miss(db, lines, now=timer.now())
         elif earlier["state"] == ABANDONED:
             number += 1
         else:
-            await settle(db, earlier["key"], lines)
+            await settle(db, attempt_of(attempt.record, lines, now, key=earlier["key"]))
             return earlier
     raise Conflict("Other callers are using the same stacks. Try again.")
+
+
+def _record_id(operation_id: str, number: int) -> ObjectId:
+    return idempotency.derived_id(operation_id, f"settlement {number}")
 
 
 async def _insert(db: Database, decided: Document) -> bool:

@@ -12,6 +12,7 @@ from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.game.refusals import NotEnough
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from . import exchanges, stacks
@@ -37,9 +38,10 @@ async def grant(
     Raises:   InvalidInput, Conflict (others kept changing the stack).
     Writes:   game.stacks; one guarded update, or one insert.
     """
-    stacks.require_place(to, "to")
-    wanted = stacks.require_wanted(wanted)
-    shown = stacks.display_of(name, description, image)
+    with InvalidInput.collect() as check:
+        check(stacks.require_place, to, "to")
+        wanted = check(stacks.require_wanted, wanted)
+        shown = check(stacks.display_of, name, description, image)
     key = stacks.stack_id(to, wanted.category, wanted.item_id)
     amounts = {"quantity": wanted.quantity, "granted": wanted.quantity}
     guard = {"_id": key, **stacks.may_be_granted(wanted.quantity), **idempotency.not_applied(operation_id)}
@@ -83,27 +85,31 @@ def _new_stack(key: str, to: Place, wanted: Wanted, shown: Document, operation_i
 
 
 async def consume(
-    db: Database, *, viewer: Viewer, source: Place, wanted: Wanted, now: datetime, operation_id: str
+    db: Database,
+    *,
+    viewer: Viewer,
+    source: Place,
+    wanted: Wanted,
+    now: datetime,
+    operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Uses items up.
 
+    Args:     answering: how the call is answered.
     Returns:  the stack, which can be empty now.
     Raises:   NotFound (the viewer does not own the inventory), NotEnough, InvalidInput, Conflict (goods that were in
               flight did not come back).
     Writes:   game.stacks; one guarded update.
     """
-    wanted = stacks.require_wanted(wanted, "stack")
+    with InvalidInput.collect() as check:
+        wanted = check(stacks.require_wanted, wanted, "stack")
+        check(stacks.require_place, source, "from")
     _require_owned(viewer, source)
     timer = Timer(now)
     line = Line(source, wanted.category, wanted.item_id, -wanted.quantity)
-    guard = {
-        "_id": line.stack_id,
-        "quantity": {"$gte": wanted.quantity},
-        "consumed": {"$lte": stacks.MAX_COUNTED - wanted.quantity},
-        **idempotency.not_applied(operation_id),
-    }
-    amounts = {"quantity": -wanted.quantity, "consumed": wanted.quantity}
-    update = {"$inc": amounts, **idempotency.mark_applied(operation_id)}
+    guard, update = _consumption(line.stack_id, wanted.quantity, operation_id)
+    await answering.confirmed()
     async for _ in attempts():
         stack = await db[STACKS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
         if stack is not None:
@@ -118,30 +124,64 @@ async def consume(
     raise Conflict("Other callers are using the stack. Try again.")
 
 
+def _consumption(stack_id: str, quantity: int, operation_id: str) -> tuple[Document, Document]:
+    """Returns the guard and the update that use items up."""
+    guard = {
+        "_id": stack_id,
+        "quantity": {"$gte": quantity},
+        "consumed": {"$lte": stacks.MAX_COUNTED - quantity},
+        **idempotency.not_applied(operation_id),
+    }
+    amounts = {"quantity": -quantity, "consumed": quantity}
+    return guard, {"$inc": amounts, **idempotency.mark_applied(operation_id)}
+
+
 async def transfer_stack(
-    db: Database, *, viewer: Viewer, source: Place, to: Place, wanted: Wanted, now: datetime, operation_id: str
+    db: Database,
+    *,
+    viewer: Viewer,
+    source: Place,
+    to: Place,
+    wanted: Wanted,
+    now: datetime,
+    operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Moves items between two inventories of one owner; for a GAME_MASTER also from a name to the NPC of this name.
 
+    Args:     answering: how the call is answered.
     Returns:  the stack that has received them.
     Raises:   NotFound (the viewer does not own the inventory), NotEnough, InvalidInput, Conflict (goods that were in
               flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
     """
-    wanted = stacks.require_wanted(wanted, "stack")
+    with InvalidInput.collect() as check:
+        wanted = check(stacks.require_wanted, wanted, "stack")
+        check(stacks.require_place, source, "from")
+        check(stacks.require_place, to, "to")
     _require_owned(viewer, source)
-    stacks.require_place(to, "to")
     becomes_npc = viewer.is_game_master and to.owner == f"{stacks.NPC_PREFIX}{source.owner}"
     if source.owner != to.owner and not becomes_npc:
-        raise InvalidInput("Both inventories must have the same owner. Use `offerTrade` for others.", "to", "owner")
+        raise InvalidInput(
+            "Both inventories must have the same owner. Use `offerTrade` for others.",
+            "to",
+            "owner",
+            code=InvalidInput.NOT_ALLOWED,
+        )
     if source == to:
-        raise InvalidInput("The items are in this inventory already.", "to", "name")
+        raise InvalidInput("The items are in this inventory already.", "to", "name", code=InvalidInput.NOT_ALLOWED)
     debit, credit = exchanges.debits(source, [wanted])[0], exchanges.credits_of(to, [wanted])[0]
     found = await stacks.find_by_ids(db, [debit.stack_id, credit.stack_id], dict.fromkeys(stacks.DISPLAY, 1))
     if debit.stack_id not in found:
         raise NotEnough(wanted.item_id, 0)
     new = [] if credit.stack_id in found else [exchanges.new_stack(credit, found[debit.stack_id])]
-    record = {
+    record, lines = _move_record(source, to, wanted, now), [debit, credit]
+    await insert_settled(db, record, lines, new=new, now=now, operation_id=operation_id, answering=answering)
+    return (await stacks.find_by_ids(db, [credit.stack_id]))[credit.stack_id]
+
+
+def _move_record(source: Place, to: Place, wanted: Wanted, now: datetime) -> Document:
+    return {
         "kind": MOVE,
         "state": MOVED,
         "from": {"owner": source.owner, "inventory": source.name},
@@ -152,11 +192,8 @@ async def transfer_stack(
         "created_at": now,
         "concluded_at": now,
     }
-    await insert_settled(db, record, [debit, credit], new=new, now=now, operation_id=operation_id)
-    return (await stacks.find_by_ids(db, [credit.stack_id]))[credit.stack_id]
 
 
 def _require_owned(viewer: Viewer, place: Place) -> None:
-    stacks.require_place(place, "from")
     if not viewer.owns(place.owner):
         raise NotFound("Inventory")

@@ -6,23 +6,17 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes import settlements
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
-from . import exchanges, trade_edits
-from .stacks import STACKS
+from . import trade_edits
+from .exchanges import NOTED
 from .trade_records import TRADES
 
 
 async def finish_trades(db: Database, *, now: datetime) -> int:
     """Removes notes, and settles accepted trades, that are older than five seconds. Returns how many."""
-    return await in_turn(partial(_resolve_notes, db, now), partial(_settle_accepted, db, now))
-
-
-async def _resolve_notes(db: Database, now: datetime) -> int:
-    async def resolve(stack: Document) -> int:
-        return await exchanges.resolve_stale(db, stack, now=now)
-
-    return await sweep(db, STACKS, {"notes.at": {"$lte": now - STALE_AFTER}}, resolve)
+    return await in_turn(partial(settlements.finish_stale, db, NOTED, now=now), partial(_settle_accepted, db, now))
 
 
 async def _settle_accepted(db: Database, now: datetime) -> int:

@@ -20,7 +20,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
 from portico.resolvers.typed import TypedDict
@@ -185,39 +185,45 @@ async def find_by_ids(db: Database, ids: Sequence[str], projection: Any = None) 
 
 def require_place(place: Place, *path: str) -> Place:
     """Returns the inventory with its names checked. Raises InvalidInput."""
-    owner = require_text(place.owner, *path, "owner", longest=MAX_AUTHOR)
-    name = require_text(place.name, *path, "name", longest=MAX_INVENTORY_NAME)
+    with InvalidInput.collect() as check:
+        owner = check(require_text, place.owner, *path, "owner", longest=MAX_AUTHOR)
+        name = check(require_text, place.name, *path, "name", longest=MAX_INVENTORY_NAME)
     if (owner, name) != place:
-        raise InvalidInput("The names of an owner and an inventory have no surrounding blanks.", *path)
+        text = "The names of an owner and an inventory have no surrounding blanks."
+        raise InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT)
     return place
 
 
 def require_wanted(wanted: Wanted, *path: str) -> Wanted:
     """Returns the item with its quantity checked. Raises InvalidInput."""
-    category = require_text(wanted.category, *path, "category", longest=MAX_CATEGORY)
-    item_id = require_text(wanted.item_id, *path, "item_id", longest=MAX_ITEM_ID)
-    if not 1 <= wanted.quantity <= MAX_QUANTITY:
-        raise InvalidInput(
-            f"`quantity` must be between 1 and 2^53 - 1; got {wanted.quantity}.",
-            *path,
-            "quantity",
-            code=OUT_OF_RANGE,
-            least=1,
-            most=2**53 - 1,
-        )
+    with InvalidInput.collect() as check:
+        category = check(require_text, wanted.category, *path, "category", longest=MAX_CATEGORY)
+        item_id = check(require_text, wanted.item_id, *path, "item_id", longest=MAX_ITEM_ID)
+        if not 1 <= wanted.quantity <= MAX_QUANTITY:
+            text = f"`quantity` must be between 1 and 2^53 - 1; got {wanted.quantity}."
+            check.refuse(
+                InvalidInput(text, *path, "quantity", code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_QUANTITY)
+            )
     return Wanted(category, item_id, wanted.quantity)
 
 
 def display_of(name: str, description: str | None, image: str | None) -> Document:
     """Returns the fields that show an item. Raises InvalidInput."""
-    shown = require_text(name, "name", longest=MAX_NAME)
-    if description is not None:
-        description = require_text(description, "description", longest=MAX_DESCRIPTION)
-    if image is not None:
-        image = require_text(image, "image", longest=MAX_IMAGE)
-        if not _IMAGE.fullmatch(image):
-            raise InvalidInput("An image is an http or https address, or a path that begins with a slash.", "image")
+    with InvalidInput.collect() as check:
+        shown = check(require_text, name, "name", longest=MAX_NAME)
+        if description is not None:
+            description = check(require_text, description, "description", longest=MAX_DESCRIPTION)
+        if image is not None:
+            image = check(_require_image, image)
     return {"name": shown, "name_key": fold(shown), "description": description, "image": image}
+
+
+def _require_image(image: str) -> str:
+    address = require_text(image, "image", longest=MAX_IMAGE)
+    if not _IMAGE.fullmatch(address):
+        text = "An image is an http or https address, or a path that begins with a slash."
+        raise InvalidInput(text, "image", code=InvalidInput.WRONG_FORMAT)
+    return address
 
 
 def identity(place: Place, category: str, item_id: str) -> Document:
@@ -239,6 +245,8 @@ def require_grantable(stack: Document, item_id: str, amount: int) -> None:
             f"At most 2^60 items can be granted to a stack in all; {item_id!r} has got {stack['granted']:,}. "
             "Use another item id or another inventory.",
             "quantity",
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_COUNTED - stack["granted"],
         )
 
 
@@ -250,11 +258,15 @@ def require_consumable(stack: Document, item_id: str, amount: int) -> None:
             "Move the items to another inventory and consume them there.",
             "stack",
             "quantity",
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_COUNTED - stack["consumed"],
         )
 
 
 def no_room(item_id: str, *path: str) -> InvalidInput:
-    return InvalidInput(f"The inventory would hold more than 2^53 - 1 of {item_id!r}.", *path)
+    return InvalidInput(
+        f"The inventory would hold more than 2^53 - 1 of {item_id!r}.", *path, code=InvalidInput.OUT_OF_RANGE
+    )
 
 
 def has_room(amount: int) -> Document:

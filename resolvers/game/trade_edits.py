@@ -7,7 +7,6 @@ gives the goods back. Each is a settlement, see `exchanges`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -15,30 +14,20 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.game.refusals import NotEnough
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
 from . import stacks, trade_bounds
-from .exchanges import (
-    Attempt,
-    Line,
-    credits_of,
-    debits,
-    explain_miss,
-    goods_of,
-    new_stack,
-    place_of,
-    prepare,
-    settle,
-    undo,
-)
+from .exchanges import Line, attempt_of, credits_of, debits, explain_miss, goods_of, new_stack, place_of, settle
 from .new_records import insert_settled
 from .refusals import LimitReached
 from .stacks import DISPLAY, STACKS, Place, Viewer, Wanted
-from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES, look_at
+from .trade_records import ACCEPTED, CANCELLED, MAX_LINES, OFFERED, SETTLED, TRADE, TRADES
 
 
 async def offer_trade(
@@ -51,15 +40,20 @@ async def offer_trade(
     wants: Sequence[Wanted],
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Offers goods to another owner for other goods. The trade holds what is offered until it is accepted or cancelled.
 
+    Args:     answering: how the call is answered.
     Returns:  the trade, OFFERED.
     Raises:   InvalidInput, NotFound (the viewer does not own the inventory), NotEnough, LimitReached (open offers to
               this owner), Conflict (goods in flight did not come back).
     Writes:   game.trade_pairs, a capped counter; then game.stacks, game.trades, a settlement.
     """
-    offers, wants = _require_lines(offers, "offers"), _require_lines(wants, "wants")
+    with InvalidInput.collect() as check:
+        offers, wants = check(_require_lines, offers, "offers"), check(_require_lines, wants, "wants")
+        check(stacks.require_place, source, "from")
+        check(stacks.require_place, to, "to")
     if not viewer.owns(source.owner):
         raise NotFound("Inventory")
     _require_two_sides(source, to, offers, wants)
@@ -77,6 +71,8 @@ async def offer_trade(
         "round": 0,
         "created_at": now,
     }
+    # An earlier call with the key must not find that this one has taken the last place.
+    await answering.confirmed()
     return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id)
 
 
@@ -103,14 +99,16 @@ async def _offer(
 
 
 def _require_two_sides(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> None:
-    stacks.require_place(source, "from")
-    stacks.require_place(to, "to")
-    if source.owner == to.owner:
-        raise InvalidInput("A trade needs two owners. Use `transferStack` between your inventories.", "to", "owner")
-    if not offers and not wants:
-        raise InvalidInput("A trade must offer or want something.", "offers")
-    if {one[:2] for one in offers} & {one[:2] for one in wants}:
-        raise InvalidInput("An item cannot be on both sides of a trade.", "wants")
+    with InvalidInput.collect() as check:
+        if source.owner == to.owner:
+            text = "A trade needs two owners. Use `transferStack` between your inventories."
+            check.refuse(InvalidInput(text, "to", "owner", code=InvalidInput.NOT_ALLOWED))
+        if not offers and not wants:
+            check.refuse(InvalidInput("A trade must offer or want something.", "offers", code=InvalidInput.REQUIRED))
+        if {one[:2] for one in offers} & {one[:2] for one in wants}:
+            check.refuse(
+                InvalidInput("An item cannot be on both sides of a trade.", "wants", code=InvalidInput.DUPLICATE)
+            )
 
 
 def _sides(
@@ -124,15 +122,19 @@ def _sides(
 def _require_lines(lines: Sequence[Wanted], side: str) -> list[Wanted]:
     if len(lines) > MAX_LINES:
         raise InvalidInput(
-            f"There are {len(lines):,} lines; {MAX_LINES} are allowed.", side, code=TOO_MANY, most=MAX_LINES
+            f"There are {len(lines):,} lines; {MAX_LINES} are allowed.",
+            side,
+            code=InvalidInput.TOO_MANY,
+            most=MAX_LINES,
         )
-    found: dict[tuple[str, str], Wanted] = {}
-    for number, line in enumerate(lines):
-        wanted = stacks.require_wanted(line, side, str(number))
-        if wanted[:2] in found:
-            raise InvalidInput("Each item can be in one line of a side.", side, str(number))
-        found[wanted[:2]] = wanted
-    return list(found.values())
+    with InvalidInput.collect() as check:
+        found = [check(stacks.require_wanted, line, side, str(number)) for number, line in enumerate(lines)]
+    for number, wanted in enumerate(found):
+        if any(wanted[:2] == other[:2] for other in found[:number]):
+            raise InvalidInput(
+                "Each item can be in one line of a side.", side, str(number), code=InvalidInput.DUPLICATE
+            )
+    return found
 
 
 async def accept_trade(
@@ -143,29 +145,38 @@ async def accept_trade(
     expire_after: timedelta | None = None,
     now: datetime,
     operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Takes what is wanted from the other side, and gives both sides what they are due.
 
     Args:     expire_after: the age of an offer that nobody can accept any more; None for no bound.
+              answering: how the call is answered.
     Returns:  the trade, SETTLED.
     Raises:   NotFound, InvalidInput (the viewer made the offer), NotEnough, Conflict (it is accepted or cancelled, it
               has expired, or goods in flight did not come back).
     Writes:   game.stacks, game.trades; a settlement.
     """
     latest = None if expire_after is None else now - expire_after
-    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id, latest=latest)
+    return await _conclude(db, trade_id, ACCEPTED, viewer, now, operation_id, answering, latest=latest)
 
 
 async def cancel_trade(
-    db: Database, *, viewer: Viewer, trade_id: ObjectId, now: datetime, operation_id: str
+    db: Database,
+    *,
+    viewer: Viewer,
+    trade_id: ObjectId,
+    now: datetime,
+    operation_id: str,
+    answering: Answering = AT_ONCE,
 ) -> Document:
     """Gives back what was offered. Either side can do this while the trade is OFFERED.
 
+    Args:     answering: how the call is answered.
     Returns:  the trade, CANCELLED.
     Raises:   NotFound, InvalidInput (the inventory has no room any more), Conflict (it is accepted or cancelled).
     Writes:   game.stacks, game.trades; a settlement.
     """
-    return await _conclude(db, trade_id, CANCELLED, viewer, now, operation_id)
+    return await _conclude(db, trade_id, CANCELLED, viewer, now, operation_id, answering)
 
 
 async def _conclude(
@@ -175,6 +186,7 @@ async def _conclude(
     viewer: Viewer,
     now: datetime,
     operation_id: str,
+    answering: Answering,
     *,
     latest: datetime | None = None,
 ) -> Document:
@@ -188,7 +200,7 @@ async def _conclude(
         if trade is None or not any(map(viewer.owns, trade["owners"])):
             raise NotFound("Trade", str(trade_id))
         if state == ACCEPTED and not viewer.owns(trade["to"]["owner"]):
-            raise InvalidInput("Only the other side can accept the trade.", "id")
+            raise InvalidInput("Only the other side can accept the trade.", "id", code=InvalidInput.NOT_ALLOWED)
         if trade.get("decided_by") == operation_id:
             return await finish_another(db, trade_id)
         if trade["state"] != OFFERED:
@@ -196,13 +208,15 @@ async def _conclude(
         if latest is not None and trade["created_at"] <= latest:
             raise Conflict("The offer has expired.")
         lines = lines_of(trade, state)
-        attempt = Attempt(trade_id, lines, timer.now(), trade["round"])
-        if await prepare(db, attempt, new=_missing(trade) if state == ACCEPTED else ()):
-            if decided := await _decide(db, attempt, state, operation_id):
+        new = _missing(trade) if state == ACCEPTED else ()
+        attempt = attempt_of(trade_id, lines, timer.now(), round_=trade["round"], new=new)
+        if await prepare(db, attempt):
+            await confirm(db, answering, attempt)
+            if decided := await _decide(db, attempt, trade["round"], state, operation_id):
                 return await finish(db, decided)
-            await undo(db, attempt.key, lines)
+            await undo(db, attempt)
         else:
-            await _explain(db, attempt, timer.now())
+            await _explain(db, trade_id, lines, timer.now())
     raise Conflict("Other callers are using the same stacks. Try again.")
 
 
@@ -243,30 +257,30 @@ def lines_of(trade: Document, state: str) -> list[Line]:
     return [*debits(to, wants), *credits_of(to, offers), *credits_of(source, wants)]
 
 
-async def _decide(db: Database, attempt: Attempt, state: str, operation_id: str) -> Document | None:
+async def _decide(db: Database, attempt: Attempt, round_: int, state: str, operation_id: str) -> Document | None:
     """Sets the state of a trade that is still OFFERED, in the round of the attempt. Returns it, or None."""
     changes: Document = {"state": state, "decided": attempt.key, "concluded_at": attempt.at}
     if state == ACCEPTED:
         changes["open_since"] = attempt.at
     if idempotency.is_repeatable(operation_id):
         changes["decided_by"] = operation_id
-    guard = {"_id": attempt.record, "state": OFFERED, "round": attempt.round}
+    guard = {"_id": attempt.record, "state": OFFERED, "round": round_}
     return await db[TRADES.name].find_one_and_update(guard, {"$set": changes}, return_document=ReturnDocument.AFTER)
 
 
-async def _explain(db: Database, attempt: Attempt, now: datetime) -> None:
+async def _explain(db: Database, trade_id: ObjectId, lines: Sequence[Line], now: datetime) -> None:
     """Finds out why stacks lacked goods or room. If the trade has just been decided, that can be why."""
     try:
-        await explain_miss(db, attempt.lines, now=now)
+        await explain_miss(db, lines, now=now)
     except (NotEnough, InvalidInput):
-        is_open = {"_id": attempt.record, "state": OFFERED}
+        is_open = {"_id": trade_id, "state": OFFERED}
         if await db[TRADES.name].find_one(is_open, {"_id": 1}) is not None:
             raise
 
 
 async def finish_another(db: Database, trade_id: ObjectId) -> Document:
     """Finishes a trade that another process has accepted or cancelled. Returns it. Idempotent. Raises NotFound."""
-    trade = await look_at(db, trade_id)
+    trade = await look_at(db, TRADES, trade_id)
     if trade is None:
         raise NotFound("Trade", str(trade_id))
     return await finish(db, trade)
@@ -276,8 +290,9 @@ async def finish(db: Database, decided: Document) -> Document:
     """Finishes an accepted or cancelled trade, and returns it. Idempotent, also when run concurrently."""
     if decided["state"] not in {ACCEPTED, CANCELLED}:
         return decided
-    settling = settle(db, decided["decided"], lines_of(decided, decided["state"]))
-    await asyncio.gather(settling, trade_bounds.release_place(db, decided))
+    lines, at = lines_of(decided, decided["state"]), decided["created_at"]
+    attempt = attempt_of(decided["_id"], lines, at, round_=decided["round"], key=decided["decided"])
+    await both(settle(db, attempt), trade_bounds.release_place(db, decided))
     if decided["state"] == CANCELLED:
         return decided
     update = {"$set": {"state": SETTLED}, "$unset": {"open_since": ""}}

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Any, NotRequired
 
 from bson import ObjectId
-from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
@@ -119,17 +119,6 @@ async def find_by_ids(
     query = {"_id": {"$in": list(ids)}, "kind": TRADE}
     found = await TRADES.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {trade["_id"]: trade for trade in found}
-
-
-async def look_at(db: Database, record_id: ObjectId) -> Document | None:
-    """Returns a record, to continue what another process has begun.
-
-    It writes, because a server that has lost its primary role can answer reads, with decisions that are rolled back
-    later. What the answer to an acknowledged write shows is on a majority.
-    """
-    return await db[TRADES.name].find_one_and_update(
-        {"_id": record_id}, {"$inc": {"looks": 1}}, return_document=ReturnDocument.AFTER
-    )
 
 
 def stacks_of(trade: Mapping[str, Any], viewer: Viewer) -> list[str]:

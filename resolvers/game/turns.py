@@ -39,7 +39,6 @@ the mark for the job.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,6 +50,7 @@ from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import Collection, Database, Document
 from portico.resolvers.errors import Conflict, NotFound
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
@@ -224,9 +224,14 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
         return Ended(*await presence.finish_exit(run))
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
+
+    async def end() -> Document:
+        after = await run.end(entry, entry["refused"], room)
+        rooms.forget_turn(room["_id"], run.character, run.turn)
+        return after
+
     # If the copies are refreshed first, the slot still tells that the turn is under way.
-    after, now = await asyncio.gather(run.end(entry, entry["refused"], room), run.refreshed(room))
-    rooms.forget_turn(room["_id"], run.character, run.turn)
+    after, now = await both(end(), run.refreshed(room))
     return Ended(run.with_copy(after, now), entry["refused"])
 
 
@@ -244,7 +249,7 @@ async def _finish_move(run: _Run) -> Ended:
     refused = run.entry(entered)["refused"]
     if refused is None:
         after = await run.end(leaving, None, entered)
-        now, _ = await asyncio.gather(run.rooms.refresh(run.db, new), run.refreshed(left))
+        now, _ = await both(run.rooms.refresh(run.db, new), run.refreshed(left))
         await run.step(old, TIDY)
         return Ended(run.with_copy(after, now), None)
     returned = await run.step(old, RETURN)
@@ -335,9 +340,8 @@ class _Run:
             changes["applied"] = _appended("applied", [self.action["id"]])
         if self.action["kind"] == MOVE or room.get("stale_since") is not None:
             copy = {"$literal": copy_of(room)}
-            has_it = {
-                "$and": [{"$eq": ["$location._id", room["_id"]]}, {"$gte": ["$location.version", room["version"]]}]
-            }
+            is_newer = {"$gte": ["$location.version", room["version"]]}
+            has_it = {"$and": [{"$eq": ["$location._id", room["_id"]]}, is_newer]}
             changes["location"] = {"$cond": [has_it, "$location", copy]}
         update: list[Document] = [{"$set": changes}] if changes else []
         after = await _changed(self.db, self.slot, [*update, {"$unset": "action"}])
@@ -375,10 +379,7 @@ def majority_reading(db: Database) -> Collection:
 
 
 async def _changed(db: Database, guard: Document, update: Document | list[Document]) -> Document | None:
-    after: Document | None = await db[CHARACTERS.name].find_one_and_update(
-        guard, update, return_document=ReturnDocument.AFTER
-    )
-    return after
+    return await db[CHARACTERS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
 
 
 async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:

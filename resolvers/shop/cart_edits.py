@@ -5,7 +5,6 @@ Each change of a line is a two-phase move (see `moves`): the stock prepares it, 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, TOO_MANY, Conflict, DomainError, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.shop.refusals import CartInactive
 from portico.resolvers.text import trimmed
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
@@ -100,9 +100,9 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     Writes:   stock, then carts; a two-phase move.
     """
     if quantity < 1:
-        raise InvalidInput("The quantity must be at least 1.", "quantity", code=OUT_OF_RANGE, least=1)
+        raise InvalidInput("The quantity must be at least 1.", "quantity", code=InvalidInput.OUT_OF_RANGE, least=1)
     sku = trimmed(sku)
-    line, first = await asyncio.gather(_line(db, sku), find_cart(db, cart_id))
+    line, first = await both(_line(db, sku), find_cart(db, cart_id))
 
     def plan(cart: Document) -> Change | None:
         return _with_line(cart, {**line, "quantity": quantity_of(cart, sku) + quantity}, "quantity")
@@ -123,11 +123,14 @@ async def update_item(
               another quantity, or others kept changing it).
     Writes:   stock, then carts; a two-phase move.
     """
-    for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
-        if quantity < 0:
-            raise InvalidInput("The quantity must not be negative.", name, code=OUT_OF_RANGE, least=0)
+    with InvalidInput.collect() as check:
+        for quantity, name in ((old_quantity, "old_quantity"), (new_quantity, "new_quantity")):
+            if quantity < 0:
+                check.refuse(
+                    InvalidInput("The quantity must not be negative.", name, code=InvalidInput.OUT_OF_RANGE, least=0)
+                )
     sku = trimmed(sku)
-    reading = asyncio.gather(_line(db, sku), find_cart(db, cart_id)) if old_quantity == 0 else None
+    reading = both(_line(db, sku), find_cart(db, cart_id)) if old_quantity == 0 else None
     new_line, first = ({}, await find_cart(db, cart_id)) if reading is None else await reading
 
     def plan(cart: Document) -> Change | None:
@@ -189,15 +192,21 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     items = [present for present in by_sku.values() if present["quantity"]]
     if line["quantity"] > MAX_QUANTITY:
         raise InvalidInput(
-            f"A line can have at most {MAX_QUANTITY:,} units.", path, code=OUT_OF_RANGE, most=MAX_QUANTITY
+            f"A line can have at most {MAX_QUANTITY:,} units.", path, code=InvalidInput.OUT_OF_RANGE, most=MAX_QUANTITY
         )
     if len(items) > MAX_LINES:
-        raise InvalidInput(f"A cart can have at most {MAX_LINES} lines.", "sku", code=TOO_MANY, most=MAX_LINES)
+        raise InvalidInput(
+            f"A cart can have at most {MAX_LINES} lines.", "sku", code=InvalidInput.TOO_MANY, most=MAX_LINES
+        )
     if len({present["currency"] for present in items}) > 1:
-        raise InvalidInput(f"The product has another currency than the cart, which is in {cart['currency']}.", "sku")
+        text = f"The product has another currency than the cart, which is in {cart['currency']}."
+        raise InvalidInput(text, "sku", code=InvalidInput.NOT_ALLOWED)
     if total_of({"items": items}) > MAX_TOTAL:
         raise InvalidInput(
-            "The total of the cart must not exceed 2^53 - 1 minor units.", path, code=OUT_OF_RANGE, most=MAX_TOTAL
+            "The total of the cart must not exceed 2^53 - 1 minor units.",
+            path,
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_TOTAL,
         )
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 
@@ -218,20 +227,15 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
             raise
         if change is None:
             await _give_back(db, buyer, move)
-            return cart
+            move = None
+            if (marked := await _marked(db, buyer, cart)) is not None:
+                return marked
+            continue
         # Read the cart before the stock: a refused move leaves the stock before the cart forgets the refusal.
         if move is None or not await _is_open(db, cart, move):
             # Another call with the key must not find the last unit taken by this one.
             await buyer.answering.confirmed()
-            kind: moves.Kind = "reserve" if change.units > 0 else "return"
-            move = moves.new_move(
-                kind,
-                sku=change.sku,
-                cart_id=cart_id,
-                quantity=abs(change.units),
-                now=buyer.now,
-                operation_id=buyer.operation_id,
-            )
+            move = _move_of(cart, change, buyer)
             await moves.prepare(db, move, now=buyer.now)
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
@@ -247,6 +251,31 @@ def _planned(cart: Document, buyer: Buyer, plan: Plan) -> Change | None:
         return None
     require_active(cart)
     return plan(cart)
+
+
+def _move_of(cart: Document, change: Change, buyer: Buyer) -> Document:
+    return moves.new_move(
+        "reserve" if change.units > 0 else "return",
+        sku=change.sku,
+        cart_id=cart["_id"],
+        quantity=abs(change.units),
+        now=buyer.now,
+        operation_id=buyer.operation_id,
+    )
+
+
+async def _marked(db: Database, buyer: Buyer, cart: Document) -> Document | None:
+    """Stores that the operation had nothing to change, so that a repeated call finds that. Returns the cart.
+
+    Returns None if the cart has changed since it was read.
+    """
+    if not idempotency.is_repeatable(buyer.operation_id) or idempotency.was_applied(cart, buyer.operation_id):
+        return cart
+    await buyer.answering.confirmed()
+    marked = await _update(db, cart, idempotency.mark_applied(buyer.operation_id))
+    if marked is not None:
+        await idempotency.trim_marks(db, CARTS, marked)
+    return marked
 
 
 async def _is_open(db: Database, cart: Document, move: Document) -> bool:

@@ -23,7 +23,6 @@ the document that it locks, and the lock is guarded by the document's version. I
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,6 +34,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, error_type
 from portico.resolvers.shop.payments import Charge, Payments, PaymentUnknown
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined, PaymentPending
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
@@ -141,7 +141,7 @@ async def finish(
         await _unlock(db, cart, refusal, now=timer.now())
         raise
     at = timer.now()
-    order, prepared = await asyncio.gather(place_order(db, cart, payment_reference), prepare(db, cart, now=at))
+    order, prepared = await both(place_order(db, cart, payment_reference), prepare(db, cart, now=at))
     return CheckedOut(await settle(db, cart, now=at, prepared=prepared, answering=answering), order)
 
 

@@ -164,14 +164,21 @@ async def find_sold(db: Database, moves: Sequence[Any]) -> list[Any]:
     return [move for move in selling if move["id"] in taken]
 
 
-async def conclude_sold(db: Database, sku: str, *, now: datetime) -> bool:
-    """Concludes the sales of a SKU that are decided. Returns whether there were any, or no cart holds a unit by now."""
+async def conclude_decided(db: Database, sku: str, *, now: datetime) -> bool:
+    """Concludes the moves of a SKU that are decided. Returns whether there were any, or no cart holds a unit by now."""
     stock = await db[STOCK.name].find_one({"_id": sku}, {"under_way": 1, "reserved": 1})
     if stock is None or not (stock["under_way"] or stock["reserved"]):
         return True
-    sold = await find_sold(db, stock["under_way"])
-    await conclude_all(db, sold, is_taken=True, now=now)
-    return bool(sold)
+    if not stock["under_way"]:
+        return False
+    carts = list({move["cart_id"] for move in stock["under_way"]})
+    decided: dict[str, bool] = {}
+    async for cart in db[CARTS.name].find({"_id": {"$in": carts}}, {"decided": 1, "settlement": 1}):
+        decided |= decisions(cart)
+    for is_taken in (True, False):
+        ended = [move for move in stock["under_way"] if decided.get(move["id"]) is is_taken]
+        await conclude_all(db, ended, is_taken=is_taken, now=now)
+    return any(move["id"] in decided for move in stock["under_way"])
 
 
 async def conclude_all(

@@ -20,7 +20,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.catalog.products import ProductDocument, find_by_sku, set_in_stock
 from portico.resolvers.catalog.refusals import ProductInUse
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
-from portico.resolvers.errors import OUT_OF_RANGE, Conflict, InvalidInput, NotFound
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.text import trimmed
 from portico.resolvers.typed import TypedDict
@@ -157,7 +157,10 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     """
     if abs(quantity) > MAX_UNITS:
         raise InvalidInput(
-            f"A restock can have at most {MAX_UNITS:,} units.", "quantity", code=OUT_OF_RANGE, most=MAX_UNITS
+            f"A restock can have at most {MAX_UNITS:,} units.",
+            "quantity",
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_UNITS,
         )
     sku = trimmed(sku)
     product = await find_by_sku(db, sku)
@@ -191,7 +194,10 @@ def _require_room(stock: Document, quantity: int) -> None:
         raise InadequateInventory(stock["_id"], stock["available"])
     if stock["restocked"] > MAX_UNITS - quantity:
         raise InvalidInput(
-            f"A SKU can have at most {MAX_UNITS:,} units in total.", "quantity", code=OUT_OF_RANGE, most=MAX_UNITS
+            f"A SKU can have at most {MAX_UNITS:,} units in total.",
+            "quantity",
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_UNITS,
         )
 
 

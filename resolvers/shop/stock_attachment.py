@@ -27,8 +27,8 @@ class StockAttachment:
         try:
             return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
         except ProductInUse:
-            # Its last units may be sold already, see `moves`, and be concluded by now.
-            if not await moves.conclude_sold(db, target.key, now=now):
+            # Its last units may be sold or given back already, see `moves`, and be concluded by now.
+            if not await moves.conclude_decided(db, target.key, now=now):
                 raise
         return await close(db, sku=target.key, product_id=target.of, deletion=by, now=now)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import TOO_MANY, InvalidInput
+from portico.resolvers.errors import InvalidInput
 
 from .members import MEMBERS, MemberDocument
 from .relations import RELATIONS
@@ -50,7 +50,7 @@ async def require_room(db: Database, member: MemberDocument, name: str) -> None:
         raise InvalidInput(
             f"You already have {MAX_CIRCLES} circles. Empty one of them first.",
             "circle",
-            code=TOO_MANY,
+            code=InvalidInput.TOO_MANY,
             most=MAX_CIRCLES,
         )
 

@@ -30,7 +30,7 @@ from .visibility import Relations, find_relations, without_blocked
 # The most pages that one command reads of a post, and the most of these commands.
 _MOST_PAGES, _ROUNDS = 50, 3
 # The most pages, of all posts together, among which one read looks for hidden comments.
-_MOST_CONSIDERED = 1_000
+_MOST_CONSIDERED = 250
 _BY_PLACE = Sort((("page", 1), ("posted", 1)))
 _READ = {"comments": 1, "spilled": 1, "removing": 1}
 _BEFORE_ALL = (datetime.min, ObjectId(bytes(12)))  # noqa: DTZ901 - as the driver gives it
@@ -121,27 +121,22 @@ async def find_latest(
 
 
 async def find_hidden(
-    db: Database,
-    posts: Sequence[DocumentId],
-    *,
-    author: str,
-    others: Collection[str],
-    first: int,
-    after: Key | None,
+    db: Database, posts: Sequence[DocumentId], *, author: str, first: int, after: Key | None
 ) -> dict[DocumentId, Page]:
     """Returns a page of the comments on each post that its author does not see because of a block.
 
-    Each comment has its author in `by`, or None if they have blocked the author of the post. Up to four commands for
-    all posts, and more only for long pages. Looks for such comments among the next 20,000, and a page ends early if it
+    Each comment has its author in `by`, or None if they have blocked the author of the post. Up to five commands for
+    all posts, and more only for long pages. Looks for such comments among the next 5,000, and a page ends early if it
     has found too few. Leaves out missing posts.
 
-    Args:     author: the author of all posts.  others: the members with whom the author has a block.
-              after: the key of a cursor, from `hidden_comments_of`.
+    Args:     author: the author of all posts.  after: the key of a cursor, from `hidden_comments_of`.
     """
     readers = {post["_id"]: _Reader(post, after) for post in await _find_posts(db, posts)}
-    others = set(others)
     ends = _considered(readers.values())
-    numbers = await _pages_by(db, [one for one in readers.values() if one.spilled], others, ends)
+    commenters = await _commenters_by_page(db, [one for one in readers.values() if one.next_page < one.spilled], ends)
+    embedded = {comment["by"]["id"] for one in readers.values() for comment in one.post["comments"]}
+    others = await relations_of.find_blocks_among(db, author, embedded.union(*commenters.values()))
+    numbers = _pages_by(others, commenters)
     while unfinished := [one for one in readers.values() if len(one.shown) <= first and one.is_before(ends)]:
         width = max(1, _MOST_PAGES // len(unfinished))
         some = {one.post["_id"]: numbers.get(one.post["_id"], [])[:width] for one in unfinished}
@@ -175,26 +170,33 @@ def _considered(readers: Collection[_Reader]) -> dict[DocumentId, int]:
     return {one.post["_id"]: one.end_of(width) for one in readers}
 
 
-async def _pages_by(
-    db: Database, readers: Sequence[_Reader], authors: Collection[str], ends: Mapping[DocumentId, int]
-) -> dict[DocumentId, list[int]]:
-    """Returns the pages of each post before its end that have a comment by one of the authors. One command, or none.
-
-    It reads the pages in their order, because an author can have comments on very many of them.
-    """
-    if not authors or not readers:
+async def _commenters_by_page(
+    db: Database, readers: Sequence[_Reader], ends: Mapping[DocumentId, int]
+) -> dict[tuple[DocumentId, int], set[str]]:
+    """Returns the authors of the comments in each page before the end of its post. One command, or none."""
+    if not readers:
         return {}
-    posts = [one.post["_id"] for one in readers]
     ranges = [
-        {"_id": {"$gte": {"post": post, "page": one.next_page}, "$lt": {"post": post, "page": ends[post]}}}
-        for one, post in zip(readers, posts, strict=True)
+        {"_id": {"$gte": {"post": key, "page": one.next_page}, "$lt": {"post": key, "page": ends[key]}}}
+        for one in readers
+        for key in (one.post["_id"],)
     ]
-    query = {"post": {"$in": posts}, "$or": ranges, "comments.by.id": {"$in": sorted(authors)}}
+    query = {"post": {"$in": [one.post["_id"] for one in readers]}, "$or": ranges}
+    pages = db[COMMENT_PAGES.name].find(query, {"comments.by.id": 1}, batch_size=_MOST_CONSIDERED + 1, hint="_id_")
+    return {
+        (page["_id"]["post"], page["_id"]["page"]): {comment["by"]["id"] for comment in page["comments"]}
+        for page in await pages.to_list()
+    }
+
+
+def _pages_by(
+    authors: Collection[str], commenters: Mapping[tuple[DocumentId, int], set[str]]
+) -> dict[DocumentId, list[int]]:
+    """Returns the pages of each post with a comment by one of the authors, in order."""
     found: dict[DocumentId, list[int]] = {}
-    pages = db[COMMENT_PAGES.name].find(query, {"_id": 1}, batch_size=_MOST_CONSIDERED + 1, hint="_id_")
-    for page in await pages.to_list():
-        found.setdefault(page["_id"]["post"], []).append(page["_id"]["page"])
-    return {key: sorted(numbers) for key, numbers in found.items()}
+    for post, page in sorted(key for key, people in commenters.items() if not people.isdisjoint(authors)):
+        found.setdefault(post, []).append(page)
+    return found
 
 
 class _Reader:

@@ -5,8 +5,6 @@ Everybody else sees them there. The owner of the wall can delete them, and finds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.paging import Key, Listing, Page, Sort
 
@@ -15,6 +13,8 @@ from .posts import POSTS
 
 _NEWEST_FIRST = Sort((("posted", -1),))
 _SHOWN: Document = {"by": 1, "posted": 1, "detail": 1}
+# Among how many posts a page looks for each that it shows, and among how many at least.
+_CONSIDERED, _FEWEST = 10, 100
 
 
 class HiddenPostPage(Page):
@@ -31,22 +31,33 @@ def hidden_posts_of(owner: str) -> Listing:
     return Listing({}, _NEWEST_FIRST, named={"hidden posts of": owner})
 
 
-async def find_page(db: Database, owner: str, *, others: Sequence[str], first: int, after: Key | None) -> Page:
+async def find_page(db: Database, owner: str, *, first: int, after: Key | None) -> Page:
     """Returns a page of the posts, newest first. Each has its author, or None if they have blocked the owner.
 
-    Three commands, or none if the owner has no block. The names are decided last: see `visibility`.
+    Looks for such posts among the next `first * _CONSIDERED` by others, and at least _FEWEST. A page ends early if it
+    has found too few. Up to four commands. The names are decided last: see `visibility`.
 
-    Args:     others: the members with a block.  after: the key of a cursor, from `hidden_posts_of`.
+    Args:     after: the key of a cursor, from `hidden_posts_of`.
     """
-    condition: Document = {"to.id": owner}
-    if after is not None:
-        posted, last = after
-        condition |= {"posted": {"$lte": posted}, "$or": [{"posted": {"$lt": posted}}, {"_id": {"$lt": last}}]}
-    places = await walks.find_places(db, walks.by_authors(others, condition), first + 1)
-    # A post can be deleted after its place was read. So the places say where the page ends, and what follows.
-    end = places[first - 1] if len(places) > first else None
+    considered = max(first * _CONSIDERED, _FEWEST)
+    [rows] = await walks.find_newest(db, [[_on_wall(owner, after)]], {"posted": 1, "by.id": 1}, considered + 1)
+    others = await relations.find_blocks_among(db, owner, [row["by"]["id"] for row in rows[:considered]])
+    places = [walks.place_of(row) for row in rows[:considered] if row["by"]["id"] in others]
+    end = walks.place_of(rows[considered - 1]) if len(rows) > considered else None
+    if len(places) > first:
+        # A post can be deleted after its place was read. So the places say where the page ends, and what follows.
+        end = places[first - 1]
     found = await walks.find_by_ids(db, [key for _, key in places[:first]], _SHOWN)
     posts = [found[key] for _, key in places if key in found]
     blocking = await relations.find_blocking(db, owner, [post["by"]["id"] for post in posts]) if posts else set()
     shown = [{**post, "by": None if post["by"]["id"] in blocking else post["by"]} for post in posts]
     return HiddenPostPage(hidden_posts_of(owner), db[POSTS.name], shown, end is not None, after, end)
+
+
+def _on_wall(owner: str, after: Key | None) -> Document:
+    """Returns the filter for the posts of others on a wall, behind a cursor."""
+    if after is None:
+        return {"walls.1": owner}
+    posted, last = after
+    behind = [{"posted": {"$lt": posted}}, {"_id": {"$lt": last}}]
+    return {"walls.1": owner, "posted": {"$lte": posted}, "$or": behind}

@@ -45,10 +45,12 @@ async def join(
 
 def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetime) -> MemberDocument:
     """Returns the document of a new member. Raises InvalidInput."""
-    cleaned: Any = clean_profile(profile, now)
+    with InvalidInput.collect() as check:
+        named = check(require_name, name)
+        cleaned: Any = check(clean_profile, profile, now)
     return {
         "_id": subject,
-        "name": require_name(name),
+        "name": named,
         "profile": cleaned,
         "circles": [],
         "joined": now,
@@ -75,8 +77,10 @@ async def update_profile(
     Raises:   NotFound (the caller has not joined), InvalidInput, RateLimited.
     Writes:   social.members; one guarded update.
     """
-    changes = {f"profile.{key}": value for key, value in clean_profile(profile, now, keeps_empty=True).items()}
-    wanted = None if name is None else require_name(name)
+    with InvalidInput.collect() as check:
+        wanted = None if name is None else check(require_name, name)
+        cleaned = check(clean_profile, profile, now, keeps_empty=True)
+    changes = {f"profile.{key}": value for key, value in cleaned.items()}
     member = await members.require(db, subject)
     if idempotency.was_applied(member, operation_id):
         return member
@@ -107,7 +111,8 @@ def clean_profile(profile: Mapping[str, Any], now: datetime, *, keeps_empty: boo
 
     Raises:   InvalidInput, with a path below `profile`.
     """
-    cleaned = {key: _clean(key, value, now) for key, value in profile.items()}
+    with InvalidInput.collect() as check:
+        cleaned = {key: check(_clean, key, value, now) for key, value in profile.items()}
     return {key: value for key, value in cleaned.items() if keeps_empty or value is not None}
 
 
@@ -127,14 +132,14 @@ def _clean(key: str, value: Any, now: datetime) -> Any:
         case "interests":
             return _interests(value)
         case _:
-            raise InvalidInput(f"A profile has no {key!r}.", "profile", key)
+            raise InvalidInput(f"A profile has no {key!r}.", "profile", key, code=InvalidInput.UNKNOWN)
 
 
 def _birth_year(year: int, now: datetime) -> int:
     if not FIRST_BIRTH_YEAR <= year <= now.year:
-        raise InvalidInput(
-            f"`birthYear` must be between {FIRST_BIRTH_YEAR} and {now.year}; got {year}.", "profile", "birth_year"
-        )
+        text = f"`birthYear` must be between {FIRST_BIRTH_YEAR} and {now.year}; got {year}."
+        path = "profile", "birth_year"
+        raise InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=FIRST_BIRTH_YEAR, most=now.year)
     return year
 
 
@@ -142,9 +147,10 @@ def _interests(given: Sequence[str]) -> list[str]:
     """Returns the interests, each once, in their order."""
     if len(given) > MAX_INTERESTS:
         message = f"A profile may have {MAX_INTERESTS} interests; got {len(given):,}."
-        raise InvalidInput(message, "profile", "interests")
-    found = [
-        require_text(interest, "profile", "interests", str(number), longest=MAX_INTEREST)
-        for number, interest in enumerate(given)
-    ]
+        raise InvalidInput(message, "profile", "interests", code=InvalidInput.TOO_MANY, most=MAX_INTERESTS)
+    with InvalidInput.collect() as check:
+        found = [
+            check(require_text, interest, "profile", "interests", str(number), longest=MAX_INTEREST)
+            for number, interest in enumerate(given)
+        ]
     return list(dict.fromkeys(found))

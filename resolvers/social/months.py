@@ -22,6 +22,8 @@ def end_of_month(month: str) -> datetime | None:
     """
     found = _MONTH.fullmatch(month)
     if found is None or found[1] == "0000":
-        raise InvalidInput("`month` must be a year and a month, e.g. `201204`.", "month")
+        raise InvalidInput(
+            "`month` must be a year and a month, e.g. `201204`.", "month", code=InvalidInput.WRONG_FORMAT
+        )
     year, number = divmod(int(found[1]) * 12 + int(found[2]), 12)
     return None if year > MAXYEAR else datetime(year, number + 1, 1)  # noqa: DTZ001 - as the driver gives it

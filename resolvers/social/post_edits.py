@@ -56,16 +56,23 @@ async def create_post(
         earlier = await _find_earlier(db, post_id)
         if earlier is not None:
             return earlier
-    content = {"type": kind, "detail": require_detail(kind, detail)}
+    with InvalidInput.collect() as check:
+        content = {"type": kind, "detail": check(require_detail, kind, detail)}
+        check(require_circle_names, audience, circle_names)
     seen_by = {"audience": audience, "circles": await require_circles(db, author["id"], audience, circle_names)}
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
     await answering.confirmed()
     await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
+    return await _insert(db, post)
+
+
+async def _insert(db: Database, post: Document) -> Document:
+    """Decides. Returns the post, or the one that another call with the same id has created."""
     try:
         await db[POSTS.name].insert_one(post)
     except DuplicateKeyError:
-        return await _find_earlier(db, post_id) or post
+        return await _find_earlier(db, post["_id"]) or post
     return post
 
 
@@ -99,20 +106,30 @@ async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:
     return found
 
 
-async def require_circles(db: Database, author: str, audience: str, names: Sequence[str]) -> list[str]:
-    """Returns the circles of a post, each once. Raises InvalidInput."""
-    stripped = [name.strip() for name in names]
-    named = list(dict.fromkeys(stripped))
+def require_circle_names(audience: str, names: Sequence[str]) -> list[str]:
+    """Returns the names of the circles of a post, each once. Raises InvalidInput if the audience has no such names."""
+    named = list(dict.fromkeys(name.strip() for name in names))
     if audience != SELECTED:
         if named:
-            raise InvalidInput(f"Only a post with the audience {SELECTED} names circles.", "circles")
+            text = f"Only a post with the audience {SELECTED} names circles."
+            raise InvalidInput(text, "circles", code=InvalidInput.NOT_ALLOWED)
         return []
     if not 1 <= len(named) <= circles.MAX_CIRCLES:
-        raise InvalidInput(f"With the audience {SELECTED}, name 1 to {circles.MAX_CIRCLES} circles.", "circles")
-    there = await circles.existing(db, author, named)
-    for number, name in enumerate(stripped):
-        if name not in there:
-            raise InvalidInput("You have no circle of this name.", "circles", str(number))
+        text = f"With the audience {SELECTED}, name 1 to {circles.MAX_CIRCLES} circles."
+        code = InvalidInput.TOO_MANY if named else InvalidInput.TOO_FEW
+        raise InvalidInput(text, "circles", code=code, least=1, most=circles.MAX_CIRCLES)
+    return named
+
+
+async def require_circles(db: Database, author: str, audience: str, names: Sequence[str]) -> list[str]:
+    """Returns the circles of a post, each once. Raises InvalidInput."""
+    named = require_circle_names(audience, names)
+    there = await circles.existing(db, author, named) if named else []
+    with InvalidInput.collect() as check:
+        for number, name in enumerate(names):
+            if named and name.strip() not in there:
+                text = "You have no circle of this name."
+                check.refuse(InvalidInput(text, "circles", str(number), code=InvalidInput.UNKNOWN))
     return named
 
 

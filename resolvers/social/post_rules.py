@@ -44,7 +44,8 @@ def require_detail(kind: str, detail: Mapping[str, Any]) -> Document:
               longitude}; {options}.
     Raises:   InvalidInput. Only a status and a poll need a text.
     """
-    return {name: check(detail[name], "detail", kind, name) for name, check in _RULES[kind].items()}
+    with InvalidInput.collect() as check:
+        return {name: check(rule, detail[name], "detail", kind, name) for name, rule in _RULES[kind].items()}
 
 
 def _optional_text(value: str, *path: str) -> str:
@@ -59,7 +60,8 @@ def _degrees(most: float) -> Callable[..., float]:
     def check(value: float, *path: str) -> float:
         # This comparison refuses NaN, too.
         if not -most <= value <= most:
-            raise InvalidInput(f"The {path[-1]} must be between {-most:.0f} and {most:.0f} degrees.", *path)
+            text = f"The {path[-1]} must be between {-most:.0f} and {most:.0f} degrees."
+            raise InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=-int(most), most=int(most))
         return float(value)
 
     return check
@@ -67,14 +69,17 @@ def _degrees(most: float) -> Callable[..., float]:
 
 def _options(values: Sequence[str], *path: str) -> list[str]:
     if not MIN_OPTIONS <= len(values) <= MAX_OPTIONS:
-        allowed = f"{MIN_OPTIONS} to {MAX_OPTIONS}"
-        raise InvalidInput(f"A poll has {allowed} options; got {len(values):,}.", *path)
-    found: list[str] = []
-    for number, value in enumerate(values):
-        text = require_text(value, *path, str(number), longest=LONGEST_OPTION)
-        if text in found:
-            raise InvalidInput("Two options have the same text.", *path, str(number))
-        found.append(text)
+        text = f"A poll has {MIN_OPTIONS} to {MAX_OPTIONS} options; got {len(values):,}."
+        code = InvalidInput.TOO_FEW if len(values) < MIN_OPTIONS else InvalidInput.TOO_MANY
+        raise InvalidInput(text, *path, code=code, least=MIN_OPTIONS, most=MAX_OPTIONS)
+    with InvalidInput.collect() as check:
+        found = [
+            check(require_text, value, *path, str(number), longest=LONGEST_OPTION)
+            for number, value in enumerate(values)
+        ]
+    for number, text in enumerate(found):
+        if text in found[:number]:
+            raise InvalidInput("Two options have the same text.", *path, str(number), code=InvalidInput.DUPLICATE)
     return found
 
 

@@ -72,7 +72,10 @@ async def add_to_circle(
               caller has not joined), RateLimited.
     Writes:   social.members, if the circle is new; then social.relations as described above.
     """
-    change = adding(require_circle_name(circle), now)
+    with InvalidInput.collect() as check:
+        name = check(require_circle_name, circle)
+        check(_require_another, member, other)
+    change = adding(name, now)
     return await _decide(db, member, other, change, rate=rate, now=now, operation_id=operation_id)
 
 
@@ -83,7 +86,10 @@ async def remove_from_circle(
 
     Returns, raises and writes like `add_to_circle`.
     """
-    change = removing(require_circle_name(circle), now)
+    with InvalidInput.collect() as check:
+        name = check(require_circle_name, circle)
+        check(_require_another, member, other)
+    change = removing(name, now)
     return await _decide(db, member, other, change, rate=rate, now=now, operation_id=operation_id)
 
 
@@ -104,6 +110,12 @@ async def unblock(
 ) -> MemberDocument:
     """Takes a block back. Returns, raises and writes like `block`."""
     return await _decide(db, member, other, _UNBLOCK, rate=rate, now=now, operation_id=operation_id)
+
+
+def _require_another(member: str, other: str) -> None:
+    if member == other:
+        text = "You cannot put yourself into a circle, or block yourself."
+        raise InvalidInput(text, "user_id", code=InvalidInput.NOT_ALLOWED)
 
 
 def require_circle_name(circle: str) -> str:
@@ -172,8 +184,7 @@ async def _decide(
     operation_id: str,
 ) -> MemberDocument:
     """Makes the change and returns the other member. Raises NotFound after it if they have blocked this member."""
-    if member == other:
-        raise InvalidInput("You cannot put yourself into a circle, or block yourself.", "user_id")
+    _require_another(member, other)
     own, found = await members.require_both(db, member, other)
     relation = await relations.find_one(db, member, other) or {}
     _require_visible(relation, change)

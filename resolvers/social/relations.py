@@ -104,7 +104,7 @@ RELATIONS = CollectionSpec(
     shard_key={"of": 1, "to": 1},
 )
 
-_CIRCLES = "of_1_circles_1_to_1"
+_PAIRS, _CIRCLES = "of_1_to_1", "of_1_circles_1_to_1"
 # The index of followers. A member can have many relations and few followers, so a read names it.
 FOLLOWERS = "of_1_to_1_follower_1"
 # The relations of one batch, where a read has no limit.
@@ -198,11 +198,26 @@ async def find_merged(db: Database, of: str) -> dict[str, list[str]]:
     return {relation["to"]: relation.get("in_circles") or [] for relation in found}
 
 
-async def find_blocks(db: Database, of: str) -> list[str]:
-    """Returns the members with a block in either direction. One command on two indexes."""
+async def find_blocks(db: Database, of: str, most: int) -> list[str]:
+    """Returns the members with a block in either direction, `most` of them. One command on two indexes."""
     query = {"of": of, "$or": [{"blocks": True}, {"blocked": True}]}
-    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=_BATCH).to_list()
-    return [relation["to"] for relation in found]
+    found = db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, limit=most, batch_size=most + 1)
+    return [relation["to"] for relation in await found.to_list()]
+
+
+async def find_blocks_among(db: Database, of: str, others: Iterable[str]) -> set[str]:
+    """Returns those of the others with a block in either direction. One command on one index, or none."""
+    keys = list(dict.fromkeys(others))
+    if not keys:
+        return set()
+    query = {"of": of, "to": {"$in": keys}, "$or": [{"blocks": True}, {"blocked": True}]}
+
+    async def read(**options: Any) -> list[Document]:
+        found = db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, batch_size=len(keys) + 1, **options)
+        return await found.to_list()
+
+    # A member can have very many blocks: the indexes of blocks would lead to all of them.
+    return {relation["to"] for relation in await with_hint(_PAIRS, read)}
 
 
 async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str]:

@@ -23,5 +23,6 @@ def require_web_url(value: str, *path: str) -> str:
     except ValueError:
         is_web = False
     if not is_web or any(character.isspace() for character in url) or "\\" in url:
-        raise InvalidInput("The URL must begin with http:// or https://, and must have a host and no blanks.", *path)
+        text = "The URL must begin with http:// or https://, and must have a host and no blanks."
+        raise InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT)
     return url

@@ -32,6 +32,8 @@ DECIDING = ("_id", "by.id", "to.id", "audience", "circles", "deleted")
 
 # The most pages of a post whose hidden comments a count leaves out.
 MAX_COUNTED_PAGES = 100
+# The most members with a block whose comments a count leaves out.
+MAX_COUNTED_BLOCKS = 1_000
 
 # What the viewer knows of other members, by their subjects.
 Relations = Mapping[str, Document]
@@ -158,12 +160,13 @@ async def count_hidden_in_pages(db: Database, viewer: str | None, posts: Sequenc
 
     No command if no post has pages, one if the viewer has no blocks, and otherwise two. An index has the commenters of
     each post. The server looks for the members with a block there, and reads up to 100 pages of each post with comments
-    by them. Each of these pages has at least one, so a count is exact for up to 100 hidden comments of a post.
+    by them. Each of these pages has at least one, so a count is exact for up to 100 hidden comments of a post, and if
+    the viewer has blocks with MAX_COUNTED_BLOCKS members at most.
     """
     paged = {post["_id"]: post for post in posts if post.get("spilled") and "comment_count" in post}
     if viewer is None or not paged:
         return {}
-    hidden = set(await relations_of.find_blocks(db, viewer))
+    hidden = set(await relations_of.find_blocks(db, viewer, MAX_COUNTED_BLOCKS))
     if not hidden:
         return {}
     removing = {comment for post in paged.values() for comment in post.get("removing") or ()}

@@ -6,7 +6,6 @@ counts, so voters of different slots do not delay each other.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,7 +16,8 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import OUT_OF_RANGE, InvalidInput, NotFound
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -61,17 +61,17 @@ async def vote(
     """
     slot = slot_of(post_id, voter)
     reading, looking = _find_poll(db, post_id, post), _has_vote(db, slot, voter, option, operation_id)
-    found, has_vote = await asyncio.gather(reading, looking)
+    found, has_vote = await both(reading, looking)
     if found is None:
         raise NotFound(KIND, str(post_id))
     if found["type"] != POLL:
-        raise InvalidInput("The post is not a poll.", "post_id")
+        raise InvalidInput("The post is not a poll.", "post_id", code=InvalidInput.NOT_ALLOWED)
     count = len(found["detail"]["options"])
     if not 0 <= option < count:
         raise InvalidInput(
             f"The option must be between 0 and {count - 1}; got {option}.",
             "option",
-            code=OUT_OF_RANGE,
+            code=InvalidInput.OUT_OF_RANGE,
             least=0,
             most=count - 1,
         )

@@ -33,9 +33,7 @@ more. A writer whose guard does not match settles first what is decided (`settle
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import logging
+import contextlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,17 +45,11 @@ from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.together import every
 
-from .combining import Combiner, Waiting
 from .idempotency import Superseded
+from .settler import Bulks, Settler
 from .sweeps import STALE_AFTER, each, sweep
-
-_log = logging.getLogger(__name__)
-
-# The most entries that may wait for a database. Further calls send theirs before their answer.
-_MOST_WAITING = 1_000
-# How long the notes of a decided call wait for those of others, in seconds.
-_LINGER = 0.025
 
 
 @dataclass(frozen=True)
@@ -71,6 +63,7 @@ class Noted:
         back:     the same if its key can no longer be decided.
         prevent:  makes the decision about a note impossible, if its key is not stored. Gets the record as it was found,
                   and the time.
+        keys:     where a record stores the keys that were decided; several, if it is decided about more than once.
     """
 
     spec: CollectionSpec
@@ -79,6 +72,7 @@ class Noted:
     given: Callable[[Document], Mapping[str, int]]
     back: Callable[[Document], Mapping[str, int]]
     prevent: Callable[[Database, Document, Document | None, datetime], Awaitable[None]]
+    keys: Sequence[str] = ("key",)
 
 
 @dataclass(frozen=True)
@@ -87,6 +81,7 @@ class Part:
 
     Args:     facts: what the note says about itself.  allowed: the guard of the update.
               taken: what the note adds to the numbers of the document at once, e.g. a negative amount.
+              new: what is inserted before, if the document is missing.
     """
 
     noted: Noted
@@ -94,6 +89,7 @@ class Part:
     facts: Document
     allowed: Document
     taken: Mapping[str, int] = field(default_factory=dict)
+    new: Document | None = None
 
 
 @dataclass(frozen=True)
@@ -109,9 +105,9 @@ class Attempt:
         return {"key": self.key, "record": self.record, "at": self.at, **part.facts}
 
 
-def was_decided(record: Document | None, note: Document) -> bool:
+def was_decided(noted: Noted, record: Document | None, note: Document) -> bool:
     """Returns whether the record stores the key of the note."""
-    return record is not None and record.get("key") == note["key"]
+    return record is not None and any(record.get(name) == note["key"] for name in noted.keys)
 
 
 @dataclass(frozen=True)
@@ -143,22 +139,33 @@ AT_ONCE = Answering()
 UNCONFIRMED = (Superseded, PyMongoError)
 
 
-# Updates that are sent together, by the name of their collection.
-Bulks = Mapping[str, Sequence[UpdateOne]]
 # A removal of a note: how the document holds it, the `_id` of the document, the note, and what is added.
 _Removal = tuple[Noted, Any, Document, Mapping[str, int]]
 
 
 async def prepare(db: Database, attempt: Attempt) -> bool:
-    """Leaves all notes. If one guard does not match, undoes the others. Returns whether everything is noted.
+    """Leaves all notes. If one guard does not match, or a command fails, undoes the others.
+
+    Returns:  whether everything is noted.
 
     Writes:   the documents; one bulk of guarded updates for each collection, and one more to undo them.
     """
     bulks: dict[str, list[UpdateOne]] = defaultdict(list)
+    new = [part for part in attempt.parts if part.new is not None]
+    for part in new:
+        inserting = UpdateOne({"_id": part.document}, {"$setOnInsert": part.new}, upsert=True)
+        bulks[part.noted.spec.name].append(inserting)
     for part in attempt.parts:
         bulks[part.noted.spec.name].append(UpdateOne(*_noting(attempt, part)))
-    if await _send(db, bulks) == len(attempt.parts):
-        return True
+    try:
+        # An upsert that finds its document counts as matched.
+        if await _send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
+            return True
+    except PyMongoError:
+        # The attempt will not decide. If this fails as well, others undo the notes later.
+        with contextlib.suppress(PyMongoError):
+            await undo(db, attempt)
+        raise
     await undo(db, attempt)
     return False
 
@@ -222,13 +229,14 @@ def _bulks(removals: Iterable[_Removal]) -> Bulks:
     return bulks
 
 
-async def _send(db: Database, bulks: Bulks) -> int:
-    """Sends a bulk for each collection, all at the same time. Returns how many updates matched."""
+async def _send(db: Database, bulks: Bulks, *, ordered: bool = False) -> int:
+    """Sends a bulk for each collection, all at the same time. Returns how many updates matched or inserted."""
 
     async def send(name: str, updates: Sequence[UpdateOne]) -> int:
-        return (await db[name].bulk_write(updates, ordered=False)).matched_count
+        result = await db[name].bulk_write(updates, ordered=ordered)
+        return result.matched_count + result.upserted_count
 
-    return sum(await asyncio.gather(*(send(name, updates) for name, updates in bulks.items() if updates)))
+    return sum(await every(send(name, updates) for name, updates in bulks.items() if updates))
 
 
 async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
@@ -252,7 +260,7 @@ async def shown(db: Database, noted: Noted, documents: Sequence[Any], *, decided
     records = await _read(db, noted, notes)
     for document in documents:
         for note in _notes(noted, document):
-            is_decided = note["key"] == decided or was_decided(records.get(note["record"]), note)
+            is_decided = note["key"] == decided or was_decided(noted, records.get(note["record"]), note)
             document[noted.path].remove(note)
             for name, added in (noted.given(note) if is_decided else noted.back(note)).items():
                 if name in document:
@@ -268,7 +276,7 @@ async def _read(db: Database, noted: Noted, notes: Sequence[Document]) -> dict[A
     ids = list({note["record"] for note in notes})
     if not ids:
         return {}
-    found = db[noted.records.name].find({"_id": {"$in": ids}}, {"key": 1}, batch_size=len(ids) + 1)
+    found = db[noted.records.name].find({"_id": {"$in": ids}}, dict.fromkeys(noted.keys, 1), batch_size=len(ids) + 1)
     return {record["_id"]: record for record in await found.to_list()}
 
 
@@ -279,7 +287,7 @@ async def settle_decided(db: Database, noted: Noted, document: Mapping[str, Any]
     """
     notes = _notes(noted, document)
     records = await _read(db, noted, notes)
-    ended = [note for note in notes if was_decided(records.get(note["record"]), note) or _is_old(note, now)]
+    ended = [note for note in notes if was_decided(noted, records.get(note["record"]), note) or _is_old(note, now)]
     for note in ended:
         await _end(db, noted, document["_id"], note, now)
     return len(ended)
@@ -293,10 +301,10 @@ def _is_old(note: Document, now: datetime) -> bool:
 async def _end(db: Database, noted: Noted, document: Any, note: Document, now: datetime) -> int:
     """Settles or undoes a note of another process. If its key is not decided, makes that impossible first."""
     record = await look_at(db, noted.records, note["record"])
-    if not was_decided(record, note):
+    if not was_decided(noted, record, note):
         await noted.prevent(db, note, record, now)
         record = await look_at(db, noted.records, note["record"])
-    added = noted.given(note) if was_decided(record, note) else noted.back(note)
+    added = noted.given(note) if was_decided(noted, record, note) else noted.back(note)
     await _remove(db, [(noted, document, note, added)])
     return 1
 
@@ -309,60 +317,3 @@ async def finish_stale(db: Database, noted: Noted, *, now: datetime) -> int:
         return await each(stale, lambda note: _end(db, noted, document["_id"], note, now))
 
     return await sweep(db, noted.spec, {f"{noted.path}.at": {"$lte": now - STALE_AFTER}}, end)
-
-
-# ------------------------------------------------------------- after the answer
-
-
-@dataclass(eq=False, kw_only=True)
-class _Decided(Waiting[None]):
-    steps: Sequence[Bulks]
-    otherwise: Callable[[], Awaitable[None]] | None
-
-
-class Settler:
-    """Sends what the calls of a process have left for after their answers, in batches: a bulk for each collection.
-
-    At most `_MOST_WAITING` entries wait for a database. What fails here is left to a job, or to the next call.
-    """
-
-    def __init__(self) -> None:
-        self._decided: Combiner[Database, _Decided] = Combiner(_settle_all, linger=lambda _db: _LINGER)
-
-    def add(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Takes over updates of a call that is decided, in steps: one after the other.
-
-        Returns False if too many wait; the caller then sends them.
-
-        Args:     otherwise: is called if an update of the batch has matched nothing, maybe one of another call.
-        """
-        if len(self._decided.waiting(db)) >= _MOST_WAITING:
-            return False
-        self._decided.add(db, _Decided(db=db, steps=steps, otherwise=otherwise, is_urgent=False))
-        return True
-
-    async def settled(self, db: Database) -> None:
-        """Waits until everything that was taken over for this database is sent."""
-        await self._decided.served(db)
-
-    async def close(self) -> None:
-        """Waits until everything is sent."""
-        await self._decided.close()
-
-
-async def _settle_all(db: Database, decided: list[_Decided]) -> None:
-    try:
-        is_complete = True
-        for steps in itertools.zip_longest(*(one.steps for one in decided), fillvalue={}):
-            together: dict[str, list[UpdateOne]] = defaultdict(list)
-            for bulks in steps:
-                for name, updates in bulks.items():
-                    together[name] += updates
-            is_complete &= await _send(db, together) == sum(map(len, together.values()))
-        for one in decided:
-            if one.otherwise is not None and not is_complete:
-                await one.otherwise()
-    except Exception as error:  # noqa: BLE001 - the calls have their answers, and the job settles what stays
-        _log.warning("What %d calls have left is not settled yet: %s", len(decided), type(error).__name__)
-    for one in decided:
-        one.answer(None)

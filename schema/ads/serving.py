@@ -117,9 +117,10 @@ class ServingMutation:
         weight=("input.keywords", KEYWORD_COST),
     )
     async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
-        keywords = require_page_keywords(input.keywords, "keywords", folds=FOLDS.of(info.context))
-        require_limit(input.limit, "limit")
-        call = _call(info.context, input)
+        with InvalidInput.collect() as check:
+            keywords = check(require_page_keywords, input.keywords, "keywords", folds=FOLDS.of(info.context))
+            check(require_limit, input.limit, "limit")
+            call = check(_call, info.context, input)
         served = await serving.serve(_means(info.context), call, keywords=keywords, limit=input.limit)
         return _payload(info, served, call, keywords)
 
@@ -128,12 +129,12 @@ class ServingMutation:
         "Such an impression counts for the caps of the ad. For all callers."
     )
     async def record_ad_event(self, info: Info, input: AdEventInput) -> AdEventResult | None:
+        with InvalidInput.collect() as check:
+            call = check(_call, info.context, input)
+            campaign_id = check(require_campaign_id, input.campaign_id, "campaign_id")
+            ad_unit_id = check(require_id, input.ad_unit_id, "ad_unit_id")
         recorded = await recording.record_event(
-            _means(info.context),
-            _call(info.context, input),
-            kind=input.kind.name,
-            campaign_id=require_campaign_id(input.campaign_id, "campaign_id"),
-            ad_unit_id=require_id(input.ad_unit_id, "ad_unit_id"),
+            _means(info.context), call, kind=input.kind.name, campaign_id=campaign_id, ad_unit_id=ad_unit_id
         )
         return AdEventPayload(recorded=recorded)
 
@@ -144,11 +145,14 @@ def _means(context: Context) -> Means:
 
 
 def _call(context: Context, given: ServeAdsInput | AdEventInput) -> Call:
+    with InvalidInput.collect() as check:
+        site_id, zone_id = check(require_id, given.site_id, "site_id"), check(require_id, given.zone_id, "zone_id")
+        user = None if given.user_id is None else check(profile_id_of, context, given.user_id)
     return Call(
         db=context.db,
-        site_id=require_id(given.site_id, "site_id"),
-        zone_id=require_id(given.zone_id, "zone_id"),
-        user=None if given.user_id is None else profile_id_of(context, given.user_id),
+        site_id=site_id,
+        zone_id=zone_id,
+        user=user,
         now=context.now,
         operation_id=context.operation_id,
         keys_kept=context.keys_kept,

@@ -10,7 +10,7 @@ from portico.loaders.catalog import categories as loaders
 from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
-from portico.resolvers.documents import DocumentId
+from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Edge, edge_of
@@ -18,8 +18,9 @@ from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
 from portico.schema.fields import as_document, as_type, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
+from portico.schema.kept import kept_privately
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Node, everybody, key_in, node_id, projection_of
+from portico.schema.nodes import Node, everybody, key_in, load_one, node_id, projection_of
 from portico.schema.parts import part_id
 from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
@@ -142,6 +143,15 @@ class DeleteCategoryInput:
 @strawberry.type(description="The category after the write.")
 class CategoryPayload:
     category: Category = strawberry.field(description="The current category.")
+    moved: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        name="from",
+        description="After a move, the former parent as it is now. Null for a former root, and after other changes.",
+    )
+    async def from_(self, info: Info) -> Category | None:
+        key = None if self.moved is None else self.moved["from"]
+        return None if key is None else as_type(Category, await load_one(core(info), CATEGORY, key))
 
     @strawberry.field(
         description="The category as a row of `children` of its parent, or of `categories` if it is a root."
@@ -215,14 +225,15 @@ class CategoryMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return CategoryPayload(category=as_type(Category, moved))
+        category, former = moved
+        return CategoryPayload(category=as_type(Category, category), moved={"from": former})
 
     @mutation(role=Role.MERCHANT, description="Removes an empty category. For a MERCHANT.")
     async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
-        await category_edits.delete_category(
+        parent = await category_edits.delete_category(
             info.context.db,
             category_id=key_in(info.context, "Category", input.id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return DeletedPayload(deleted_id=input.id)
+        return DeletedPayload.of(input.id, CATEGORY.name, [] if parent is None else [parent])

@@ -22,6 +22,7 @@ from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 from portico.schema.scalars import JSON
 
+from .categories import CATEGORY
 from .product_fields import changes_plain_fields, takes_plain_fields
 from .products import Product, PropertyInput
 
@@ -198,7 +199,7 @@ class ProductMutation:
 
     @mutation(role=Role.MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
-        await product_edits.delete_product(
+        categories = await product_edits.delete_product(
             info.context.db,
             info.context.served.attachments,
             sku=key_in(info.context, "Product", input.id),
@@ -206,4 +207,4 @@ class ProductMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return DeletedPayload(deleted_id=input.id)
+        return DeletedPayload.of(input.id, CATEGORY.name, categories)

@@ -20,7 +20,7 @@ from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
 from .creation import SLUG, TAGS, ContentPayload, content_key
-from .types import REVISION, ContentNode
+from .types import CONTENT, REVISION, ContentNode
 
 _NONCE = "The nonce that the edit is based on."
 
@@ -160,7 +160,7 @@ class ContentEditMutation:
 
     @mutation(role=Role.EDITOR, description="Deletes a node. A section must be empty. For an EDITOR.")
     async def delete_content(self, info: Info, input: DeleteContentInput) -> DeleteContentResult | None:
-        await content_deletion.delete_content(
+        parent = await content_deletion.delete_content(
             info.context.db,
             info.context.served.attachments,
             node_id=content_key(info.context, input.id),
@@ -168,4 +168,4 @@ class ContentEditMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return DeletedPayload(deleted_id=input.id)
+        return DeletedPayload.of(input.id, CONTENT.name, [] if parent is None else [parent])

@@ -11,7 +11,7 @@ from portico.loaders.game.characters import CharacterKey
 from portico.resolvers import errors
 from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game import characters, locations
-from portico.resolvers.game.characters import ShownCharacter
+from portico.resolvers.game.characters import MAX_CHARACTERS, ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, computed, costs, stored
 from portico.schema.inputs import described
@@ -165,10 +165,20 @@ class CharacterViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(
-        description="The viewer's characters, oldest first.", metadata=costs(length=characters.MAX_CHARACTERS)
+        description="The viewer's characters, oldest first.",
+        metadata=costs(length=MAX_CHARACTERS, each="first"),
     )
-    async def characters(self, info: Info) -> list[Character] | None:
+    async def characters(
+        self,
+        info: Info,
+        first: Annotated[
+            int, described(f"How many, 1 to {MAX_CHARACTERS}. The cost of the operation counts as many.")
+        ] = MAX_CHARACTERS,
+    ) -> list[Character] | None:
+        if not 1 <= first <= MAX_CHARACTERS:
+            raise errors.InvalidInput(f"`first` must be between 1 and {MAX_CHARACTERS}; got {first}.", "first")
         context, projection = info.context, projection_of(core(info), CHARACTER)
         name = ("the viewer's characters", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: loaders.by_owner(context.db, projection))
-        return as_types(Character, await mine.load(self.caller.subject) or ())
+        found = await mine.load(self.caller.subject) or ()
+        return as_types(Character, found[:first])

@@ -92,7 +92,7 @@ class Stack(Node):
     description: str | None = stored(description="What the item is; null for no description.")
     image: str | None = stored(description="The address of an image, or its path on your site; null for no image.")
     quantity: BigInt = stored(description="The number of items. A stack that has become empty is in no list.")
-    inventory: Inventory = composed(
+    held_in: Inventory = composed(
         {"owner": "owner", "name": "inventory"}, description="The inventory that has the stack."
     )
 

@@ -182,7 +182,7 @@ class TradingMutation:
         )
         return _stack(granted)
 
-    @mutation(description="Uses up items of one of the viewer's inventories.")
+    @mutation(settles=True, description="Uses up items of one of the viewer's inventories.")
     async def consume(self, info: Info, input: ConsumeInput) -> StackResult | None:
         require_caller(info.context)
         consumed = await stack_edits.consume(
@@ -191,12 +191,14 @@ class TradingMutation:
             source=input.from_.place(),
             wanted=input.stack.wanted(),
             **info.context.operation,
+            answering=info.context.answering,
         )
         return _stack(consumed)
 
     @mutation(
+        settles=True,
         description="Moves items between two inventories of the viewer: all of them or none. "
-        "Returns the stack that receives them."
+        "Returns the stack that receives them.",
     )
     async def transfer_stack(self, info: Info, input: TransferStackInput) -> StackResult | None:
         require_caller(info.context)
@@ -207,14 +209,16 @@ class TradingMutation:
             to=input.to.place(),
             wanted=input.stack.wanted(),
             **info.context.operation,
+            answering=info.context.answering,
         )
         place, wanted = input.from_.place(), input.stack
         given = stack_id(place, trimmed(wanted.category), trimmed(wanted.item_id))
         return StackPayload(stack=as_type(Stack, received), source={"_id": given})
 
     @mutation(
+        settles=True,
         description="Offers items to another owner. The trade holds them until it is accepted, cancelled or expires. "
-        "An owner can have 20 open offers to another one."
+        "An owner can have 20 open offers to another one.",
     )
     async def offer_trade(self, info: Info, input: OfferTradeInput) -> TradeResult | None:
         require_caller(info.context)
@@ -226,11 +230,14 @@ class TradingMutation:
             offers=[line.wanted() for line in input.offers],
             wants=[line.wanted() for line in input.wants],
             **info.context.operation,
+            answering=info.context.answering,
         )
         return _trade(offered)
 
     @mutation(
-        description="Accepts a trade that the viewer was offered. Both sides get what they are due, or nothing changes."
+        settles=True,
+        description="Accepts a trade that the viewer was offered. "
+        "Both sides get what they are due, or nothing changes.",
     )
     async def accept_trade(self, info: Info, input: TradeInput) -> TradeResult | None:
         require_caller(info.context)
@@ -240,10 +247,13 @@ class TradingMutation:
             trade_id=key_in(info.context, "Trade", input.id),
             expire_after=info.context.resources.of(GameSettings).trade_expires_after,
             **info.context.operation,
+            answering=info.context.answering,
         )
         return _trade(accepted)
 
-    @mutation(description="Gives back what was offered. Either side can do this before the trade is accepted.")
+    @mutation(
+        settles=True, description="Gives back what was offered. Either side can do this before the trade is accepted."
+    )
     async def cancel_trade(self, info: Info, input: TradeInput) -> TradeResult | None:
         require_caller(info.context)
         cancelled = await trade_edits.cancel_trade(
@@ -251,5 +261,6 @@ class TradingMutation:
             viewer=viewer_of(info.context),
             trade_id=key_in(info.context, "Trade", input.id),
             **info.context.operation,
+            answering=info.context.answering,
         )
         return _trade(cancelled)

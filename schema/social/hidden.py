@@ -3,7 +3,6 @@
 Everybody else sees it, so the member can list and delete it.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import strawberry
@@ -16,7 +15,7 @@ from portico.schema.authors import Author
 from portico.schema.connections import Connection, position_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
-from portico.schema.context import Caller, Context, Info
+from portico.schema.context import Caller, Info
 from portico.schema.fields import Source, computed, reads, related, stored
 from portico.schema.inputs import After, First
 from portico.schema.nodes import encode_id
@@ -66,18 +65,13 @@ class HiddenComment:
     text: str = stored(description="The text, as written.")
 
 
-async def _blocks(context: Context, member: str) -> Sequence[str]:
-    """Returns the members with a block, which all pages of an operation read once."""
-    return await context.loader("blocks", lambda: loaders.blocks(context.db)).load(member) or ()
-
-
 @strawberry.type
 class HiddenOnWall:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(
         description="The posts by others on your wall that you do not see because of a block, newest first. Others see "
-        "them. You can delete them."
+        "them. You can delete them. A page can have fewer posts than requested although more follow."
     )
     async def hidden_posts(
         self, info: Info, first: First = DEFAULT_HIDDEN, after: After = None
@@ -85,9 +79,8 @@ class HiddenOnWall:
         context, owner = info.context, self.caller.subject
         size = page_size(first, DEFAULT_HIDDEN)
         key = position_of(context, hidden_posts.hidden_posts_of(owner), after)
-        others = await _blocks(context, owner)
         loader = context.loader(
-            ("hidden posts", size, key), lambda: loaders.hidden_pages(context.db, others=others, first=size, after=key)
+            ("hidden posts", size, key), lambda: loaders.hidden_pages(context.db, first=size, after=key)
         )
         page = await loader.load(owner)
         assert page is not None
@@ -101,7 +94,8 @@ class HiddenUnderPost:
         "_id",
         "by.id",
         description="The comments that you do not see because of a block, oldest first; none unless you are the "
-        "author of the post. Others see them. You can delete them.",
+        "author of the post. Others see them. You can delete them. A page can have fewer comments than requested "
+        "although more follow.",
     )
     @staticmethod
     async def hidden_comments(
@@ -112,10 +106,9 @@ class HiddenUnderPost:
             return Connection(page=comment_reads.no_hidden(context.db, post))
         size = page_size(first, DEFAULT_HIDDEN)
         key = position_of(context, comment_reads.hidden_comments_of(post), after)
-        others = await _blocks(context, author)
         page = await context.loader(
             ("hidden comments", size, key),
-            lambda: loaders.hidden_comment_pages(context.db, author=author, others=others, first=size, after=key),
+            lambda: loaders.hidden_comment_pages(context.db, author=author, first=size, after=key),
         ).load(post)
         if page is None:
             raise NotFound(POST.name, str(post))

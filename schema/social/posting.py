@@ -23,6 +23,7 @@ from portico.resolvers.social import (
 from portico.resolvers.social.listed_posts import WALL, PostList
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.settings import SocialSettings
+from portico.resolvers.together import both
 from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.content.types import CONTENT
@@ -33,7 +34,7 @@ from portico.schema.inputs import idempotency_key
 from portico.schema.kept import kept_privately
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, shown
-from portico.schema.reading import both, find_visible
+from portico.schema.reading import find_visible
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
@@ -225,9 +226,9 @@ class PostingMutation:
     async def delete_post(self, info: Info, input: DeletePostInput) -> DeletePostResult | None:
         context = info.context
         post_id = key_in(info.context, POST.name, input.post_id)
-        await _require_deletable(context, post_id)
+        post = await _require_deletable(context, post_id)
         await post_edits.delete_post(context.db, post_id=post_id, **context.operation)
-        return DeletedPayload(deleted_id=input.post_id)
+        return DeletedPayload.of(input.post_id, USER.name, [post["by"]["id"], post["to"]["id"]])
 
     @mutation(description="Deletes a comment. For its author, for the author of the post, and for an EDITOR.")
     async def delete_post_comment(self, info: Info, input: DeletePostCommentInput) -> PostResult | None:
@@ -297,8 +298,8 @@ async def _require_photo(context: Context, global_id: str) -> DocumentId:
     return key
 
 
-async def _require_deletable(context: Context, post_id: DocumentId) -> None:
-    """Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
+async def _require_deletable(context: Context, post_id: DocumentId) -> Mapping[str, Any]:
+    """Returns the post. Raises NotFound if the caller does not see the post, and FORBIDDEN if it is somebody else's.
 
     Those who may delete a post need not see it, so a block does not protect what its author has written on a wall. A
     deleted post passes, because an earlier call may have deleted it.
@@ -308,7 +309,7 @@ async def _require_deletable(context: Context, post_id: DocumentId) -> None:
     if post is None:
         raise errors.NotFound(POST.name, str(post_id))
     if "deleted" in post or caller.has(Role.EDITOR) or caller.subject in {post["by"]["id"], post["to"]["id"]}:
-        return
+        return post
     if await shown(context, POST, post) is None:
         raise errors.NotFound(POST.name, str(post_id))
     raise _forbidden("The post belongs to somebody else. Its author, the owner of the wall and an EDITOR delete it.")

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
+from pymongo.errors import AutoReconnect
 
 from portico.resolvers.accounts import accounts, transfer_jobs, transfers
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency, settlements
-from portico.resolvers.writes.settlements import Attempt, Settler
+from portico.resolvers.writes.settlements import Attempt
+from portico.resolvers.writes.settler import Settler
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -22,7 +24,7 @@ from tests.accounts.support.accounts import (
     open_account,
     transfer_input,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of, interrupted
 from tests.support.settling import Never
@@ -115,6 +117,33 @@ async def test_an_undecided_transfer_is_not_shown_and_its_money_cannot_be_spent(
     await assert_invariants(gateway)
     refused = await gateway.result("transfer", transfer_input(mine, theirs, 71))
     assert refused["__typename"] == "InsufficientFunds"
+
+
+async def test_a_transfer_that_is_refused_leaves_no_note_for_a_moment(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 10), await open_account(gateway.db, owner="another")
+    euros = {**transfer_input(mine, theirs, 5), "amount": {"amount": 5, "currency": "EUR"}}
+    refused = [transfer_input(mine, theirs, 11), transfer_input(theirs, mine, 1), euros]
+    gateway.commands.clear()
+
+    members = [(await gateway.result("transfer", given))["__typename"] for given in refused]
+
+    assert members == ["InsufficientFunds", "NotFound", "InvalidInput"]
+    assert "update accounts" not in gateway.commands.names()
+
+
+@pytest.mark.parametrize("method", ["find", "bulk_write"])
+async def test_a_transfer_that_fails_leaves_no_note(gateway: GatewayClient, method: str) -> None:
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
+
+    async def lose() -> None:
+        raise AutoReconnect("the connection was lost")
+
+    with database_of(gateway, interrupted(gateway.db, "accounts", method, lose)):
+        answer = await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs, 30)})
+
+    assert answer.codes
+    assert await notes_in(gateway.db) == []
+    await assert_money(gateway, 100)
 
 
 async def test_the_next_caller_undoes_old_notes_and_their_process_cannot_decide_any_more(

@@ -12,21 +12,13 @@ from portico.gateway.domains import OWN_PATHS
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.operations.responses import FAULTS
 from portico.gateway.settings import Settings
-from portico.resolvers.errors import (
-    EMPTY,
-    FORBIDDEN_CHARACTER,
-    INVALID,
-    OUT_OF_RANGE,
-    TOO_LONG,
-    TOO_MANY,
-    WRONG_FORMAT,
-)
+from portico.resolvers.errors import InvalidInput
 from tests.support.domains import DOMAINS
 
 ROOT = Path(__file__).parents[2]
 DECLARED = {**ERROR_CODES, **{code: cause for domain in DOMAINS.all for code, cause in domain.error_codes.items()}}
 MODULES = [path for room in ("schema", "gateway") for path in sorted((ROOT / room).rglob("*.py"))]
-VALUE_CODES = {EMPTY, FORBIDDEN_CHARACTER, INVALID, OUT_OF_RANGE, TOO_LONG, TOO_MANY, WRONG_FORMAT}
+VALUE_CODES = {value for name, value in vars(InvalidInput).items() if isinstance(value, str) and name == value}
 CODE = re.compile(r"[A-Z]+(_[A-Z]+)*")
 
 

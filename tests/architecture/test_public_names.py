@@ -46,12 +46,9 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.errors": (
         "of HTTP or of several built-in domains",
         {
-            "OUT_OF_RANGE",
             "OperationKeyReused",
             "RateLimited",
             "SlugTaken",
-            "TOO_MANY",
-            "WRONG_FORMAT",
             "error_type",
             "one_of",
         },
@@ -107,6 +104,8 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         {"Intent", "announce", "announced", "sweep_left_behind", "withdraw"},
     ),
     "resolvers.writes.retries": ("waits for the marks of others", {"pause", "settling"}),
+    "resolvers.together": ("commands at the same time", {"both"}),
+    "resolvers.writes.settler": ("the shop's payments settle, too", {"Settler"}),
     "resolvers.writes.settlements": (
         "the protocol of accounts; other domains call `transfer`",
         {
@@ -115,7 +114,6 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "Attempt",
             "Noted",
             "Part",
-            "Settler",
             "UNCONFIRMED",
             "conclude",
             "confirm",
@@ -164,7 +162,6 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "schema.parts": ("ids of the items of lists", {"digest_of", "part_id"}),
-    "schema.reading": ("two reads of a mutation at the same time", {"both"}),
     "schema.rendering": ("texts in Markdown", {"in_thread", "rendered"}),
     "schema.scalars": ("scalars of the own fields", {"JSON", "check_big_int", "format_instant", "parse_instant"}),
     "schema.selections": ("fields that read by their selection", {"cached", "selection_of"}),

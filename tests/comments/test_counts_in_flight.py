@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import count, delete, open_on_product, post
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs

@@ -38,7 +38,7 @@ READS: dict[str, tuple[str, list[str]]] = {
     "the viewer's trades": ("{ viewer { trades { nodes { state offers { itemId } } } } }", [f"find {TRADES}"]),
 }
 # Operation records come with every key. The other commands are those of `exchanges`.
-OPERATION = ["find operations", "insert operations", "update operations"]
+OPERATION = ["insert operations", "update operations"]
 WRITES: dict[str, tuple[str, list[str]]] = {
     "a consumption": ("consume", [f"findAndModify {STACKS}"]),
     "a move": (

@@ -206,6 +206,31 @@ async def test_a_viewer_lists_their_own_characters_in_the_order_of_their_creatio
     assert [one["name"] for one in found["viewer"]["characters"]] == ["First", "Second"]
 
 
+async def test_a_viewer_reads_a_few_characters_with_all_their_things_and_rooms(
+    gateway: GatewayClient, db: Database
+) -> None:
+    room = await add_room(db, "Temple")
+    made = [await add_character(db, "ann", room, name=f"Ann {number}") for number in range(3)]
+    text = f"query ($first: Int!) {{ viewer {{ characters(first: $first) {{ {CHARACTER} }} }} }}"
+
+    few = await read(gateway, text, first=2)
+    default = await gateway.ask(f"{{ viewer {{ characters {{ {CHARACTER} }} }} }}")
+
+    assert [one["id"] for one in few["viewer"]["characters"]] == [character_id(one) for one in made[:2]]
+    (error,) = default.body["errors"]
+    assert error["extensions"]["code"] == "OPERATION_TOO_COMPLEX"
+    assert error["message"].endswith("With pages of about 6 for `characters`, it fits.")
+    assert len((await read(gateway, text, first=6))["viewer"]["characters"]) == 3
+
+
+@pytest.mark.parametrize("first", [0, -1, 21])
+async def test_a_viewer_asks_for_one_to_twenty_characters(gateway: GatewayClient, first: int) -> None:
+    answer = await gateway.ask(f"{{ viewer {{ subject characters(first: {first}) {{ id }} }} }}")
+
+    assert answer.body["data"] == {"viewer": {"subject": "tester", "characters": None}}
+    assert answer.body["errors"][0]["message"] == f"`first` must be between 1 and 20; got {first}."
+
+
 async def test_no_read_shows_a_character_before_it_has_entered_the_world(gateway: GatewayClient, db: Database) -> None:
     ann = await add_character(db, "ann", await add_room(db, "Temple"))
     await db["game.characters"].update_one({"_id": ann["_id"]}, {"$unset": {"location": ""}})

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from portico.gateway.settings import Settings
+from portico.resolvers.game.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import open_account
 from tests.comments.support.discussions import open_on_product
 from tests.game.support.scene import add_temple
 from tests.game.support.stacks import give
-from tests.game.support.world import keeper_id, room_id
+from tests.game.support.world import character_id, keeper_id, room_id
 from tests.shop.support.shop import stock_up
 from tests.social.support.social import join
 from tests.support.harness import IS_SOAK, GatewayClient, create_category
 from tests.support.processes import environment, node_modules, run_node, served
 
 AD = {"campaignId": "acme:spring", "adUnitId": "top", "ecpm": 100}
+OTHERS = ("bo", "mara")
 STEPS = 5_000 if IS_SOAK else 60
 
 
 async def scene_of(gateway: GatewayClient) -> dict[str, object]:
     """Returns the ids of what the pages of the stores show."""
     temple = await add_temple(gateway.db)
-    await join(gateway.db, "tester", "bo", "mara")
+    back = [{"direction": "S", "to": temple.room["_id"]}]
+    await gateway.db[LOCATIONS.name].update_one({"_id": temple.market["_id"]}, {"$set": {"exits": back}})
+    await join(gateway.db, "tester", *OTHERS)
+    await give(gateway.db, "bo", "gem", 1_000_000)
     await gateway.result("placeAd", {"siteId": "site", "zoneId": "top", "ad": AD})
     for item in ("sword", "coin"):
         await give(gateway.db, "tester", item, 50)
@@ -40,7 +46,8 @@ async def scene_of(gateway: GatewayClient) -> dict[str, object]:
         "room": room_id(temple.room),
         "market": room_id(temple.market),
         "keeper": keeper_id(temple.room),
-        "others": [encode_id("User", subject) for subject in ("bo", "mara")],
+        "others": [encode_id("User", subject) for subject in OTHERS],
+        "friend": character_id(temple.friend),
         "category": (await create_category(gateway))["id"],
         "discussion": await open_on_product(gateway, "DOCUMENTS"),
     }
@@ -52,8 +59,10 @@ async def test_stores_are_equal_to_the_gateway_after_random_writes(
     gateway: GatewayClient, settings: Settings, tmp_path: Path, seed: int
 ) -> None:
     project, scene = node_modules("interop"), await scene_of(gateway)
-    with served(tmp_path / "serves", environment(settings, PORTICO_MAX_COST="1000000")) as server:
-        arguments = ("stores.mjs", server.graphql, gateway.token(), json.dumps(scene), str(seed), str(STEPS))
+    tokens = {"tester": gateway.token(), **{subject: gateway.token(subject, []) for subject in OTHERS}}
+    limits = {"PORTICO_MAX_COST": "1000000", "PORTICO_SOCIAL_RATE": "1000000"}
+    with served(tmp_path / "serves", environment(replace(settings, jobs=True), **limits)) as server:
+        arguments = ("stores.mjs", server.graphql, json.dumps(tokens), json.dumps(scene), str(seed), str(STEPS))
         done = await asyncio.to_thread(run_node, project, *arguments, timeout=7_000 if IS_SOAK else 150)
 
     assert done.returncode == 0, f"{done.stderr[:1_500]}"

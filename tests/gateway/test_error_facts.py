@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from graphql import GraphQLObjectType, GraphQLUnionType, get_named_type
 
 from portico.testing.kits import mutation_text
 from tests.shop.support.shop import add_input, new_cart, stock_up
@@ -62,6 +64,31 @@ async def test_an_error_that_an_earlier_version_has_stored_has_a_code(gateway: G
     again = await refused(gateway, "createCategory", given, key)
 
     assert again == {"path": ["name"], "code": "INVALID", "minimum": None, "maximum": None}
+
+
+def test_every_error_of_a_union_has_a_code() -> None:
+    schema = SCHEMA._schema
+    assert schema.mutation_type is not None
+    unions = [get_named_type(field.type) for field in schema.mutation_type.fields.values()]
+    members = {one for union in unions if isinstance(union, GraphQLUnionType) for one in union.types}
+    errors = {one for one in members if not one.name.endswith("Payload")}
+
+    assert len(errors) > 20
+    # Also what other fields answer with, and what no union has yet.
+    errors |= {one for one in schema.type_map.values() if "UserError" in {base.name for base in bases_of(one)}}
+    assert [one.name for one in errors if str(codes_of(one)) != "String!"] == []
+    payloads = members - errors
+    assert [one.name for one in payloads if "UserError" in {base.name for base in bases_of(one)}] == []
+
+
+def bases_of(one: Any) -> Sequence[Any]:
+    return one.interfaces if isinstance(one, GraphQLObjectType) else ()
+
+
+def codes_of(one: Any) -> Any:
+    """The type of the field `code`, if the type implements `UserError`."""
+    is_error = "UserError" in {base.name for base in bases_of(one)}
+    return one.fields["code"].type if is_error and "code" in one.fields else None
 
 
 async def test_every_other_error_has_the_name_of_its_type_as_code(gateway: GatewayClient) -> None:

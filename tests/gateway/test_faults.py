@@ -232,7 +232,7 @@ async def test_without_mongodb_only_the_fields_that_need_it_are_unavailable_unti
             request_id = answer.headers["x-request-id"]
             assert answer.body["data"] == {"viewer": {"subject": "tester"}, "category": None}
             assert only_error(answer) == {
-                "message": "The gateway cannot reach the database. Try again later.",
+                "message": "The gateway cannot reach the database, or an index is being built. Try again later.",
                 "locations": [{"line": 1, "column": 22}],
                 "path": ["category"],
                 "extensions": {"code": "UNAVAILABLE", "requestId": request_id},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from portico.gateway.pages import explorer
 from portico.gateway.settings import Settings
 from tests.support.domains import DOMAINS
 from tests.support.harness import GatewayClient, running
-from tests.support.processes import environment, node_modules, run_node, served
+from tests.support.processes import chromium, environment, node_modules, run_node, served
 from tests.support.sockets import listening
 
 POLICY = (
@@ -248,23 +248,43 @@ async def test_graphiql_can_be_turned_off(settings: Settings) -> None:
 @needs_build
 @pytest.mark.usefixtures("demo")
 def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_path: Path) -> None:
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
-    project = node_modules("browser")
+    browser, project = chromium(), node_modules("browser")
 
     with served(tmp_path, environment(settings), command="demo") as gateway:
-        done = run_node(project, "graphiql.mjs", chromium, gateway.url + "/", *ASKED)
+        done = run_node(project, "graphiql.mjs", browser, gateway.url + "/", *ASKED)
         printed = gateway.process.output
 
     assert done.returncode == 0, done.stderr
     assert "To pay by token, set PORTICO_PAYMENT_URL" in printed
     seen = json.loads(done.stdout)
     assert seen["title"] == "Portico"
-    # GraphiQL names a tab after its first operation.
-    assert seen["tabs"] == [OPERATION.findall(text)[0] for text in EXAMPLES.values()]
+    assert seen["tabs"] == list(EXAMPLES)
     assert '"name": "Jazz"' in seen["result"]
     assert '"name": "The Smithy"' in seen["walk"]
     assert seen["suggestions"] == ["viewer"]
     assert '"subject": "demo"' in seen["viewer"]
     assert (seen["problems"], seen["violations"], seen["foreign"], seen["failed"]) == ([], [], [], [])
+
+
+@needs_build
+@pytest.mark.usefixtures("demo")
+def test_on_a_narrow_screen_the_panes_are_below_each_other_and_no_button_covers_text(
+    settings: Settings, tmp_path: Path
+) -> None:
+    browser, project = chromium(), node_modules("browser")
+
+    with served(tmp_path, environment(settings), command="demo") as gateway:
+        done = run_node(project, "narrow.mjs", browser, gateway.url + "/", *ASKED)
+
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["tabs"] == seen["reloaded"] == list(EXAMPLES)
+    for found, panes in ((seen["answered"], 5), (seen["documented"], 6)):
+        boxes = [box for _, box in found["panes"]]
+        assert len(boxes) == panes
+        for upper, lower in itertools.pairwise(boxes):
+            assert upper["bottom"] <= lower["top"] + 1
+        assert [box for box in boxes if box["left"] < 0 or box["right"] > 390 or box["right"] - box["left"] < 350] == []
+        assert boxes[-1]["bottom"] <= 844
+        assert (found["covered"], found["outside"], found["width"]) == ([], [], 390)
+        assert found["texts"] > 5

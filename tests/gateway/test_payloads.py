@@ -24,7 +24,7 @@ _SHOWN = {
     "Location": "id version characters { id } inventory { id }",
     "Character": "id gold inventory { id }",
     "Product": "id",
-    "Stack": "id quantity inventory { id }",
+    "Stack": "id quantity heldIn { id }",
     "PostComment": "id text",
 }
 
@@ -85,19 +85,19 @@ async def test_a_purchase_shows_the_shopkeeper(gateway: GatewayClient) -> None:
 async def test_a_transfer_shows_both_stacks_with_their_inventories(gateway: GatewayClient) -> None:
     await give(gateway.db, "tester", "sword", 5)
     given = keyed(**{"from": bag("tester"), "to": bag("tester", "bank"), "stack": goods("sword", 5)})
-    stacks = "stack { quantity inventory { name } } from { quantity inventory { name stacks { nodes { id } } } }"
+    stacks = "stack { quantity heldIn { name } } from { quantity heldIn { name stacks { nodes { id } } } }"
 
     moved = await _result(gateway, "transferStack", given, f"... on StackPayload {{ {stacks} }}")
 
-    assert moved["stack"] == {"quantity": 5, "inventory": {"name": "bank"}}
-    assert moved["from"] == {"quantity": 0, "inventory": {"name": "bag", "stacks": {"nodes": []}}}
+    assert moved["stack"] == {"quantity": 5, "heldIn": {"name": "bank"}}
+    assert moved["from"] == {"quantity": 0, "heldIn": {"name": "bag", "stacks": {"nodes": []}}}
 
 
 async def test_a_trade_shows_the_stacks_of_the_viewer(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "sword", 5)
     await give(gateway.db, "tester", "coin", 10)
     trade = await offer(gateway, "mara", "tester", [goods("sword", 2)], [goods("coin", 6)])
-    shown = "stacks { itemId quantity inventory { owner } } tradeEdge { cursor node { id } }"
+    shown = "stacks { itemId quantity heldIn { owner } } tradeEdge { cursor node { id } }"
 
     text = mutation_text(_SCHEMA, "acceptTrade", f"... on TradePayload {{ {shown} }}")
     player = gateway.token("tester", [])
@@ -105,8 +105,8 @@ async def test_a_trade_shows_the_stacks_of_the_viewer(gateway: GatewayClient) ->
 
     owner = {"owner": "tester"}
     assert accepted["stacks"] == [
-        {"itemId": "sword", "quantity": 2, "inventory": owner},
-        {"itemId": "coin", "quantity": 4, "inventory": owner},
+        {"itemId": "sword", "quantity": 2, "heldIn": owner},
+        {"itemId": "coin", "quantity": 4, "heldIn": owner},
     ]
     listed = (await gateway.data("{ viewer { trades { edges { cursor node { id } } } } }"))["viewer"]["trades"]
     assert accepted["tradeEdge"]["node"] == listed["edges"][0]["node"]

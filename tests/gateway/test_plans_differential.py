@@ -20,7 +20,7 @@ from graphql import (
     is_required_argument,
 )
 
-from portico.gateway.operations.plans.values import RelationEntry, collect_keys
+from portico.gateway.operations.plans.related import Keys, RelationEntry
 from portico.resolvers.catalog.products import PRODUCTS
 from tests.support.domains import SCHEMA
 from tests.support.harness import IS_SOAK, GatewayClient, category_input, create_category, create_product
@@ -150,12 +150,12 @@ async def _damaged(
 async def test_a_fault_in_one_read_is_not_lost_when_another_read_ends_in_the_same_turn(
     shop: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaking(entries: list[RelationEntry], **options: Any) -> Any:
-        if entries[0][0].response_name == "above":
+    def breaking(groups: list[list[RelationEntry]], **options: Any) -> Any:
+        if groups[0][0][0].response_name == "above":
             raise RuntimeError("a fault outside of any field")
-        return collect_keys(entries, **options)
+        return Keys(groups, **options)
 
-    monkeypatch.setattr("portico.gateway.operations.plans.run.collect_keys", breaking)
+    monkeypatch.setattr("portico.gateway.operations.plans.run.Keys", breaking)
     ids = await shop.db["categories"].distinct("_id")
     await shop.db["products"].update_many({}, {"$set": {"category_ids": ids}})
     # The loader already has these categories, so this read ends at once.

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis_graphql import nodes, queries
 
 from portico.gateway import outages
+from portico.gateway.operations.plans.on_error import ON_ERROR
 from portico.resolvers.catalog import product_search
 from portico.resolvers.paging import Listing, Page
 from portico.testing.kits import Known
@@ -108,9 +109,11 @@ async def test_a_generated_operation_gets_the_answer_of_the_reference(
     for number in range(VARIANTS):
         request = as_client_request(SCHEMA, text, KNOWN, seed + number)
 
-        compiled, reference = [await _answer(shop, name, request) for name in EXECUTORS]
+        on_error = BEHAVIORS[(seed + number) % len(BEHAVIORS)]
 
-        assert comparable(compiled) == comparable(reference), request
+        compiled, reference = [await _answer(shop, name, request, on_error) for name in EXECUTORS]
+
+        assert comparable(compiled) == comparable(reference), (request, on_error)
         COUNTS["with errors" if "errors" in reference else "without errors"] += 1
 
 
@@ -123,10 +126,13 @@ def compared() -> Iterator[None]:
 
 
 EXECUTORS = ("compiled", "reference")
+# What the requests send as `onError`.
+BEHAVIORS = (None, *ON_ERROR)
 KNOWN: Known = {}
 COUNTS: Counter[str] = Counter()
 
 
-async def _answer(shop: GatewayClient, executor: Any, request: Request) -> dict[str, Any]:
+async def _answer(shop: GatewayClient, executor: Any, request: Request, on_error: str | None) -> dict[str, Any]:
     shop.state.executor.name = executor
-    return dict((await shop.ask(request.text, request.variables, operation=request.operation)).body)
+    sent = {"operation": request.operation, "on_error": on_error}
+    return dict((await shop.ask(request.text, request.variables, **sent)).body)

@@ -1,19 +1,21 @@
-// Compares the stores of Apollo Client, Relay and graphcache with the gateway: node stores.mjs URL TOKEN SCENE SEED STEPS.
+// Compares the stores of Apollo Client, Relay and graphcache with the gateway: node stores.mjs URL TOKENS SCENE SEED STEPS.
 //
-// Each step is a random write, whose answer all stores take, and then a comparison of each page that they can show
-// without the network with what the gateway answers. After a write that selects everything, nothing may be stale. After
-// a write that selects a part, nothing may be mixed: each field has a value that the gateway has answered for its object.
-// Prints {steps, warnings, stale, mixed, failures, shown, missed} as JSON.
+// Each step is a random write, and then a comparison of each page that the stores can show without the network with what
+// the gateway answers. The stores take the answer of a write of the viewer, and the event of a write of another member.
+// If the answer or the event selects everything, nothing may be stale. If it selects a part, nothing may be mixed: each
+// field has a value that the gateway has answered for its object.
+// Prints {steps, warnings, stale, mixed, failures, shown, missed, done} as JSON.
 import { isDeepStrictEqual } from 'node:util';
 import { buildClientSchema, getIntrospectionQuery, isAbstractType, Kind, parse, print, visit } from 'graphql';
 import { apollo } from './stores/apollo.mjs';
-import { pages, write } from './stores/documents.mjs';
+import { events, pages, write } from './stores/documents.mjs';
 import { graphcache } from './stores/graphcache.mjs';
+import { listener } from './stores/live.mjs';
 import { relayStore } from './stores/relay.mjs';
 import { writes } from './stores/writes.mjs';
 
-const [url, token, given, seed, steps] = process.argv.slice(2);
-const scene = JSON.parse(given);
+const [url, givenTokens, given, seed, steps] = process.argv.slice(2);
+const [tokens, scene] = [givenTokens, given].map((text) => JSON.parse(text));
 const found = { steps: 0, warnings: [], stale: [], mixed: [], failures: [], shown: 0, missed: 0, done: {} };
 for (const level of ['warn', 'error']) console[level] = (...parts) => found.warnings.push(parts.join(' ').slice(0, 300));
 
@@ -23,8 +25,8 @@ const random = (below) => {
   return Math.floor((state / 2 ** 32) * below);
 };
 
-async function ask(query, variables) {
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
+async function ask(query, variables, by = scene.owner) {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${tokens[by]}` };
   const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ query, variables }) });
   return response.json();
 }
@@ -43,10 +45,10 @@ const prepared = (text) => {
     SelectionSet: (node, _key, parent) =>
       parent.kind === Kind.OPERATION_DEFINITION ? undefined : { ...node, selections: [...node.selections, named] },
   });
-  return { document, isMutation: document.definitions[0].operation === 'mutation', text: null };
+  return { document, kind: document.definitions[0].operation, text: print(document) };
 };
-const queries = Object.fromEntries(Object.entries(pages).map(([name, text]) => [name, prepared(text)]));
-for (const query of Object.values(queries)) query.text = print(query.document);
+const allPrepared = (texts) => Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, prepared(text)]));
+const queries = allPrepared(pages);
 
 const variablesOf = (operation) =>
   Object.fromEntries((operation.document.definitions[0].variableDefinitions ?? []).map(({ variable: { name } }) => [name.value, scene[name.value]]));
@@ -99,27 +101,52 @@ async function takePages(answers) {
   }
 }
 
-async function compare(answers, step, isWhole) {
+async function compare(answers, step, isWhole, own = Object.keys(queries)) {
   for (const [name, query] of Object.entries(queries)) {
-    const current = ordered(plain(answers[name].data));
-    for (const store of stores) {
-      const shown = await store.read(query, variablesOf(query));
-      if (shown === undefined) {
-        found.missed += 1;
-        continue;
-      }
-      found.shown += 1;
-      const own = ordered(plain(shown));
-      if (isWhole) {
-        const wrong = difference(own, current);
-        if (wrong) found.stale.push(`${step} ${store.name} ${name}${wrong}`);
-      } else {
-        values(own, (key, value) => {
-          if (!answered.get(key)?.has(JSON.stringify(value))) found.mixed.push(`${step} ${store.name} ${name} ${key}: ${JSON.stringify(value)}`);
-        });
-      }
+    await comparePage(name, query, answers, step, isWhole && own.includes(name));
+  }
+}
+
+async function comparePage(name, query, answers, step, isWhole) {
+  const current = ordered(plain(answers[name].data));
+  for (const store of stores) {
+    const shown = await store.read(query, variablesOf(query));
+    if (shown === undefined) {
+      found.missed += 1;
+      continue;
+    }
+    found.shown += 1;
+    const own = ordered(plain(shown));
+    if (isWhole) {
+      const wrong = difference(own, current);
+      if (wrong) found.stale.push(`${step} ${store.name} ${name}${wrong}`);
+    } else {
+      values(own, (key, value) => {
+        if (!answered.get(key)?.has(JSON.stringify(value))) found.mixed.push(`${step} ${store.name} ${name} ${key}: ${JSON.stringify(value)}`);
+      });
     }
   }
+}
+
+const live = await listener({
+  url,
+  token: tokens[scene.owner],
+  operations: [true, false].map((isWhole) => allPrepared(events(isWhole))),
+  variablesOf,
+});
+
+// The stores take the event of each subscription that the write has caused. Without an expectation, it is a later state.
+async function takeEvents(expected, isWhole) {
+  for (const [name, isExpected] of Object.entries(expected)) {
+    const { operation, result } = await live.event(name, isWhole, isExpected ?? (await isCurrentRoom(name)));
+    note(result.data);
+    for (const store of stores) await store.take(operation, variablesOf(operation), result);
+  }
+}
+async function isCurrentRoom(name) {
+  const id = name === 'roomChanged' ? scene.room : scene.market;
+  const { data } = await ask('query Version($id: ID!) { location(id: $id) { version } }', { id });
+  return ({ version }) => BigInt(version) >= BigInt(data.location.version);
 }
 
 let answers = await fetchPages();
@@ -127,23 +154,28 @@ await takePages(answers);
 await compare(answers, 'start', true);
 for (let number = 0; number < Number(steps); number += 1) {
   const isWhole = random(3) > 0;
-  const chosen = writes(random, scene, Object.fromEntries(Object.entries(answers).map(([name, { data }]) => [name, data])));
-  const [name, input] = chosen;
+  const shown = Object.fromEntries(Object.entries(answers).map(([name, { data }]) => [name, data]));
+  const [name, input, { as, live: expected, pages: own }] = writes(random, scene, shown);
   const operation = prepared(write(name, isWhole));
-  const answer = await ask(print(operation.document), { input });
+  const answer = await ask(operation.text, { input }, as);
   const result = answer.data?.[name];
-  if (answer.errors || !result) found.failures.push(`${name}: ${JSON.stringify(answer).slice(0, 300)}`);
-  note(answer.data);
-  for (const store of stores) await store.take(operation, { input }, answer);
-  answers = await fetchPages();
   const kind = result?.__typename ?? 'nothing';
-  await compare(answers, `${number} ${name} ${kind} ${isWhole ? 'whole' : 'part'}`, isWhole);
+  if (answer.errors || !result) found.failures.push(`${name}: ${JSON.stringify(answer).slice(0, 300)}`);
+  const isDone = kind.endsWith('Payload');
+  if (!as) {
+    note(answer.data);
+    for (const store of stores) await store.take(operation, { input }, answer);
+  } else if (expected && isDone) await takeEvents(expected, isWhole);
+  answers = await fetchPages();
+  const isFollowed = isWhole && isDone;
+  await compare(answers, `${number} ${name} ${as ?? 'viewer'} ${kind} ${isWhole ? 'whole' : 'part'}`, isFollowed, as ? (own ?? []) : undefined);
   found.steps += 1;
-  found.done[kind] = (found.done[kind] ?? 0) + 1;
-  if (!isWhole || !kind.endsWith('Payload')) {
+  const done = `${name} ${as ?? 'viewer'} ${kind}`;
+  found.done[done] = (found.done[done] ?? 0) + 1;
+  if (!isFollowed || as) {
     await takePages(answers);
     await compare(answers, `${number} ${name} read again`, true);
   }
   if (found.stale.length + found.mixed.length + found.failures.length > 12) break;
 }
-process.stdout.write(JSON.stringify(found));
+process.stdout.write(JSON.stringify(found), () => process.exit(0));

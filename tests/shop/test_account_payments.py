@@ -163,7 +163,8 @@ async def test_a_checkout_that_crashes_anywhere_is_paid_once_or_not_at_all(
         await assert_money(gateway, amount)
         if not faulty.has_crashed:
             break
-    assert stop > 7
+    # A transfer that is refused leaves no notes.
+    assert stop > (7 if amount >= 2 * PRICE else 5)
 
 
 async def test_concurrent_checkouts_succeed_until_the_money_is_spent(gateway: GatewayClient) -> None:

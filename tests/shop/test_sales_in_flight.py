@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portico.resolvers.writes.settlements import Settler
+from portico.resolvers.writes.settler import Settler
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import balances, open_account
 from tests.shop.support.shop import (
@@ -15,6 +15,7 @@ from tests.shop.support.shop import (
     new_cart,
     stock_of,
     stock_up,
+    update_input,
 )
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
@@ -86,6 +87,45 @@ async def test_a_product_whose_units_are_sold_can_be_deleted_before_their_moves_
 
     assert deleted["__typename"] == "DeletedPayload"
     await assert_invariants(unsettled)
+
+
+async def test_a_product_whose_units_were_given_back_can_be_deleted_before_their_moves_are_concluded(
+    unsettled: GatewayClient,
+) -> None:
+    sku = await stock_up(unsettled, units=5)
+    cart = await new_cart(unsettled, **{sku: 2})
+    held = await unsettled.result("deleteProduct", await _deletion(unsettled, sku))
+    given = {"cartId": cart, "sku": sku, "oldQuantity": 2, "newQuantity": 0}
+    assert (await unsettled.result("updateCartItem", given))["__typename"] == "CartPayload"
+
+    deleted = await unsettled.result("deleteProduct", await _deletion(unsettled, sku))
+
+    assert (held["__typename"], deleted["__typename"]) == ("ProductInUse", "DeletedPayload")
+    await assert_invariants(unsettled)
+
+
+async def test_a_change_to_the_same_quantity_is_the_same_for_every_call_with_the_key(
+    unsettled: GatewayClient, clock: SettableClock
+) -> None:
+    sku = await stock_up(unsettled, units=5)
+    cart = await new_cart(unsettled, **{sku: 2})
+    given = {**update_input(cart, sku, 2, 2), "idempotencyKey": "the same quantity"}
+    assert (await unsettled.result("updateCartItem", given))["__typename"] == "CartPayload"
+    await unsettled.result("updateCartItem", update_input(cart, sku, 2, 3))
+    # The process of the first call has ended before it stored the outcome.
+    clock.advance(seconds=31)
+
+    again = await unsettled.result("updateCartItem", given)
+
+    assert again["__typename"] == "CartPayload"
+    assert await stock_of(unsettled, sku) == (2, 3, 0)
+    await assert_invariants(unsettled)
+
+
+async def _deletion(gateway: GatewayClient, sku: str) -> dict[str, str]:
+    product = await gateway.db["products"].find_one({"sku": sku})
+    assert product is not None
+    return {"id": encode_id("Product", sku), "nonce": product["nonce"]}
 
 
 @pytest.mark.usefixtures("provider")

@@ -260,6 +260,14 @@ def node_modules(folder: str) -> Path:
     return project
 
 
+def chromium() -> str:
+    """Returns the path of Chromium. Skips the test without it."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("Chromium is not installed")
+    return found
+
+
 def run_node(project: Path, *arguments: str, timeout: float = 90.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["node", *arguments], cwd=project, capture_output=True, text=True, timeout=timeout, check=False

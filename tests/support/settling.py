@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.documents import Database
-from portico.resolvers.writes.settlements import Bulks, Settler
+from portico.resolvers.writes.settler import Bulks, Settler
 
 
 class Never(Settler):

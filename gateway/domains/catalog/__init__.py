@@ -63,7 +63,13 @@ DOMAIN = Domain(
     extensions={"Category": (category_products.CategoryProducts,)},
     importers={
         "categories": Importer(category_record, lambda record: record.slug, import_categories),
-        "products": Importer(product_record, lambda record: record.fields.sku, import_products, is_parallel=True),
+        "products": Importer(
+            product_record,
+            lambda record: record.fields.sku,
+            import_products,
+            is_parallel=True,
+            fills=products.PRODUCTS,
+        ),
     },
     demo=demo.load,
     examples=(("Catalog", Path(__file__).parent / "examples.graphql"),),

@@ -18,7 +18,8 @@ from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.shop.stock import STOCK
 from portico.resolvers.shop.stock_attachment import StockAttachment
-from portico.resolvers.writes.settlements import Answering, Settler
+from portico.resolvers.writes.settlements import Answering
+from portico.resolvers.writes.settler import Settler
 from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.shop import carts, orders, stock
 

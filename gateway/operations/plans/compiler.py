@@ -32,6 +32,7 @@ from portico.schema.fields import Computed, Related, Stored, declaration_of, get
 from portico.schema.installation import RELATED_KIND, TYPE_NAME
 from portico.schema.nodes import Kind, loader_of, types_of
 from portico.schema.selections import Selection
+from portico.schema.service import SERVICE
 
 from .arguments import compile_arguments
 from .flat import Complete, compile_related
@@ -40,7 +41,7 @@ from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Objec
 from .resolvers import direct_resolver
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
-_INTROSPECTION = {"__schema", "__type"}
+_INTROSPECTION = {"__schema", "__type", SERVICE}
 
 
 def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -> tuple[str, ...]:

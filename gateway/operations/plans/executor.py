@@ -10,28 +10,21 @@ from graphql import (
     DocumentNode,
     ExecutionResult,
     GraphQLError,
-    GraphQLLeafType,
     GraphQLResolveInfo,
     GraphQLSchema,
     MiddlewareManager,
     OperationDefinitionNode,
-    OperationType,
     VariableDefinitionNode,
     execute,
-    located_error,
 )
-from graphql.execution.executor import Executor as CoreExecutor
 from graphql.execution.values import VariableValues, get_variable_values
-from graphql.pyutils import Path, is_awaitable
+from graphql.pyutils import is_awaitable
 
-from portico.resolvers.answer_bounds import METER, AnswerTooLarge
-from portico.resolvers.undecodable import is_undecodable
+from portico.resolvers.answer_bounds import AnswerTooLarge
 
 from .compiler import compile_operation, conditions_of
-from .info import context_of_root_field
+from .on_error import DEFAULT, REFERENCES, RUNS, OnError
 from .plan import InvalidVariables, NotCompiled, Plan
-from .run import Run
-from .values import undecodable_error
 
 # The most plans that are cached for an operation. Each is for one combination of its conditions.
 _MAX_PLANS = 32
@@ -48,43 +41,6 @@ class Planned(Protocol):
     conditions: dict[int, tuple[str, ...]]
 
 
-class ReferenceExecutor(CoreExecutor[Any]):
-    """graphql-core's executor, with the coerced variables as a plain mapping, as strawberry's info expects them."""
-
-    # The context of a whole mutation. Each root field has its own.
-    _whole: Any = None
-
-    def build_resolve_info(self, *args: Any) -> GraphQLResolveInfo[Any]:
-        path: Path = args[-1]
-        if path.prev is None and self.operation.operation is OperationType.MUTATION:
-            # The fields before it have ended.
-            if self._whole is None:
-                self._whole = self.context_value
-            self.context_value = context_of_root_field(self._whole)
-        info = super().build_resolve_info(*args)
-        return info._replace(variable_values=cast("Any", self.variable_values.coerced))
-
-    def complete_leaf_value(self, return_type: GraphQLLeafType, result: Any) -> Any:  # type: ignore[override]
-        """Completes a leaf value, and counts it. graphql-core's method is static, and is called by the instance."""
-        completed = super().complete_leaf_value(return_type, result)
-        if is_undecodable(completed):
-            raise undecodable_error(return_type)
-        if (meter := METER.get()) is None:
-            return completed
-        meter.require()
-        return meter.size.added(completed)
-
-    def handle_field_error(self, raw_error: Exception, *args: Any) -> None:
-        """Handles an error of a field, and counts it. If there are too many errors, the parent gets AnswerTooLarge."""
-        super().handle_field_error(raw_error, *args)
-        if (meter := METER.get()) is not None and not isinstance(raw_error, AnswerTooLarge):
-            path: Path = args[-1]
-            try:
-                meter.size.add_error(path.as_list())
-            except AnswerTooLarge as too_large:
-                raise located_error(too_large, None, path.as_list()) from None
-
-
 def run_reference(
     schema: GraphQLSchema,
     document: DocumentNode,
@@ -94,6 +50,7 @@ def run_reference(
     root_value: Any = None,
     *,
     hide_suggestions: bool = False,
+    on_error: OnError = DEFAULT,
 ) -> Result:
     record = getattr(context, "record", None)
     try:
@@ -104,7 +61,7 @@ def run_reference(
             context_value=context,
             variable_values=dict(variables),
             operation_name=name,
-            executor_class=ReferenceExecutor,
+            executor_class=REFERENCES[on_error],
             middleware=None if record is None else _recording(record),
             hide_suggestions=hide_suggestions,
         )
@@ -165,6 +122,7 @@ class PlanExecutor:
         variables: Mapping[str, Any],
         context: Any,
         root_value: Any = None,
+        on_error: OnError = DEFAULT,
     ) -> Result:
         """Runs one operation of a valid document. Returns the result or an awaitable of it."""
         coerced = self._coerced(definition.variable_definitions, variables)
@@ -182,9 +140,10 @@ class PlanExecutor:
                 context,
                 root_value,
                 hide_suggestions=self._hide_suggestions,
+                on_error=on_error,
             )
         self.compiled += 1
-        return Run(plan, coerced, context, root_value).start()
+        return RUNS[on_error](plan, coerced, context, root_value).start()
 
     def plan_of(
         self, operation: Planned, definition: OperationDefinitionNode, variables: Mapping[str, Any]

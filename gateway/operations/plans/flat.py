@@ -285,34 +285,39 @@ def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
 
 def _list(item: Shape, *, is_required: bool, counts: bool) -> Callable[[Any, Size], Any]:
     """Returns a function that completes a list. It is separate, because loops in an expression cannot assign names."""
-    complete: Callable[[Any, Size], Any]
     inner = item.inner if isinstance(item, NonNull) else None
     if isinstance(inner, Leaf) and inner.type in _TEXTS:
-        complete = _texts_in if counts else _list_of_texts
-    elif isinstance(inner, Object) and _refuses_null(inner.plan):
-        complete = _loop(inner.plan)
-    else:
-        complete = _each(_item(item))
+        return _texts(is_required=is_required, counts=counts)
+    loops = isinstance(inner, Object) and _refuses_null(inner.plan)
+    complete = _loop(inner.plan) if isinstance(inner, Object) and loops else _each(_item(item))
 
     def completed(values: Any, size: Size) -> Any:
-        if values is None and not is_required:
-            return None
         if values.__class__ is not list and not isinstance(values, list | tuple):
-            raise Unfit
+            return _none_unless(values, is_required=is_required)
         return complete(values, size)
 
     return completed
 
 
-def _texts_in(values: Sequence[Any], size: Size) -> list[Any]:
-    # Fails if one of them is no text.
-    size[0] += len("".join(values))
-    return list(values)
+def _texts(*, is_required: bool, counts: bool) -> Callable[[Any, Size], Any]:
+    """Returns a function that completes a list of texts. A page has many, so it calls no function of ours."""
+
+    def completed(values: Any, size: Size) -> Any:
+        if values.__class__ is not list and not isinstance(values, list | tuple):
+            return _none_unless(values, is_required=is_required)
+        # Fails if one of them is no text.
+        joined = "".join(values)
+        if counts:
+            size[0] += len(joined)
+        return list(values)
+
+    return completed
 
 
-def _list_of_texts(values: Sequence[Any], _size: Size) -> list[Any]:
-    "".join(values)
-    return list(values)
+def _none_unless(values: Any, *, is_required: bool) -> None:
+    """Returns the answer of a value that is no list. Raises Unfit unless it is a null that may be there."""
+    if values is not None or is_required:
+        raise Unfit
 
 
 def _each(complete: Callable[[Any, Size], Any]) -> Callable[[Sequence[Any], Size], list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from graphql import GraphQLError, GraphQLObjectType, located_error
 
@@ -18,8 +18,12 @@ from .running import Running
 class Nulls:
     """The part of a run that makes places null. `_data` is the answer, `_running` are the jobs in flight."""
 
+    # Whether the error of a non-nullable place makes a place above it null.
+    propagates: ClassVar[bool] = True
+    errors_of: ClassVar[type[Errors]] = Errors
+
     def __init__(self, size: Size, siblings: Siblings) -> None:
-        self.errors = Errors(size)
+        self.errors = self.errors_of(size)
         self._data: dict[str, Any] | None = {}
         self._running = Running(siblings)
         # The type and the `_id` of the document that is completed field by field, for the log.
@@ -32,7 +36,7 @@ class Nulls:
             shown_as, key_of_document = self._document
             error.add_note(f"{collection_of_type(shown_as)} {key_of_document!r}")
         located = located_error(error, field.nodes, path_of(here))
-        if not is_nullable:
+        if not is_nullable and self.propagates:
             raise located
         holder[key] = None
         self.errors.add(located, tuple(path_of(here)))
@@ -47,7 +51,7 @@ class Nulls:
         failed = here
         while here is not None:
             above, holder, key, is_nullable, _ = here
-            if is_nullable:
+            if is_nullable or not self.propagates:
                 holder[key] = None
                 break
             here = above

@@ -33,19 +33,15 @@ from .info import context_of_root_field, resolve_info
 from .nulls import Nulls
 from .places import Place, Stopped, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
-from .running import Finish, Job, Missing, Pending, by_loader, documents_of, places_of
+from .related import Keys, Placing, RelationEntry, by_loader, place_of, related_value
+from .running import Finish, Job, Missing, Pending, documents_of, places_of
 from .values import (
-    RelationEntry,
     close,
-    collect_keys,
     collect_list,
     complete_leaf,
     null_error,
     object_type,
-    place_of,
-    place_related,
     plan_finder,
-    related_value,
     runtime_type,
 )
 
@@ -197,26 +193,22 @@ class Run(Nulls):
     # Objects and fields
 
     def _object(self, plan: ObjectPlan, source: Any, place: Place | None) -> dict[str, Any]:
-        answer: dict[str, Any]
         if self._meter.has_undecodable:
             # Only completing field by field checks the texts.
             return self._field_by_field(plan, source, {}, place)
-        if len(plan.rest) == len(plan.fields):
-            answer = {}
-        else:
-            size = self._size
-            before = size[0]
-            try:
-                answer = (plan.complete or completer(plan))(source, size)
-                if size[0] > size[1]:
-                    size.require()
-            except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
-                size[0] = before
-                return self._field_by_field(plan, source, {}, place)
+        size = self._size
+        before = size[0]
+        try:
+            answer = (plan.complete or completer(plan))(source, size)
+            if size[0] > size[1]:
+                size.require()
+        except Exception:  # noqa: BLE001 - completing field by field raises it again, and reports it
+            size[0] = before
+            return self._field_by_field(plan, source, {}, place)
         for field in plan.rest:
             # Most of these fields are relations of documents, with keys. `_field` does the same for all others.
-            if field.relation is not None and source.__class__ is dict and (keys := field.relation.keys_of(source)):
-                answer[field.response_name] = None
+            relation = field.relation
+            if relation is not None and source.__class__ is dict and (keys := relation.keys_of(source)):
                 self._relations.append((field, keys, answer, place))
             else:
                 self._field(field, source, answer, place)
@@ -366,22 +358,23 @@ class Run(Nulls):
                 # New awaitables start at once, so that their reads join a batch with those of the running jobs.
                 self._running.start(self._pending_jobs(), self._on_done)
 
-    async def _read_related(self, loader: Any, entries: Sequence[RelationEntry]) -> None:
+    async def _read_related(self, loader: Any, groups: Sequence[Sequence[RelationEntry]]) -> None:
         """Reads the documents of one kind for the relations of a level, and completes them.
 
         A value that cannot be a key is an error of its own field only.
         """
-        keys, fit, unfit = collect_keys(entries, has_undecodable=self._meter.has_undecodable)
-        for entry, wrong in unfit:
+        keys = Keys(groups, has_undecodable=self._meter.has_undecodable)
+        for entry, wrong in keys.unfit:
             self._relation_failed(entry, wrong)
         try:
-            documents = await documents_of(loader, keys, fit, self._record)
+            documents = await documents_of(loader, keys, self._record)
             self._meter.require()
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
-            for entry, _ in fit:
-                self._relation_failed(entry, error)
+            for group in keys.groups:
+                for entry in group.entries:
+                    self._relation_failed(entry, error)
             return
-        for entry in place_related(fit, documents, keys, self._meter):
+        for entry in Placing(keys, documents, self._meter).place():
             self._complete_related(entry, documents)
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from portico.loaders.batching import Loader, Siblings
+from portico.loaders.batching import Siblings
 
-from .places import Errors, Place
+from .places import Place
 from .plan import FieldPlan
-from .values import Numbered, RelationEntry, close, place_of
+from .related import Keys, RelationEntry, place_of
+from .values import close
 
 Missing = Iterator[tuple[FieldPlan, Place]]
 Finish = Callable[[Any], Any]
@@ -31,7 +32,7 @@ class Job(NamedTuple):
     work: Awaitable[None]
     field: FieldPlan | None = None
     here: Place | None = None
-    relations: Sequence[RelationEntry] = ()
+    relations: Sequence[Sequence[RelationEntry]] = ()
     awaited: Any = None
 
     def close(self) -> None:
@@ -43,7 +44,8 @@ class Job(NamedTuple):
         """Yields the fields whose values come from this job, with their places."""
         if self.field is not None and self.here is not None:
             yield self.field, self.here
-        yield from places_of(self.relations)
+        for entries in self.relations:
+            yield from places_of(entries)
 
 
 class Running(dict[asyncio.Task[None], Job]):
@@ -84,31 +86,16 @@ class Running(dict[asyncio.Task[None], Job]):
         self.cancelled += [job for task, job in running.items() if task.cancelled()]
 
 
-def documents_of(loader: Any, keys: Collection[Any], relations: Iterable[Numbered], record: Any) -> Awaitable[Any]:
-    """Reads the documents with these keys for the relations. Telemetry records it, if there is a record."""
-    reading: Awaitable[Any] = loader.load_all(keys)
+def documents_of(loader: Any, keys: Keys, record: Any) -> Awaitable[Any]:
+    """Reads the documents with these keys for their relations. Telemetry records it, if there is a record."""
+    reading: Awaitable[Any] = loader.load_all(keys.number_of)
     if record is None:
         return reading
-    fields = sorted({f"{field.parent.name}.{field.name}" for (field, *_), _ in relations})
-    recorded: Awaitable[Any] = record.batch(reading, fields, len(keys))
+    fields = sorted({f"{field.parent.name}.{field.name}" for (field, *_), *_ in (each.entries for each in keys.groups)})
+    recorded: Awaitable[Any] = record.batch(reading, fields, len(keys.number_of))
     return recorded
 
 
 def places_of(relations: Iterable[RelationEntry]) -> Missing:
     for entry in relations:
         yield entry[0], place_of(entry)
-
-
-def by_loader(
-    relations: Iterable[RelationEntry], errors: Errors, context: Any
-) -> dict[Loader[Any, Any], list[RelationEntry]]:
-    """Groups the relations by the loader of their documents. Leaves out those below a null."""
-    related: dict[Any, list[RelationEntry]] = {}
-    for entry in relations:
-        field, _, _, place = entry
-        if not (errors.found and errors.covers(place)):
-            related.setdefault(field.relation, []).append(entry)
-    found: dict[Loader[Any, Any], list[RelationEntry]] = {}
-    for relation, entries in related.items():
-        found.setdefault(relation.loader(context), []).extend(entries)
-    return found

@@ -1,7 +1,7 @@
 // Apollo Client, configured as docs/frontend.md says.
 import { ApolloClient, ApolloLink, InMemoryCache } from '@apollo/client';
 import { relayStylePagination } from '@apollo/client/utilities';
-import { of } from 'rxjs';
+import { lastValueFrom, of } from 'rxjs';
 
 export function apollo({ possibleTypes }) {
   let answer;
@@ -54,7 +54,8 @@ export function apollo({ possibleTypes }) {
     name: 'apollo',
     async take(operation, variables, result) {
       answer = structuredClone(result);
-      if (operation.isMutation) await client.mutate({ mutation: operation.document, variables, errorPolicy: 'all' });
+      if (operation.kind === 'mutation') await client.mutate({ mutation: operation.document, variables, errorPolicy: 'all' });
+      else if (operation.kind === 'subscription') await lastValueFrom(client.subscribe({ query: operation.document, variables }));
       else await client.query({ query: operation.document, variables, fetchPolicy: 'network-only', errorPolicy: 'all' });
     },
     read(operation, variables) {

@@ -18,12 +18,17 @@ export const FRAGMENTS = {
   Inventory: `fragment Inventory on Inventory { id owner name
     stacks(first: 20) { edges { cursor node { ...Stack } } pageInfo { hasNextPage endCursor } } }`,
   Post: `fragment Post on Post { id posted by { userId name } commentCount
+    ... on StatusPost { text } ... on PollPost { text viewerVote options { id text votes } }
     comments(first: 20) { edges { cursor node { id text by { userId name } } } pageInfo { hasNextPage endCursor } } }`,
   Member: `fragment Member on Viewer { user { id name circles { id name members(first: 20) { edges { cursor node { id name } }
       pageInfo { hasNextPage endCursor } } }
     wall(first: 20) { edges { cursor node { ...Post } } pageInfo { hasNextPage endCursor } } }
     blockedUsers(first: 20) { edges { cursor node { id name } } pageInfo { hasNextPage endCursor } }
     hiddenPosts(first: 20) { edges { cursor node { id postId text } } pageInfo { hasNextPage endCursor } } }`,
+  News: `fragment News on Viewer {
+    newsFeed(first: 20) { edges { cursor month node { ...Post } } pageInfo { hasNextPage endCursor } } }`,
+  Trade: `fragment Trade on Trade { id state from to createdAt expiresAt offers { itemId quantity } wants { itemId quantity } }`,
+  Trades: 'fragment Trades on Viewer { trades(first: 20) { edges { cursor node { ...Trade } } pageInfo { hasNextPage endCursor } } }',
   Category: `fragment Category on Category { id name slug breadcrumbs { id categoryId name }
     children(first: 20) { edges { cursor node { id name slug } } pageInfo { hasNextPage endCursor } } }`,
   Merchandise: `fragment Merchandise on Product { id sku title nonce properties { id name value } categories { id name }
@@ -39,15 +44,17 @@ const PAGES = {
   stock: ['$sku: String!', 'product(sku: $sku) { ...Stocked }'],
   otherStock: ['$otherSku: String!', 'product(sku: $otherSku) { ...Stocked }'],
   game: [
-    '$room: ID!, $market: ID!, $keeper: ID!',
-    `viewer { subject characters { ...Hero } } room: location(id: $room) { ...Room } market: location(id: $market) { ...Room }
-     character(id: $keeper) { id name gold inventory { ...Thing } }`,
+    '$keeper: ID!',
+    'viewer { subject characters { ...Hero } } character(id: $keeper) { id name gold inventory { ...Thing } }',
   ],
+  rooms: ['$room: ID!, $market: ID!', 'room: location(id: $room) { ...Room } market: location(id: $market) { ...Room }'],
   stacks: [
     '$owner: String!',
     'bag: inventory(owner: $owner, name: "bag") { ...Inventory } bank: inventory(owner: $owner, name: "bank") { ...Inventory }',
   ],
   wall: ['', 'viewer { subject ...Member }'],
+  news: ['', 'viewer { subject ...News }'],
+  trades: ['', 'viewer { subject ...Trades }'],
   category: ['$category: ID!', 'node(id: $category) { id ... on Category { ...Category } }'],
   product: ['$sku: String!', 'product(sku: $sku) { ...Merchandise }'],
   discussion: ['$discussion: ID!', 'node(id: $discussion) { id ... on Discussion { ...Discussion } }'],
@@ -57,7 +64,12 @@ const PAGES = {
 // By the field: the payload, what leads to everything that the page shows, and a part of it.
 const CART = 'CartPayload';
 const ACTION = ['CharacterPayload', 'character { ...Hero } locations { ...Room } shopkeeper { ...Hero } viewer { subject characters { ...Hero } }'];
-const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member }', 'user { id name }'];
+const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member ...News }', 'user { id name }'];
+const TRADE = [
+  'TradePayload',
+  'trade { ...Trade } stacks { ...Stack heldIn { ...Inventory } } viewer { subject ...Trades }',
+  'trade { id state } stacks { id quantity }',
+];
 const POST = ['PostPayload', 'post { ...Post } viewer { subject ...Member }', 'post { id commentCount }'];
 const COMMENT = ['CommentPayload', 'comment { ...Comment discussion { ...Discussion } }', 'comment { id text }'];
 const WRITES = {
@@ -67,18 +79,24 @@ const WRITES = {
   checkout: ['CheckoutPayload', 'cart { ...Cart items { id product { ...Stocked } } } viewer { ...Buyer }', 'cart { id status }'],
   transfer: ['TransferPayload', 'transfer { id state } viewer { ...Buyer }', `transfer { id source { id balance ${MONEY} } }`],
   move: [...ACTION, 'character { id location { id name } }'],
-  ...Object.fromEntries(['pickUp', 'drop', 'buy', 'sell'].map((name) => [name, [...ACTION, 'character { id inventory { id name } }']])),
-  transferStack: ['StackPayload', 'stack { ...Stack inventory { ...Inventory } } from { ...Stack inventory { ...Inventory } }', 'stack { id quantity }'],
+  ...Object.fromEntries(['pickUp', 'drop', 'give', 'buy', 'sell'].map((name) => [name, [...ACTION, 'character { id inventory { id name } }']])),
+  transferStack: ['StackPayload', 'stack { ...Stack heldIn { ...Inventory } } from { ...Stack heldIn { ...Inventory } }', 'stack { id quantity }'],
+  offerTrade: TRADE,
+  acceptTrade: TRADE,
+  cancelTrade: TRADE,
   addToCircle: CIRCLE,
   removeFromCircle: CIRCLE,
   block: CIRCLE,
   unblock: CIRCLE,
   createPost: POST,
   commentOnPost: POST,
+  vote: ['PostPayload', 'post { ...Post }', 'post { id ... on PollPost { options { id votes } } }'],
   deletePostComment: POST,
   deletePost: ['DeletedPayload', 'deletedId viewer { subject ...Member }', 'deletedId'],
   createCategory: ['CategoryPayload', 'category { id parent { ...Category } }', 'category { id name }'],
   renameCategory: ['CategoryPayload', 'category { id name slug parent { ...Category } }', 'category { id name }'],
+  moveCategory: ['CategoryPayload', 'category { id parent { ...Category } } from { ...Category }', 'category { id name } from { id }'],
+  deleteCategory: ['DeletedPayload', 'deletedId parents { id ... on Category { ...Category } }', 'deletedId'],
   updateProduct: ['ProductPayload', 'product { ...Merchandise }', 'product { id nonce properties { id value } }'],
   postComment: COMMENT,
   editComment: COMMENT,
@@ -88,6 +106,15 @@ const WRITES = {
 const INPUTS = { ...Object.fromEntries(['pickUp', 'drop'].map((name) => [name, 'ItemInput'])) };
 for (const name of ['addToCircle', 'removeFromCircle']) INPUTS[name] = 'CircleInput';
 for (const name of ['block', 'unblock']) INPUTS[name] = 'BlockInput';
+for (const name of ['acceptTrade', 'cancelTrade']) INPUTS[name] = 'TradeInput';
+
+// By the name of a subscription: its variables, its field, everything that the pages show, and a part of it.
+const EVENTS = {
+  commented: ['$discussion: ID!', 'commentPosted(discussionId: $discussion)', '...Comment discussion { ...Discussion }', 'id text'],
+  posted: ['', 'newsFeedPosted', '...Post', 'id commentCount ... on StatusPost { text } ... on PollPost { text }'],
+  roomChanged: ['$room: ID!', 'locationChanged(id: $room)', '...Room', 'id version name'],
+  marketChanged: ['$market: ID!', 'locationChanged(id: $market)', '...Room', 'id version name'],
+};
 
 function withFragments(text) {
   const used = new Set();
@@ -116,3 +143,11 @@ export function write(name, isWhole) {
   const selection = `${name}(input: $input) { ... on ${payload} { ${isWhole ? whole : part} } ... on UserError { message } }`;
   return withFragments(`mutation ${name}($input: ${input}!) { ${selection} }`);
 }
+
+export const events = (isWhole) =>
+  Object.fromEntries(
+    Object.entries(EVENTS).map(([name, [variables, field, whole, part]]) => [
+      name,
+      withFragments(`subscription ${name}${variables && `(${variables})`} { ${field} { ${isWhole ? whole : part} } }`),
+    ]),
+  );

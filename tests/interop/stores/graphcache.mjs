@@ -2,7 +2,7 @@
 import { cacheExchange } from '@urql/exchange-graphcache';
 import { relayPagination } from '@urql/exchange-graphcache/extras';
 import { Client, makeResult } from '@urql/core';
-import { filter, map, pipe } from 'wonka';
+import { filter, map, pipe, take, toPromise } from 'wonka';
 
 export function graphcache({ introspection }) {
   let answer;
@@ -43,7 +43,8 @@ export function graphcache({ introspection }) {
     async take(operation, variables, result) {
       answer = result;
       const context = { requestPolicy: 'network-only' };
-      if (operation.isMutation) await client.mutation(operation.document, variables, context).toPromise();
+      if (operation.kind === 'subscription') await pipe(client.subscription(operation.document, variables, context), take(1), toPromise);
+      else if (operation.kind === 'mutation') await client.mutation(operation.document, variables, context).toPromise();
       else await client.query(operation.document, variables, context).toPromise();
     },
     async read(operation, variables) {

@@ -59,7 +59,7 @@ function compiled(operation, schema) {
       selections: flat(node.selectionSet, inner),
     };
   };
-  const type = operation.isMutation ? schema.getMutationType() : schema.getQueryType();
+  const type = schema.getRootType(operation.kind);
   const argumentDefinitions = (main.variableDefinitions ?? []).map(({ variable }) => (
     { defaultValue: null, kind: 'LocalArgument', name: variable.name.value }));
   const shared = { argumentDefinitions, name: main.name.value, selections: flat(main.selectionSet, type) };
@@ -67,14 +67,14 @@ function compiled(operation, schema) {
     kind: 'Request',
     fragment: { ...shared, kind: 'Fragment', metadata: null, type: type.name, abstractKey: null },
     operation: { ...shared, kind: 'Operation' },
-    params: { cacheID: shared.name, id: null, metadata: {}, name: shared.name, text: print(document),
-      operationKind: operation.isMutation ? 'mutation' : 'query' },
+    params: { cacheID: shared.name, id: null, metadata: {}, name: shared.name, text: print(document), operationKind: operation.kind },
   };
 }
 
 export function relayStore({ schema }) {
   let answer;
-  const network = Network.create(() => Observable.from(Promise.resolve(structuredClone(answer))));
+  const canned = () => Observable.from(Promise.resolve(structuredClone(answer)));
+  const network = Network.create(canned, canned);
   const environment = new Environment({ network, store: new Store(new RecordSource()), log: () => {} });
   const requests = new Map();
   const descriptor = (operation, variables) => {
@@ -87,12 +87,12 @@ export function relayStore({ schema }) {
     async take(operation, variables, result) {
       answer = result;
       const wanted = descriptor(operation, variables);
-      if (!operation.isMutation && !retained.has(operation.document)) {
+      if (operation.kind === 'query' && !retained.has(operation.document)) {
         retained.add(operation.document);
         environment.retain(wanted);
       }
-      const sent = operation.isMutation ? environment.executeMutation({ operation: wanted }) : environment.execute({ operation: wanted });
-      await sent.toPromise();
+      const send = { query: 'execute', mutation: 'executeMutation', subscription: 'executeSubscription' }[operation.kind];
+      await environment[send]({ operation: wanted }).toPromise();
     },
     read(operation, variables) {
       const found = environment.lookup(descriptor(operation, variables).fragment);

@@ -1,4 +1,5 @@
-// Chooses a random write that fits what the pages show.
+// Chooses a random write that fits what the pages show: [name, input, {as, live, pages}]. With `as`, another member writes.
+// With `live`, the viewer's subscriptions deliver what they need to show these pages.
 let numbers = 0;
 const key = () => `key-${process.pid}-${Date.now()}-${(numbers += 1)}`;
 const rows = (connection) => (connection?.edges ?? []).map(({ node }) => node);
@@ -16,7 +17,7 @@ export function writes(random, scene, shown) {
   const held = rows(shown.stacks.bag.stacks);
   const banked = rows(shown.stacks.bank.stacks);
   const found = [];
-  const may = (condition, name, input) => condition && found.push([name, input]);
+  const may = (condition, name, input, more = {}) => condition && found.push([name, input, more]);
 
   may(!cart, 'createCart', {});
   may(cart, 'addItemToCart', cart && { cartId: cart.id, sku: pick([scene.sku, scene.otherSku]), quantity: 1 + random(3) });
@@ -29,6 +30,9 @@ export function writes(random, scene, shown) {
   for (const { id } of here.inventory) may(true, 'pickUp', { characterId: hero.id, itemId: id });
   for (const { id } of hero.inventory) {
     may(true, 'drop', { characterId: hero.id, itemId: id });
+    for (const { characterId } of here.characters) {
+      may(characterId === scene.friend, 'give', { characterId: hero.id, itemId: id, toId: characterId });
+    }
     may(here.locationId === scene.room, 'sell', { characterId: hero.id, itemId: id, shopkeeperId: scene.keeper });
   }
   for (const { id } of shown.game.character.inventory) {
@@ -41,6 +45,22 @@ export function writes(random, scene, shown) {
       may(true, 'transferStack', { from: inventory(from), to: inventory(to), stack, idempotencyKey: key() });
     }
   }
+  const trades = rows(shown.trades.viewer.trades);
+  const goods = (itemId, quantity) => ({ category: 'thing', itemId, quantity });
+  const bag = { owner: scene.owner, name: 'bag' };
+  for (const { itemId, quantity } of held.filter(({ quantity }) => quantity > 0)) {
+    const wants = random(2) ? [goods(itemId === 'gem' ? 'coin' : 'gem', 1)] : [];
+    may(true, 'offerTrade', { from: bag, to: { owner: 'bo' }, offers: [goods(itemId, 1 + random(quantity))], wants, idempotencyKey: key() });
+  }
+  const wanted = pick([[], [goods('coin', 1 + random(3))], [goods('sword', 1 + random(9))]]);
+  may(trades.length < 15 || random(3) === 0, 'offerTrade',
+    { from: { owner: 'bo' }, to: bag, offers: [goods('gem', 1 + random(5))], wants: wanted, idempotencyKey: key() }, { as: 'bo' });
+  for (const { id, state, from } of trades) {
+    if (state === 'OFFERED') {
+      may(true, 'cancelTrade', { id });
+      may(from !== scene.owner, 'acceptTrade', { id });
+    }
+  }
   const other = pick(scene.others);
   const circle = pick(['friends', 'family']);
   may(true, pick(['addToCircle', 'removeFromCircle']), { userId: other, circle });
@@ -51,20 +71,53 @@ export function writes(random, scene, shown) {
     may(random(3) === 0, 'deletePost', { postId: post.id });
     for (const { id } of rows(post.comments)) may(true, 'deletePostComment', { postId: post.id, commentId: id });
   }
+  const poll = { text: `Poll ${number()}`, options: ['Yes', 'No', 'Perhaps'] };
+  may(posts.length < 10, 'createPost', { detail: { poll } });
+  const news = rows(shown.news.viewer.newsFeed);
+  for (const post of [...posts, ...news]) {
+    may(post.__typename === 'PollPost', 'vote', { postId: post.id, option: random(3) });
+  }
+  for (const post of news) {
+    may(true, 'commentOnPost', { postId: post.id, text: `Comment ${number()}` });
+    may(random(4) === 0, 'deletePost', { postId: post.id }, { as: post.by.userId });
+  }
+  const blocked = rows(shown.wall.viewer.blockedUsers).map(({ id }) => id);
+  const followed = shown.wall.viewer.user.circles.flatMap(({ members }) => rows(members)).map(({ id }) => id);
+  const text = `News ${process.pid} ${(numbers += 1)}`;
+  for (const [place, as] of ['bo', 'mara'].entries()) {
+    const id = scene.others[place];
+    const detail = random(2) ? { status: { text } } : { poll: { ...poll, text } };
+    may(followed.includes(id) && !blocked.includes(id) && news.length < 12, 'createPost', { detail },
+      { as, live: { posted: (post) => post.text === text }, pages: [] });
+  }
+  for (const [name, direction] of [['room', 'N'], ['market', 'S']]) {
+    const { characters } = shown.rooms[name];
+    may(characters.some(({ characterId }) => characterId === scene.friend), 'move', { characterId: scene.friend, direction },
+      { as: 'bo', live: { roomChanged: null, marketChanged: null }, pages: ['rooms'] });
+  }
   const slug = `category-${process.pid}-${Date.now()}-${(numbers += 1)}`;
   may(children.length < 8, 'createCategory', { name: `Category ${number()}`, slug, parentId: scene.category });
   for (const { id } of children) may(true, 'renameCategory', { id, name: `Category ${number()}` });
+  for (const [place, { id }] of children.entries()) {
+    const other = children[place ? 0 : children.length - 1].id;
+    may(other !== id && random(2) === 0, 'moveCategory', { id, newParentId: other });
+    may(random(2) === 0, 'deleteCategory', { id });
+  }
   const { id, nonce } = shown.product.product;
   const properties = Array.from({ length: random(4) }, () => ({ name: pick(['color', 'label', 'size']), value: `${random(5)}` }));
   may(true, 'updateProduct', { id, nonce, properties, title: `Title ${random(5)}` });
   may(comments.length < 30, 'postComment', { discussionId: scene.discussion, text: `Comment ${number()}` });
-  for (const comment of comments) {
+  const foreign = `Foreign ${process.pid} ${(numbers += 1)}`;
+  may(comments.length < 30, 'postComment', { discussionId: scene.discussion, text: foreign },
+    { as: 'mara', live: { commented: (comment) => comment.text === foreign }, pages: ['discussion'] });
+  for (const comment of comments.filter(({ author }) => author.userId === scene.owner)) {
     may(true, 'editComment', { id: comment.id, text: `Edited ${number()}` });
     may(true, 'deleteComment', { id: comment.id });
   }
   const ad = { campaignId: 'acme:spring', adUnitId: pick(['top', 'side', 'foot']), ecpm: random(500), dailyCap: 3, keywords: ['jazz'] };
   may(true, 'placeAd', { siteId: 'site', zoneId: 'top', ad });
   // First the mutation, so that one with many objects is not chosen more often.
-  const name = pick([...new Set(found.map(([mutation]) => mutation))]);
-  return pick(found.filter(([mutation]) => mutation === name));
+  const kinds = [...new Set(found.map(([mutation, , { as }]) => `${mutation} ${as ?? ''}`))];
+  const kind = pick(kinds);
+  return pick(found.filter(([mutation, , { as }]) => `${mutation} ${as ?? ''}` === kind));
 }

@@ -33,7 +33,8 @@ export async function loadConfig() {
   const headers = Object.keys(config.headers ?? {}).length
     ? JSON.stringify(config.headers, null, 2)
     : undefined;
-  const tabs = (config.tabs ?? []).map(({ query, variables }) => ({
+  const tabs = (config.tabs ?? []).map(({ title, query, variables }) => ({
+    title,
     query,
     variables: variables ?? null,
     headers: headers ?? null,

@@ -1,0 +1,34 @@
+"""Commands that are sent at the same time, where a failure of one leaves none behind.
+
+`asyncio.gather` returns at the first error, and the other commands go on alone: they write after their call has been
+answered, or after the call has tidied up. These functions wait until everything has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
+    """Awaits two things at the same time. Waits until both have ended, then raises the error of a failed one."""
+    one, other = await asyncio.gather(first, second, return_exceptions=True)
+    if isinstance(one, BaseException):
+        raise one
+    if isinstance(other, BaseException):
+        raise other
+    return one, other
+
+
+async def every(awaitables: Iterable[Awaitable[A]]) -> list[A]:
+    """Awaits all at the same time. Waits until all have ended, then raises the error of a failed one."""
+    results: list[A] = []
+    for result in await asyncio.gather(*awaitables, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results

@@ -1,0 +1,83 @@
+"""The first import of products builds the indexes that only reads need at its end, also after it was killed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from portico.gateway.cli import data
+from portico.gateway.settings import Settings
+from portico.resolvers.catalog.products import PRODUCTS
+from portico.resolvers.documents import Database
+from portico.resolvers.indexes import filling
+from tests.catalog.support.catalog import add_products, product, skus
+from tests.support.harness import GatewayClient, assert_invariants, running
+from tests.support.importing import lines, write
+
+NEEDED = {"_id_", "deleting.at_1", "incoming.at_1", "incoming.ids_1", "schema_version_1", "sku_1"}
+ALL = NEEDED | {index.document["name"] for index in PRODUCTS.indexes}
+
+
+@pytest.fixture
+async def empty(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """Yield a gateway on a database of its own, which has all indexes and no products."""
+    async with running(replace(settings, database=f"{settings.database}_first")) as gateway:
+        try:
+            yield gateway
+        finally:
+            await gateway.db.client.drop_database(gateway.db.name)
+
+
+async def names(db: Database) -> set[str]:
+    return set(await db[PRODUCTS.name].index_information())
+
+
+async def test_an_import_into_an_empty_collection_builds_the_indexes_of_reads_at_its_end(empty: GatewayClient) -> None:
+    assert await names(empty.db) == ALL
+
+    async with filling(empty.db, PRODUCTS):
+        assert await names(empty.db) == NEEDED
+        await add_products(empty.db, [product(sku="a", title="So What")])
+
+    assert await names(empty.db) == ALL
+    assert await skus(empty, titleWord="what") == ["a"]
+
+
+async def test_a_later_import_keeps_the_indexes(empty: GatewayClient) -> None:
+    await add_products(empty.db, [product(sku="a")])
+
+    async with filling(empty.db, PRODUCTS):
+        assert await names(empty.db) == ALL
+
+
+async def test_the_next_import_builds_the_indexes_that_a_killed_one_has_left(
+    empty: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    killed = filling(empty.db, PRODUCTS)
+    await killed.__aenter__()
+    await add_products(empty.db, [product(sku="a", title="So What")])
+    assert await names(empty.db) == NEEDED
+    listed = await skus(empty, titleWord="what")
+    searched = await empty.ask('{ products(filter: { search: "what" }) { nodes { sku } } }')
+    file = write(tmp_path / "products.jsonl", lines([product(sku="a", title="So What"), product(sku="b")]))
+    console = Console(file=io.StringIO())
+
+    is_valid = await data.import_files(replace(settings, database=empty.db.name), "products", [file], console, console)
+
+    assert (is_valid, listed, searched.codes) == (True, ["a"], ["UNAVAILABLE"])
+    assert await names(empty.db) == ALL
+    assert await skus(empty, search="what") == ["a"]
+    await assert_invariants(empty)
+
+
+async def test_an_import_that_fails_builds_the_indexes(empty: GatewayClient) -> None:
+    with pytest.raises(OSError, match="cannot be read"):
+        async with filling(empty.db, PRODUCTS):
+            raise OSError("a file that cannot be read")
+
+    assert await names(empty.db) == ALL

@@ -1,0 +1,146 @@
+"""A mutation refuses all invalid values of its input at once, each with its path, its code and its bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from typing import Any
+
+import pytest
+from graphql import get_named_type, get_nullable_type
+
+from portico.resolvers.errors import DomainError
+from portico.testing.kits import merged, mutation_text
+from tests.support.domains import SCHEMA
+from tests.support.harness import GatewayClient, new_key, product_input
+from tests.support.invalid_inputs import Place, changed, filled, leaves
+from tests.support.kits import kits
+
+CORE = SCHEMA._schema
+FIELDS = "fields { message code path minimum maximum pattern }"
+SHOWN = f"... on InvalidInput {{ code path minimum maximum pattern {FIELDS} }}"
+INPUTS = merged([kit.inputs for kit in kits().values()])
+assert CORE.mutation_type is not None
+TYPES = {name: field.args["input"].type for name, field in CORE.mutation_type.fields.items()}
+
+
+def may_be_invalid(name: str) -> bool:
+    """Whether the union of the mutation has `InvalidInput`, and its input has plain values, and no file."""
+    assert CORE.mutation_type is not None
+    union: Any = get_named_type(CORE.mutation_type.fields[name].type)
+    entry = get_nullable_type(TYPES[name])
+    has_file = any(get_named_type(field.type).name == "Upload" for field in get_named_type(entry).fields.values())
+    return "InvalidInput" in {one.name for one in union.types} and any(leaves(entry, None)) and not has_file
+
+
+# What is wrong only with what is stored, and refused after the other values are checked.
+OF_STORED = {"NOT_ALLOWED", "UNKNOWN"}
+ONLY_OF_STORED = {"vote", "restock"}
+CHECKED = [name for name in TYPES if may_be_invalid(name)]
+
+
+async def call(gateway: GatewayClient, mutation: str, given: Any) -> dict[str, Any]:
+    takes_key = "idempotencyKey" in get_named_type(TYPES[mutation]).fields
+    keyed = {**given, "idempotencyKey": new_key()} if takes_key else given
+    answer = await gateway.ask(mutation_text(CORE, mutation, SHOWN), {"input": keyed})
+    assert "INTERNAL" not in answer.codes
+    return (answer.body.get("data") or {}).get(mutation) or {}
+
+
+async def valid_input(gateway: GatewayClient, mutation: str) -> Any:
+    return (await INPUTS[mutation](gateway))[0] if mutation in INPUTS else filled(TYPES[mutation])
+
+
+def path_of(place: Place) -> list[str]:
+    return [str(step) for step in place]
+
+
+async def checked_values(gateway: GatewayClient, mutation: str) -> tuple[Any, dict[Place, Any]]:
+    """A valid input, and the places in it that are checked by themselves, each with an invalid value."""
+    given = await valid_input(gateway, mutation)
+    found: dict[Place, Any] = {}
+    for place, wrong in leaves(TYPES[mutation], given):
+        for value in wrong:
+            answer = await call(gateway, mutation, changed(TYPES[mutation], given, {place: value}))
+            if answer.get("__typename") == "InvalidInput":
+                if answer["path"] == path_of(place) and answer["code"] not in OF_STORED:
+                    found[place] = value
+                    break
+            elif answer.get("__typename", "").endswith("Payload"):
+                # What some inputs need can be created only once. They stay valid.
+                with contextlib.suppress(AssertionError, DomainError):
+                    given = await valid_input(gateway, mutation)
+    return given, found
+
+
+@pytest.mark.parametrize("mutation", CHECKED)
+async def test_any_two_invalid_values_are_refused_together(gateway: GatewayClient, mutation: str) -> None:
+    given, wrong = await checked_values(gateway, mutation)
+
+    assert wrong or mutation in ONLY_OF_STORED
+    for both in itertools.combinations(wrong, 2):
+        answer = await call(gateway, mutation, changed(TYPES[mutation], given, {one: wrong[one] for one in both}))
+        assert answer.get("__typename") == "InvalidInput", both
+        first, *others = answer["fields"]
+        assert sorted([first["path"], *(other["path"] for other in others)]) == sorted(map(path_of, both))
+        assert first == {name: answer[name] for name in first}
+        for field in answer["fields"]:
+            assert field["code"] != "INVALID"
+            # A name in the source, or of it.
+            assert not re.search(r"portico|InvalidInput|[a-z]_[a-z]", field["message"])
+
+
+async def test_a_form_learns_of_all_its_invalid_fields_with_their_bounds(gateway: GatewayClient) -> None:
+    given = product_input(
+        title="",
+        pricing={"list": {"amount": -1, "currency": "usd"}, "retail": {"amount": 1}},
+        properties=[{"name": "size", "value": "L"}, {"name": "x" * 501, "value": "\0"}],
+    )
+
+    answer = await call(gateway, "createProduct", given)
+
+    shown = {name: answer[name] for name in ("path", "code", "minimum", "maximum")}
+    assert shown == {"path": ["title"], "code": "EMPTY", "minimum": None, "maximum": None}
+    found = {
+        ".".join(one["path"]): (one["code"], one["minimum"], one["maximum"], one["pattern"]) for one in answer["fields"]
+    }
+    assert found == {
+        "title": ("EMPTY", None, None, None),
+        "pricing.list.amount": ("OUT_OF_RANGE", 0, 2**53 - 1, None),
+        "pricing.list.currency": ("WRONG_FORMAT", None, None, "[A-Z]{3}"),
+        "properties.1.name": ("TOO_LONG", None, 500, None),
+        "properties.1.value": ("FORBIDDEN_CHARACTER", None, None, None),
+    }
+
+
+async def test_a_repeated_call_gets_all_invalid_fields_again(gateway: GatewayClient) -> None:
+    text = mutation_text(CORE, "createCategory", SHOWN)
+    variables = {"input": {"name": "", "slug": "A B", "idempotencyKey": new_key()}}
+
+    first, again = [await gateway.data(text, variables) for _ in range(2)]
+
+    assert [one["path"] for one in first["createCategory"]["fields"]] == [["slug"], ["name"]]
+    assert again == first
+
+
+async def test_at_most_a_hundred_invalid_fields_are_named(gateway: GatewayClient) -> None:
+    given = product_input(properties=[{"name": "", "value": ""} for _ in range(400)])
+
+    answer = await call(gateway, "createProduct", given)
+
+    assert len(answer["fields"]) == 100
+
+
+async def test_each_entry_of_a_batch_names_all_its_invalid_fields(gateway: GatewayClient) -> None:
+    shown = f"... on RecordedPayload {{ recorded invalid {{ {FIELDS} }} }} {SHOWN}"
+    text, time = mutation_text(CORE, "recordHits", shown), "2026-03-01T12:00:00.000Z"
+    wrong, right = {"site": "", "page": "\0", "at": time}, {"site": "s", "page": "/", "at": time}
+
+    some = (await gateway.data(text, {"input": [right, wrong]}))["recordHits"]
+    none = (await gateway.data(text, {"input": [wrong, wrong]}))["recordHits"]
+
+    assert some["recorded"] == 1
+    assert [one["path"] for entry in some["invalid"] for one in entry["fields"]] == [["1", "site"], ["1", "page"]]
+    expected = [["0", "site"], ["0", "page"], ["1", "site"], ["1", "page"]]
+    assert [one["path"] for one in none["fields"]] == expected

@@ -1,0 +1,44 @@
+"""Commands that go out at the same time: none goes on alone after another has failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from portico.resolvers.together import both, every
+
+
+async def fail(number: int) -> None:
+    await asyncio.sleep(0)
+    raise ValueError(number)
+
+
+@pytest.mark.parametrize("together", [lambda given: both(*given), every])
+@pytest.mark.parametrize("place", [0, 1])
+async def test_what_goes_out_beside_a_failure_has_ended_when_the_error_comes(
+    together: Callable[[Sequence[Awaitable[Any]]], Awaitable[Any]], place: int
+) -> None:
+    ended: list[str] = []
+
+    async def write() -> None:
+        await asyncio.sleep(0.02)
+        ended.append("written")
+
+    work: list[Awaitable[Any]] = [write()]
+    work.insert(place, fail(1))
+    with pytest.raises(ValueError, match="1"):
+        await together(work)
+
+    assert ended == ["written"]
+
+
+async def test_the_results_are_in_order() -> None:
+    async def later(value: str, seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return value
+
+    assert await both(later("a", 0.02), later("b", 0)) == ("a", "b")
+    assert await every(later(value, 0.02 / n) for n, value in enumerate("abc", 1)) == ["a", "b", "c"]

@@ -1,0 +1,55 @@
+// The viewer's subscriptions over a WebSocket, from now on, each with the whole selection and with a part.
+import { createClient } from 'graphql-ws';
+import WebSocket from 'ws';
+
+const SECONDS = 20;
+
+export async function listener({ url, token, operations, variablesOf }) {
+  const client = createClient({
+    url: url.replace(/^http/, 'ws'),
+    webSocketImpl: WebSocket,
+    connectionParams: { Authorization: `Bearer ${token}` },
+    retryAttempts: 0,
+  });
+  const received = new Map();
+  const waiting = new Set();
+  for (const [place, texts] of operations.entries()) {
+    for (const [name, operation] of Object.entries(texts)) {
+      const list = [];
+      received.set(`${name} ${place}`, { operation, list });
+      client.subscribe(
+        { query: operation.text, variables: variablesOf(operation) },
+        {
+          next: (result) => {
+            list.push(result);
+            for (const look of waiting) look();
+          },
+          error: (error) => list.push({ errors: [error] }),
+          complete: () => {},
+        },
+      );
+    }
+  }
+  // The gateway answers after all subscriptions that came before on the connection are live.
+  for await (const _ of client.iterate({ query: '{ __typename }' })) break;
+  return {
+    // The first event that is expected. Forgets it and those before it.
+    async event(name, isWhole, isExpected) {
+      const { operation, list } = received.get(`${name} ${isWhole ? 0 : 1}`);
+      const place = await new Promise((resolve, reject) => {
+        const timer = setTimeout(() => reject(new Error(`no event of ${name} in ${SECONDS} seconds: ${JSON.stringify(list)}`)), SECONDS * 1_000);
+        const look = () => {
+          const found = list.findIndex(({ data }) => data && isExpected(Object.values(data)[0]));
+          if (found === -1) return;
+          clearTimeout(timer);
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+      });
+      const [result] = list.splice(0, place + 1).slice(-1);
+      return { operation, result };
+    },
+  };
+}
