@@ -16,6 +16,7 @@ from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
 from .fields import Source, computed
+from .inputs import Span
 from .nodes import BatchRule, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
 
@@ -127,6 +128,10 @@ class Paged:
         edges = selection.below(fields.get("edges", ())).fields(edge)
         rows = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
         return rows.projection(types_of(selection.schema, kind), kind.discriminator)
+
+    async def spanned(self, info: Info, listing: Listing, span: Span, *, default: int) -> Page:
+        """Returns the page that the arguments of a connection ask for, like `page`."""
+        return await self.page(info, listing, default=default, **span._asdict())
 
     async def page(
         self,

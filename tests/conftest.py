@@ -17,7 +17,7 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
-from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.shop.payments import PaymentMethods
 from tests.shop.support.shop import Provider
 from tests.support import brief_logs, driver_faults, http_clients, memory_folders, parsed_documents
 from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes

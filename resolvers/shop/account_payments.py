@@ -9,7 +9,7 @@ from bson import ObjectId
 from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.payments import ACCOUNT, Charge, PaymentUnknown
+from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown
 from portico.resolvers.shop.refusals import PaymentDeclined
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 

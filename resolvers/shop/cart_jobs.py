@@ -8,7 +8,7 @@ from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError
-from portico.resolvers.payments import Payments
+from portico.resolvers.shop.payments import Payments
 from portico.resolvers.shop.refusals import PaymentPending
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, sweep
 from portico.resolvers.writes.timer import Timer

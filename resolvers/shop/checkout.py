@@ -32,7 +32,7 @@ from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, error_type
-from portico.resolvers.payments import Charge, Payments, PaymentUnknown
+from portico.resolvers.shop.payments import Charge, Payments, PaymentUnknown
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined, PaymentPending
 from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency

@@ -12,7 +12,7 @@ from portico.schema.access import require_role
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_types, costs, stored
-from portico.schema.inputs import After, Before, First, Last, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Node, node_id
 from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
@@ -79,9 +79,7 @@ class LogQuery:
         require_role(info.context, Role.ANALYST)
         listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
         return Connection(
-            page=await PAGES.page(
-                info, listing, first=first, default=DEFAULT_EVENTS, after=after, last=last, before=before
-            )
+            page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_EVENTS)
         )
 
     @strawberry.field(

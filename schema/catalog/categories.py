@@ -83,7 +83,7 @@ class Category(Node):
 
 
 async def _category_page(info: Info, listing: Listing, span: Span) -> Connection[Category]:
-    return Connection(page=await PAGES.page(info, listing, default=DEFAULT_CATEGORIES, **span._asdict()))
+    return Connection(page=await PAGES.spanned(info, listing, span, default=DEFAULT_CATEGORIES))
 
 
 @strawberry.type

@@ -274,7 +274,7 @@ async def product_page(
     query = product_search.ProductQuery() if given is None else given.query()
     name = (sort or ProductSort.NEWEST).name
     listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
-    page = await PAGES.page(info, listing, default=DEFAULT_PRODUCTS, **span._asdict())
+    page = await PAGES.spanned(info, listing, span, default=DEFAULT_PRODUCTS)
     return ProductConnection(page=page)
 
 

@@ -139,9 +139,7 @@ class _Written(ContentNode):
             return Connection(page=revisions.no_revisions(info.context.reading, root["_id"]))
         listing = revisions.revisions_of(root["_id"])
         return Connection(
-            page=await REVISION_PAGES.page(
-                info, listing, first=first, default=DEFAULT_CONTENT, after=after, last=last, before=before
-            )
+            page=await REVISION_PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_CONTENT)
         )
 
 
@@ -187,14 +185,12 @@ class Section(ContentNode):
     ) -> Connection[BlogEntry]:
         listing = content.entries_of(root["_id"], info.context.now)
         return Connection(
-            page=await ENTRY_PAGES.page(
-                info, listing, first=first, default=DEFAULT_CONTENT, after=after, last=last, before=before
-            )
+            page=await ENTRY_PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_CONTENT)
         )
 
 
 async def _content_page(info: Info, listing: Listing, span: Span) -> ContentConnection:
-    page = await NODE_PAGES.page(info, listing, default=DEFAULT_CONTENT, **span._asdict())
+    page = await NODE_PAGES.spanned(info, listing, span, default=DEFAULT_CONTENT)
     return ContentConnection(page=page)
 
 

@@ -18,7 +18,7 @@ from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, composed, reads, stored
-from portico.schema.inputs import After, Before, First, Last, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Node, key_in, load, node_id
 from portico.schema.parts import digest_of, part_id
 from portico.schema.reading import document_kind, document_pages, load_one
@@ -159,9 +159,7 @@ class Inventory:
         listing = stacks.listing(
             Place(root["owner"], root["name"]), category=category, name_prefix=name_prefix, sort=_order(sort)
         )
-        page = await STACK_PAGES.page(
-            info, listing, first=first, default=DEFAULT_STACKS, after=after, last=last, before=before
-        )
+        page = await STACK_PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_STACKS)
         return Connection(page=page)
 
     @reads("owner", "name", description="The stack of an item; null if the inventory has none of it.")
@@ -223,7 +221,5 @@ class TradeViewer:
         before: Before = None,
     ) -> Connection[Trade] | None:
         listing = trade_records.listing(self.caller.subject, None if state is None else state.name)
-        page = await TRADE_PAGES.page(
-            info, listing, first=first, default=DEFAULT_TRADES, after=after, last=last, before=before
-        )
+        page = await TRADE_PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_TRADES)
         return Connection(page=page)

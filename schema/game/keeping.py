@@ -17,7 +17,7 @@ from portico.schema.access import require_caller, require_role
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
-from portico.schema.inputs import After, Before, First, Last, described, idempotency_key
+from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
 from portico.schema.reading import document_pages
@@ -109,8 +109,8 @@ class KeepingQuery:
         require_role(info.context, Role.GAME_MASTER)
         room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
-        page = await CHARACTER_PAGES.page(
-            info, listing, first=first, default=DEFAULT_CHARACTERS, after=after, last=last, before=before
+        page = await CHARACTER_PAGES.spanned(
+            info, listing, Span(first, after, last, before), default=DEFAULT_CHARACTERS
         )
         return Connection(page=page)
 

@@ -7,15 +7,15 @@ import strawberry
 
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Document
-from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import carts, orders, refusals
 from portico.resolvers.shop.checkout import checkout as check_out
+from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
 from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, computed, stored
-from portico.schema.inputs import After, Before, First, Last, idempotency_key
+from portico.schema.inputs import After, Before, First, Last, Span, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Node, key_in, node_id
@@ -69,9 +69,7 @@ class OrderViewer:
     ) -> Connection[Order] | None:
         listing = orders.orders_of(self.caller.subject)
         return Connection(
-            page=await PAGES.page(
-                info, listing, first=first, default=DEFAULT_ORDERS, after=after, last=last, before=before
-            )
+            page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_ORDERS)
         )
 
 

@@ -158,7 +158,7 @@ class Circle:
 
 
 async def _user_page(info: Info, listing: MemberListing, default: int, span: Span) -> Connection[User]:
-    return Connection(page=await PAGES.page(info, listing, default=default, **span._asdict()))
+    return Connection(page=await PAGES.spanned(info, listing, span, default=default))
 
 
 @strawberry.type
@@ -194,9 +194,7 @@ class UserViewer:
         before: Before = None,
     ) -> Connection[User] | None:
         listing = member_lists.blocked_by(self.caller.subject)
-        page = await _BLOCKED.page(
-            info, listing, first=first, default=DEFAULT_FOLLOWERS, after=after, last=last, before=before
-        )
+        page = await _BLOCKED.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_FOLLOWERS)
         return Connection(page=page)
 
 

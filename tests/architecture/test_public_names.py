@@ -62,10 +62,6 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         "pages whose rows come from several reads",
         {"Key", "MAX_WALKS", "count_listings", "find_page", "find_pages", "page_size"},
     ),
-    "resolvers.payments": (
-        "the shop alone; belongs to it",
-        {"ACCOUNT", "Charge", "PaymentMethods", "PaymentUnknown", "Payments", "TOKEN"},
-    ),
     "resolvers.problems": ("repairs of the own invariants", {"Repair", "mend_now", "problems_with"}),
     "resolvers.roll_ups": ("a roll-up in batches", {"REVISION"}),
     "resolvers.server_time": ("claims that expire", {"server_time"}),

@@ -15,8 +15,8 @@ from portico.resolvers.content import assets, photo_jobs, photos
 from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Database
-from portico.resolvers.payments import Charge, PaymentMethods
 from portico.resolvers.shop import cart_jobs
+from portico.resolvers.shop.payments import Charge, PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
 from tests.content.support.photo_scene import NEW, PHOTO_JOBS, SEEN, Scene
 from tests.content.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of

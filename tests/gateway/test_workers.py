@@ -13,7 +13,7 @@ import pytest
 from portico.gateway.work import jobs
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Resources, Turn
-from portico.resolvers.payments import PaymentMethods, PaymentUnknown
+from portico.resolvers.shop.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
 from tests.gateway.support.workers import at_work, worker
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up

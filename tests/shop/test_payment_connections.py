@@ -9,10 +9,10 @@ import itertools
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.payments.methods import opened
-from portico.gateway.payments.provider_connections import MOST
+from portico.gateway.domains.shop.payments.methods import opened
+from portico.gateway.domains.shop.payments.provider_connections import MOST
 from portico.resolvers.documents import Database
-from portico.resolvers.payments import TOKEN, Charge
+from portico.resolvers.shop.payments import TOKEN, Charge
 from portico.resolvers.shop.settings import ShopSettings
 from tests.shop.support.payment_service import PaymentService, running_payment_service
 from tests.support.sockets import until

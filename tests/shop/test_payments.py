@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from portico.gateway.payments.service import TOKENS
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.shop import cart_jobs
+from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
 from tests.shop.support.payment_service import PaymentService, running_payment_service
 from tests.shop.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up

@@ -12,9 +12,9 @@ import pytest
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.accounts import transfer_jobs
-from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from tests.accounts.support.accounts import balances, deposit, deposit_input, open_account
 from tests.shop.support.shop import (
     Provider,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
-from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.shop.payments import PaymentMethods
 from tests.shop.support.shop import Provider, assert_nothing_in_flight, new_cart, stock_up
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in

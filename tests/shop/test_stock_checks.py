@@ -14,10 +14,10 @@ from rich.console import Console
 from portico.gateway.cli.data import check_invariant
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database
-from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.problems import Problem
 from portico.resolvers.shop import stock_checks
 from portico.resolvers.shop.checkout import finish
+from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.stock_checks import find_wrong_stocks
 from tests.shop.support.shop import (
     Given,

@@ -10,8 +10,6 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("gateway", "schema", "loaders", "resolvers")
 # Which domains each domain may import besides itself.
 MAY_IMPORT = {domain.name: set(domain.needs) for domain in load(BUILT_IN).all}
-# Shared modules that serve one domain, and that domain.
-SERVING = {"gateway/payments/provider": "shop", "gateway/pictures/checking": "content"}
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for room in ROOMS
@@ -23,6 +21,5 @@ MODULES = {
 def domain_of(module: str) -> str | None:
     """The domain whose folder contains the module; None for a shared module."""
     parts = module.split(".")
-    serving = SERVING.get("/".join(parts))
     own = parts[2:3] if parts[:2] == ["gateway", "domains"] else parts[1:2]
-    return serving or next((name for name in own if name in MAY_IMPORT), None)
+    return next((name for name in own if name in MAY_IMPORT), None)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute, Route
 
+from portico.gateway.domains.content.pictures.checking import upload_rules
 from portico.gateway.imports.runs import Importer
-from portico.gateway.pictures.checking import upload_rules
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.resolvers.attachments import Attachments

@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-from portico.gateway.payments import methods as payment_methods
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
-from portico.resolvers.payments import PaymentMethods
 from portico.resolvers.problems import Invariant
 from portico.resolvers.shop import cart_checks, cart_jobs, order_checks, payment_checks, stock_checks, stock_jobs
 from portico.resolvers.shop.carts import CARTS
 from portico.resolvers.shop.orders import ORDERS
+from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.shop.stock import STOCK
 from portico.resolvers.shop.stock_attachment import StockAttachment
@@ -25,6 +24,7 @@ from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.shop import carts, orders, stock
 
 from . import demo
+from .payments import methods as payment_methods
 
 
 @contextlib.asynccontextmanager

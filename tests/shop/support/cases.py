@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.shop.payments import PaymentMethods
 from tests.catalog.support.cases import Given
 from tests.shop.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
 from tests.support.harness import GatewayClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.shop.payments import PaymentMethods
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.accounts.support.accounts import deposit, deposit_input, open_account

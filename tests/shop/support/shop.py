@@ -8,8 +8,8 @@ from typing import Any
 
 from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.payments import TOKEN, Charge, PaymentUnknown
 from portico.resolvers.shop import stock
+from portico.resolvers.shop.payments import TOKEN, Charge, PaymentUnknown
 from portico.resolvers.shop.refusals import PaymentDeclined
 from portico.resolvers.writes import idempotency
 from tests.catalog.support.catalog import add_products, pricing, product

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from portico.resolvers.payments import PaymentMethods
+from portico.resolvers.shop.payments import PaymentMethods
 from portico.schema.nodes import encode_id
 from portico.testing.stages import Case, Stage
 from tests.shop.support.shop import (

@@ -6,8 +6,8 @@ import contextlib
 import importlib
 from collections.abc import AsyncIterator
 
-from portico.resolvers.payments import ACCOUNT, TOKEN, PaymentMethods, Payments
 from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods, Payments
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -19,6 +19,6 @@ async def opened(settings: ShopSettings, answering: Answering = AT_ONCE) -> Asyn
     async with contextlib.AsyncExitStack() as stack:
         if settings.payment_url is not None:
             # The client of the provider takes long to import.
-            provider = importlib.import_module("portico.gateway.payments.provider")
+            provider = importlib.import_module("portico.gateway.domains.shop.payments.provider")
             methods[TOKEN] = await stack.enter_async_context(provider.token_payments(settings))
         yield PaymentMethods(methods)

@@ -31,7 +31,7 @@ import orjson
 
 from portico.gateway.logs import logger
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.payments import TOKEN, Charge, PaymentUnknown
+from portico.resolvers.shop.payments import TOKEN, Charge, PaymentUnknown
 from portico.resolvers.shop.refusals import PaymentDeclined
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.waiting import waiting

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from .documents import Database, Document
+from portico.resolvers.documents import Database, Document
 
 ACCOUNT = "account"
 TOKEN = "token"  # noqa: S105 - the name of a way to pay
