@@ -227,6 +227,18 @@ async def find_blocking(db: Database, of: str, others: Sequence[str]) -> set[str
     return {relation["to"] for relation in found}
 
 
+async def find_all_blocking(db: Database, of: str, most: int) -> set[str] | None:
+    """Returns the members who have blocked the member `of`; None if there are more than `most`. One command."""
+    query = {"of": of, "blocked": True}
+    found = await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, limit=most + 1, batch_size=most + 2).to_list()
+    return None if len(found) > most else {relation["to"] for relation in found}
+
+
+async def find_decided(db: Database, others: Sequence[str], *, viewer: str) -> dict[str, Document]:
+    """Returns what the viewer has decided about these others, by their subjects: {circles, blocks}. One command."""
+    return await find(db, viewer, others, {"_id": 0, "to": 1, "circles": 1, "blocks": 1})
+
+
 async def find_names_of_blocking(db: Database, of: str, others: Sequence[str]) -> dict[str, str]:
     """Returns those of the others who have blocked the member `of`, each with the name that the member may see.
 

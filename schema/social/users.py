@@ -9,7 +9,8 @@ import strawberry
 
 from portico.loaders.social import members as loaders
 from portico.resolvers import errors
-from portico.resolvers.social import circles, member_edits, member_lists, members, relations
+from portico.resolvers.documents import Document
+from portico.resolvers.social import circles, follower_counts, member_edits, member_lists, members, relations
 from portico.resolvers.social.member_lists import MemberListing
 from portico.resolvers.social.members import MemberDocument
 from portico.schema.connections import Connection, Paged
@@ -49,6 +50,8 @@ USER = Kind(
 PAGES = Paged(USER.name, loaders.pages)
 # What a follower costs at least: MongoDB reads the relation and the member.
 _MEMBER = 12
+# What a count of followers costs in addition: MongoDB reads up to 1,000 keys of an index.
+_COUNT = 50
 # A member of a circle costs less, so that one operation can show the first members of all circles.
 _MEMBER_OF_CIRCLE = 4
 
@@ -107,6 +110,31 @@ class User(Node):
 
     @reads(
         "_id",
+        extra=_COUNT,
+        description=f"How many `followers` the viewer can see, up to {follower_counts.MAX_COUNTED:,}, which stands for "
+        f"as many or more. Members who have blocked the viewer do not count. Null if more than "
+        f"{follower_counts.MAX_BLOCKS:,} members have blocked the viewer.",
+    )
+    @staticmethod
+    async def follower_count(root: strawberry.Parent[Source], info: Info) -> int | None:
+        if members.IS_HIDDEN in root:
+            return 0
+        context, viewer = info.context, info.context.subject
+        loader = context.loader("counts of followers", lambda: loaders.counts_of_followers(context.db, viewer=viewer))
+        return await loader.load(root["_id"])
+
+    @reads("_id", description="Whether the member is in a circle of the viewer; false without a token.")
+    @staticmethod
+    async def viewer_follows(root: strawberry.Parent[Source], info: Info) -> bool:
+        return relations.follows(await _decided(info.context, root["_id"]))
+
+    @reads("_id", description="Whether the viewer has blocked the member; false without a token.")
+    @staticmethod
+    async def viewer_has_blocked(root: strawberry.Parent[Source], info: Info) -> bool:
+        return bool((await _decided(info.context, root["_id"])).get("blocks"))
+
+    @reads(
+        "_id",
         "circles",
         length=circles.MAX_CIRCLES,
         description="The viewer's own circles that have a member; null for other members.",
@@ -155,6 +183,15 @@ class Circle:
     ) -> Connection[User]:
         listing = member_lists.circle_of(root["of"], root["name"])
         return await _user_page(info, listing, DEFAULT_CIRCLE_MEMBERS, Span(first, after, last, before))
+
+
+async def _decided(context: Context, member: str) -> Document:
+    """Returns what the viewer has decided about the member."""
+    viewer = context.subject
+    if viewer is None or viewer == member:
+        return {}
+    loader = context.loader("decided about members", lambda: loaders.decided(context.db, viewer=viewer))
+    return await loader.load(member) or {}
 
 
 async def _user_page(info: Info, listing: MemberListing, default: int, span: Span) -> Connection[User]:

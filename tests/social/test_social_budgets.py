@@ -24,6 +24,11 @@ _POSTS = """
 READS = {
     "a member": "query ($user: ID!) { user(id: $user) { name profile { location } } }",
     "a member with followers": "query ($user: ID!) { user(id: $user) { followers { nodes { name } } } }",
+    "a page of members with all that the viewer knows of them": """
+        query ($user: ID!) {
+          user(id: $user) { followers { nodes { name viewerFollows viewerHasBlocked followerCount } } }
+        }
+    """,
     "one's own circles with their members": "{ viewer { user { name circles { name members { nodes { name } } } } } }",
     "a page of a news feed": f"{{ viewer {{ newsFeed {{ {_POSTS} }} }} }}",
     "a page of incoming posts": f"{{ viewer {{ incoming {{ {_POSTS} }} }} }}",

@@ -1,0 +1,138 @@
+"""What a viewer sees of members besides their profiles: whether they follow or block them, and counts of followers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from portico.resolvers.social import follower_counts
+from tests.social.support.post_reads import as_member, user_id
+from tests.social.support.posts import NOW
+from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle
+from tests.support.explaining import explain
+from tests.support.harness import Commands, GatewayClient
+
+pytestmark = pytest.mark.anyio
+SHOWN = "name viewerFollows viewerHasBlocked followerCount"
+USER = f"query ($id: ID!) {{ user(id: $id) {{ {SHOWN} }} }}"
+COUNT = "query ($id: ID!) { user(id: $id) { followerCount } }"
+
+
+async def _of(gateway: GatewayClient, viewer: str | None, name: str) -> tuple[Any, ...]:
+    """Returns whether the viewer follows the member, whether the viewer has blocked them, and the count."""
+    found = (await gateway.data(USER, {"id": user_id(name)}, **as_member(gateway, viewer)))["user"]
+    return tuple(found.values())[1:]
+
+
+async def _count(gateway: GatewayClient, viewer: str | None, name: str) -> int | None:
+    found = await gateway.data(COUNT, {"id": user_id(name)}, **as_member(gateway, viewer))
+    count: int | None = found["user"]["followerCount"]
+    return count
+
+
+async def test_a_viewer_sees_whom_they_follow_and_have_blocked(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    await circle(gateway.db, "ann", "bob")
+    await circle(gateway.db, "ann", "bob", name="work")
+    await circle(gateway.db, "bob", "cem")
+    await block(gateway.db, "ann", "cem")
+
+    assert await _of(gateway, "ann", "bob") == (True, False, 1)
+    assert await _of(gateway, "ann", "cem") == (False, True, 1)
+    assert await _of(gateway, "ann", "ann") == (False, False, 0)
+    assert await _of(gateway, "bob", "ann") == (False, False, 0)
+    assert await _of(gateway, "stranger", "bob") == (False, False, 1)
+    assert await _of(gateway, None, "bob") == (False, False, 1)
+
+    await uncircle(gateway.db, "ann", "bob")
+    await unblock(gateway.db, "ann", "cem")
+    assert await _of(gateway, "ann", "bob") == (True, False, 1)
+    assert await _of(gateway, "ann", "cem") == (False, False, 1)
+    await uncircle(gateway.db, "ann", "bob", name="work")
+    assert await _of(gateway, "ann", "bob") == (False, False, 0)
+
+
+async def test_a_follower_who_has_blocked_the_viewer_is_in_no_count(gateway: GatewayClient) -> None:
+    await join(gateway.db, "max", "ann", "bob", "cem", "dan")
+    for follower in ("ann", "bob", "cem", "dan"):
+        await circle(gateway.db, follower, "max")
+    await block(gateway.db, "bob", "ann")
+    await block(gateway.db, "ann", "cem")
+
+    # As in the list of followers, members whom the viewer has blocked are there: ann sees cem, but not bob.
+    assert [await _count(gateway, viewer, "max") for viewer in ("ann", "bob", "cem", None)] == [3, 4, 3, 4]
+    await unblock(gateway.db, "bob", "ann")
+    assert await _count(gateway, "ann", "max") == 4
+
+
+async def test_members_who_have_blocked_each_other_show_no_count(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    await circle(gateway.db, "cem", "bob")
+    await circle(gateway.db, "ann", "bob")
+    await block_each_other(gateway.db, "ann", "bob")
+
+    found = await gateway.data(f"{{ viewer {{ user {{ blocked {{ {SHOWN} }} }} }} }}", **as_member(gateway, "ann"))
+
+    shown = {"name": "Bob", "viewerFollows": True, "viewerHasBlocked": True, "followerCount": 0}
+    assert found["viewer"]["user"]["blocked"] == [shown]
+
+
+async def test_a_block_during_a_count_is_in_it(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    await join(gateway.db, "max", "ann", "bob", "cem")
+    for follower in ("ann", "bob", "cem"):
+        await circle(gateway.db, follower, "max")
+    count, left = follower_counts._count, ["bob", "cem"]
+
+    async def count_and_block(*given: Any) -> dict[str, int]:
+        counts = await count(*given)
+        if left:
+            await block(gateway.db, left.pop(), "ann")
+        return counts
+
+    monkeypatch.setattr(follower_counts, "_count", count_and_block)
+
+    assert await _count(gateway, "ann", "max") == 1
+
+
+async def _add_followers(gateway: GatewayClient, member: str, count: int, *, viewer: str = "") -> None:
+    """Adds followers of the member; with `viewer`, those who have blocked the viewer."""
+    names = [f"m{ObjectId()}{number}" for number in range(count)]
+    rows: list[dict[str, Any]] = [
+        {"_id": {"of": member, "to": name}, "of": member, "to": name, "follower": NOW} for name in names
+    ]
+    if viewer:
+        rows += [{"_id": {"of": viewer, "to": name}, "of": viewer, "to": name, "blocked": True} for name in names]
+    await gateway.db["social.relations"].insert_many(rows)
+
+
+async def test_a_count_is_bounded_and_covered_by_its_index(
+    gateway: GatewayClient, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_counts, "MAX_COUNTED", 40)
+    await join(gateway.db, "max", "ann")
+    await _add_followers(gateway, "max", 20)
+    await _add_followers(gateway, "max", 20, viewer="ann")
+    assert (await _count(gateway, None, "max"), await _count(gateway, "ann", "max")) == (40, 20)
+    await _add_followers(gateway, "max", 500)
+    commands.clear()
+
+    assert (await _count(gateway, None, "max"), await _count(gateway, "ann", "max")) == (40, 40)
+
+    counts = [one for one in commands.sent if "aggregate" in one]
+    plans = [plan for one in counts for plan in await explain(gateway.db, one)]
+    assert len(counts) == 3
+    assert not any(plan.scans_collection or plan.documents_examined for plan in plans)
+    assert all(plan.keys_examined <= 100 for plan in plans)
+
+
+async def test_a_viewer_whom_very_many_have_blocked_gets_no_count(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_counts, "MAX_BLOCKS", 10)
+    await join(gateway.db, "max", "ann")
+    await _add_followers(gateway, "max", 10, viewer="ann")
+    assert await _count(gateway, "ann", "max") == 0
+    await _add_followers(gateway, "max", 1, viewer="ann")
+    assert (await _count(gateway, "ann", "max"), await _count(gateway, None, "max")) == (None, 11)
