@@ -14,7 +14,7 @@ from .posts import POSTS
 _NEWEST_FIRST = Sort((("posted", -1),))
 _SHOWN: Document = {"by": 1, "posted": 1, "detail": 1}
 # Among how many posts a page looks for each that it shows, and among how many at least.
-_CONSIDERED, _FEWEST = 10, 100
+_CONSIDERED, _FEWEST = 5, 50
 
 
 class HiddenPostPage(Page):
