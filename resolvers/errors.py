@@ -167,6 +167,9 @@ class Checks:
     check that needs several values comes after the block, or is one function with the checks that it needs.
     """
 
+    # Each row of a batch has its own.
+    __slots__ = ("_found",)
+
     def __init__(self) -> None:
         self._found: list[InvalidInput] = []
 

@@ -152,7 +152,8 @@ class Paged:
             key = position_of(info.context, listing, after)
             return await self._read(info, listing, page_size(first, default), key)
         if after is not None:
-            raise InvalidInput("Use `after` with `first`, or `before` with `last`.", "after")
+            text = "Use `after` with `first`, or `before` with `last`."
+            raise InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED)
         key = position_of(info.context, listing, before, "before")
         size = page_size(first, default) if last is None else page_size(last, default, name="last")
         read = await self._read(info, listing.reversed(), size, key)

@@ -51,6 +51,7 @@ class Selection:
         self._fragments = fragments
         self._variables = variables
         self._sets = sets
+        self._leaf: Selection | None = None
 
     def fields(self, object_type: GraphQLObjectType) -> dict[str, list[FieldNode]]:
         """Returns the field nodes selected on this type, by the name of the field."""
@@ -73,7 +74,12 @@ class Selection:
 
     def below(self, nodes: Sequence[FieldNode]) -> Selection:
         sets = [node.selection_set for node in nodes if node.selection_set is not None]
-        return Selection(self.schema, self._fragments, self._variables, sets)
+        if sets:
+            return Selection(self.schema, self._fragments, self._variables, sets)
+        # Most fields have nothing below them, so they share one object.
+        if self._leaf is None:
+            self._leaf = Selection(self.schema, self._fragments, self._variables, ())
+        return self._leaf
 
     def projection(self, types: Sequence[GraphQLObjectType], always: Sequence[str] = ()) -> Projection | None:
         """Returns the paths that the selection needs of documents of these types; None for the whole document."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from bson import ObjectId
 from pymongo import WriteConcern
@@ -53,43 +54,53 @@ def checked_event(event: LogEvent, *, not_before: datetime | None) -> Document:
 
     Args:     not_before: older events are refused, because they would be deleted at once; None for no such limit.
     """
+    # An empty text counts as none.
+    host, user, referrer, user_agent = event.host, event.user or None, event.referrer or None, event.user_agent or None
+    # Most events are valid, and there are many, so a check is called only for what can be invalid.
     with InvalidInput.collect() as check:
         check(_require_kept_time, event.time, not_before)
-        check(_require_status, event.status)
-        check(_require_size, event.response_size)
-        host = check(require_filled, event.host, "host", longest=MAX_NAME)
-        user = check(_optional, event.user, "user", longest=MAX_NAME)
-        document = {
-            "_id": check(id_of_event, "log event", event.event_id),
-            "host": host,
-            "user": user,
-            "visitor": f"h:{host}" if user is None else f"u:{user}",
-            "time": event.time,
-            "method": check(require_filled, event.method, "method", longest=MAX_METHOD),
-            "path": check(require_filled, event.path, "path", longest=MAX_TEXT),
-            "status": event.status,
-            "response_size": event.response_size,
-            "referrer": check(_optional, event.referrer, "referrer", longest=MAX_TEXT),
-            "user_agent": check(_optional, event.user_agent, "user_agent", longest=MAX_TEXT),
-        }
-    return {**document, UNCOUNTED: start_of("DAY", event.time)}
+        if event.status not in _STATUSES or not 0 <= event.response_size <= _MAX_SIZE:
+            check(_require_numbers, event)
+        check(require_filled, host, "host", longest=MAX_NAME)
+        check(require_filled, event.method, "method", longest=MAX_METHOD)
+        check(require_filled, event.path, "path", longest=MAX_TEXT)
+        for text, name, longest in (
+            (user, "user", MAX_NAME),
+            (referrer, "referrer", MAX_TEXT),
+            (user_agent, "user_agent", MAX_TEXT),
+        ):
+            if text is not None:
+                check(check_length, text, name, longest=longest)
+        event_id = check(id_of_event, "log event", event.event_id)
+    return {
+        "_id": event_id,
+        "host": host,
+        "user": user,
+        "visitor": f"h:{host}" if user is None else f"u:{user}",
+        "time": event.time,
+        "method": event.method,
+        "path": event.path,
+        "status": event.status,
+        "response_size": event.response_size,
+        "referrer": referrer,
+        "user_agent": user_agent,
+        UNCOUNTED: start_of("DAY", event.time),
+    }
 
 
 def _require_kept_time(time: datetime, not_before: datetime | None) -> None:
     require_kept(require_time(time, "time"), not_before)
 
 
-def _require_status(status: int) -> None:
-    if status not in _STATUSES:
-        raise InvalidInput(
-            "Status must be between 100 and 999.", "status", code=InvalidInput.OUT_OF_RANGE, least=100, most=999
-        )
-
-
-def _require_size(size: int) -> None:
-    if not 0 <= size <= _MAX_SIZE:
-        text = "Response size must be between 0 and 2^53 - 1."
-        raise InvalidInput(text, "response_size", code=InvalidInput.OUT_OF_RANGE, least=0, most=_MAX_SIZE)
+def _require_numbers(event: LogEvent) -> None:
+    out: Any = {"code": InvalidInput.OUT_OF_RANGE}
+    with InvalidInput.collect() as check:
+        if event.status not in _STATUSES:
+            text = "Status must be between 100 and 999."
+            check.refuse(InvalidInput(text, "status", **out, least=100, most=999))
+        if not 0 <= event.response_size <= _MAX_SIZE:
+            text = "Response size must be between 0 and 2^53 - 1."
+            check.refuse(InvalidInput(text, "response_size", **out, least=0, most=_MAX_SIZE))
 
 
 def require_kept(time: datetime, not_before: datetime | None) -> None:
@@ -111,8 +122,3 @@ async def record(db: Database, events: Sequence[Document], *, durability: str) -
     Writes:   one insert, which can be repeated.
     """
     return await insert_new(db, LOG_EVENTS, events, write_concern=WRITE_CONCERNS[durability])
-
-
-def _optional(text: str | None, name: str, *, longest: int) -> str | None:
-    """Returns the text, or None for an empty one."""
-    return check_length(text, name, longest=longest) if text else None

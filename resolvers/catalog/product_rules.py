@@ -68,10 +68,6 @@ class ProductFields:
     details: object = field(default_factory=dict)
 
 
-# Stands for plain fields that are refused, until the end of the block raises.
-_REFUSED: Any = {}
-
-
 class DescribedProduct(MerchantFields, SearchKeys):
     """What a merchant says about a product, with the search values that follow from it."""
 
@@ -83,16 +79,24 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
     """
     category_ids = fields.category_ids if category_ids is None else category_ids
     with InvalidInput.collect() as check:
-        document: MerchantFields = {
-            "sku": check(require_text, fields.sku, "sku", longest=MAX_SKU),
-            "type": check(require_text, fields.type, "type", longest=MAX_SKU),
-            **(check(plain_of, fields.plain) or _REFUSED),
-            "pricing": check(pricing_of, fields.list_price, fields.retail_price),
-            "shipping": check(shipping_of, fields.weight, fields.dimensions),
-            "category_ids": check(_few, list(dict.fromkeys(category_ids)), "category_ids"),
-            "properties": check(properties_of, fields.properties),
-            "details": check(details_of, fields.type.strip(), fields.details),
-        }
+        sku = check(require_text, fields.sku, "sku", longest=MAX_SKU)
+        product_type = check(require_text, fields.type, "type", longest=MAX_SKU)
+        plain = check(plain_of, fields.plain)
+        pricing = check(pricing_of, fields.list_price, fields.retail_price)
+        shipping = check(shipping_of, fields.weight, fields.dimensions)
+        categories = check(_few, list(dict.fromkeys(category_ids)), "category_ids")
+        properties = check(properties_of, fields.properties)
+        details = check(details_of, fields.type.strip(), fields.details)
+    document: MerchantFields = {
+        "sku": sku,
+        "type": product_type,
+        **plain,
+        "pricing": pricing,
+        "shipping": shipping,
+        "category_ids": categories,
+        "properties": properties,
+        "details": details,
+    }
     return {**document, **search_keys(document)}
 
 

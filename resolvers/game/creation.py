@@ -202,7 +202,8 @@ async def _starts(db: Database, key: ObjectId, room: ObjectId | None) -> list[Do
     """Returns the rooms that the character tries, with its entry if they have one. Raises InvalidInput for no room."""
     found = await start_rooms.find(db, key, only=room)
     if not found:
-        raise InvalidInput("There is no world yet, so a character cannot enter it. Import a world first.")
+        text = "There is no world yet, so a character cannot enter it. Import a world first."
+        raise InvalidInput(text, code=InvalidInput.NOT_ALLOWED)
     return found
 
 

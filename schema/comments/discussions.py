@@ -171,7 +171,8 @@ class Discussion(Node):
         after: After = None,
     ) -> Connection[Comment]:
         if max_depth is not None and max_depth < 0:
-            raise InvalidInput(f"`maxDepth` must be 0 or more; got {max_depth}.", "max_depth")
+            text = f"`maxDepth` must be 0 or more; got {max_depth}."
+            raise InvalidInput(text, "max_depth", code=InvalidInput.OUT_OF_RANGE, least=0)
         listing = comments.listing_of(root["storage"], root["_id"], order=order.name, max_depth=max_depth)
         return await _comment_page(info, listing, first, after)
 

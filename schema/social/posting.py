@@ -293,7 +293,8 @@ async def _find(context: Context, post_id: DocumentId) -> Mapping[str, Any] | No
 async def _require_photo(context: Context, global_id: str) -> DocumentId:
     photo = await find_visible(context, CONTENT.name, global_id)
     if photo["type"] != content.PHOTO:
-        raise errors.InvalidInput("The content is not a photo.", "detail", post_rules.PHOTO, "photo_id")
+        path = "detail", post_rules.PHOTO, "photo_id"
+        raise errors.InvalidInput("The content is not a photo.", *path, code=errors.InvalidInput.NOT_ALLOWED)
     key: DocumentId = photo["_id"]
     return key
 

@@ -127,7 +127,8 @@ class Post(Node):
         last: Annotated[int, described(f"How many, 1 to {MAX_LATEST}.")] = 3,
     ) -> list[PostComment]:
         if not 1 <= last <= MAX_LATEST:
-            raise InvalidInput(f"`last` must be between 1 and {MAX_LATEST}; got {last}.", "last")
+            text = f"`last` must be between 1 and {MAX_LATEST}; got {last}."
+            raise InvalidInput(text, "last", code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_LATEST)
         comments: Sequence[Mapping[str, Any]] = root.get("comments") or []
         has_more = root.get("spilled") or len(root.get("commenters") or ()) > COMMENTS_READ
         if len(comments) < last and has_more:

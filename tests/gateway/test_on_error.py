@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from portico.gateway.operations.plans.on_error import DEFAULT
+from portico.gateway.operations.plans.on_error import DEFAULT, ON_ERROR
 from portico.gateway.settings import Settings
+from portico.resolvers.comments.discussions import DOCUMENTS
+from portico.schema.comments import discussions
+from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import GatewayClient, category_input, create_product, running
-from tests.support.sockets import EventStream, listening, opened, subscribe
+from tests.support.sockets import EventStream, listening, opened, subscribe, wait_until_live
 
 TITLES = "{ products { nodes { sku title } } viewer { subject } }"
 VIEWER = {"subject": "tester"}
@@ -144,6 +148,30 @@ async def test_a_trusted_document_takes_it(settings: Settings, tmp_path: Path) -
     assert answers[0] == {"products": None, "viewer": None}
     assert answers[1] == {"products": {"nodes": [{"sku": "S0", "title": None}]}, "viewer": None}
     assert answers[2] is None
+
+
+async def test_subscribers_with_different_behaviors_do_not_share_answers(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discussion = await open_on_product(gateway, DOCUMENTS)
+    text = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text replies(first: 1) { nodes { text } } } }"
+
+    async def fail(*_args: Any) -> None:
+        raise RuntimeError("the read failed")
+
+    monkeypatch.setattr(discussions, "_comment_page", fail)
+    found = {}
+    async with listening(gateway) as port, contextlib.AsyncExitStack() as stack:
+        sockets = {behavior: await stack.enter_async_context(opened(port)) for behavior in ON_ERROR}
+        for behavior, socket in sockets.items():
+            await socket.init(gateway.token())
+            await socket.send(subscribe("1", text, variables={"id": discussion}, onError=behavior))
+        await wait_until_live(gateway, 3)
+        await post(gateway, discussion, "New.")
+        for behavior, socket in sockets.items():
+            found[behavior] = (await socket.receive())["payload"]["data"]
+
+    assert found == {"PROPAGATE": None, "NULL": {"commentPosted": {"text": "New.", "replies": None}}, "HALT": None}
 
 
 # Discovery

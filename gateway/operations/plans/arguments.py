@@ -72,5 +72,9 @@ def _has_variable(value: ValueNode) -> bool:
     return finder.found
 
 
+# Most fields have no arguments, so they share one object.
+_NONE = Arguments()
+
+
 def compile_arguments(definition: GraphQLField, node: FieldNode) -> Arguments:
-    return _Given(definition, node) if definition.args or node.arguments else Arguments()
+    return _Given(definition, node) if definition.args or node.arguments else _NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from portico.resolvers.money import MAX_AMOUNT
 from portico.schema.roles import Role
 from portico.testing.stages import Case, Stage
 from tests.accounts.support.accounts import assert_money, balances, deposit_input, open_account, transfer_input
@@ -20,7 +21,6 @@ class Transfers(Stage):
     cases = {  # noqa: RUF012 - no test changes it
         "a deposit": Case("deposit", lambda stage: deposit_input(stage.mine, 50), "AccountPayload", [150, 0]),
         "a transfer": Case("transfer", lambda stage: stage.transfer(30), "TransferPayload", [70, 30]),
-        "a transfer of too much": Case("transfer", lambda stage: stage.transfer(101), "InsufficientFunds", [100, 0]),
     }
 
     async def build(self) -> None:
@@ -41,3 +41,27 @@ class Transfers(Stage):
 
     async def assert_settled(self) -> None:
         await assert_money(self.gateway, sum(await self.state()))
+
+
+class Refusals(Transfers):
+    """A transfer that the read of the accounts refuses. It leaves no notes, so it has few commands."""
+
+    least = (2, 3)
+    cases = {  # noqa: RUF012 - no test changes it
+        "a transfer of too much": Case("transfer", lambda stage: stage.transfer(101), "InsufficientFunds", [100, 0]),
+    }
+
+
+class FullAccount(Transfers):
+    """A transfer to an account that has no room for it. The note of the source is undone."""
+
+    before = [100, MAX_AMOUNT - 50]  # noqa: RUF012 - no test changes it
+    cases = {  # noqa: RUF012 - no test changes it
+        "a transfer without room": Case("transfer", lambda stage: stage.transfer(51), "InvalidInput", before),
+    }
+
+    async def build(self) -> None:
+        self.mine, self.theirs = (
+            await open_account(self.gateway.db, 100),
+            await open_account(self.gateway.db, MAX_AMOUNT - 50, owner="another"),
+        )
