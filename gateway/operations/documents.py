@@ -29,7 +29,7 @@ from portico.resolvers.kept import Kept
 
 from .limits import Limits, too_complex
 from .numbers import LargeIntegers, may_be_too_large
-from .validation import Rules, drop_tokens
+from .validation import Rules, slim
 from .weights import Weighed
 
 # The bound on comparing the fields of one operation with each other. The library's default allows two seconds.
@@ -152,7 +152,7 @@ class Operations:
             for wrong in errors:
                 wrong.extensions = {"code": "GRAPHQL_VALIDATION_FAILED", **(wrong.extensions or {})}
             raise InvalidOperation(errors)
-        drop_tokens(document)
+        slim(document)
         return document
 
     def _errors(self, document: DocumentNode, text: str) -> list[GraphQLError]:

@@ -14,7 +14,9 @@ from graphql import (
     DocumentNode,
     GraphQLError,
     GraphQLSchema,
+    NameNode,
     Node,
+    SelectionSetNode,
     ValidationContext,
     Visitor,
     validate,
@@ -112,19 +114,30 @@ class _AllRules(Visitor):
             self._skips[number] = True
 
 
-def drop_tokens(document: DocumentNode) -> None:
-    """Drops the tokens of a parsed document, which take half of its memory. Errors show places without them."""
+def slim(document: DocumentNode) -> None:
+    """Drops what nobody reads of a valid document: two thirds of its memory, and a third of its objects, which a
+    collection of garbage looks at.
+
+    Errors of a valid document show places of neither tokens, names nor selection sets. Equal names are one object.
+    """
+    names: dict[str, NameNode] = {}
     left: list[Any] = [document]
     while left:
         node = left.pop()
-        location = node.loc
-        if location is not None:
-            location.start_token = location.end_token = _NO_TOKEN
+        if isinstance(node, SelectionSetNode):
+            _set(node, "loc", None)
+        elif node.loc is not None:
+            node.loc.start_token = node.loc.end_token = _NO_TOKEN
         for key in QUERY_DOCUMENT_KEYS.get(node.kind, ()):
             below = getattr(node, key)
-            if below is None:
-                continue
-            if isinstance(below, list | tuple):
+            if isinstance(below, NameNode):
+                _set(below, "loc", None)
+                _set(node, key, names.setdefault(below.value, below))
+            elif isinstance(below, list | tuple):
                 left += below
-            else:
+            elif below is not None:
                 left.append(below)
+
+
+# graphql-core's nodes are frozen. Nobody else has those of a document that was parsed a moment ago.
+_set = object.__setattr__
