@@ -8,7 +8,7 @@ not fill the page, the next ones take the walks that lead past hidden posts:
                             the viewer's own, those by members who have the viewer in a circle, and those that the
                             owner has directed to the viewer
     one's own wall          one's own posts, and those by members whom one follows
-    a news feed             the entries by members whom one follows
+    a news feed             one's own posts, and the entries by members whom one follows
 
 The walks only say where to look. Whether the viewer sees a post is decided afterwards, for each post: see `visibility`.
 So the walks may be chosen by a relation that has changed since.
@@ -61,11 +61,11 @@ class PostList:
     def includes(self, post: Mapping[str, Any], viewer: str | None, known: Relations) -> bool:
         """Returns whether a post that the viewer may see is in the list.
 
-        On their own wall, viewers see their own posts and those of authors whom they follow.
+        On their own wall and in their news feed, viewers see their own posts and those of authors whom they follow.
         """
-        if self.name == NEWS_FEED:
-            return visibility.is_for_feed(post, self.member, known)
         author = post["by"]["id"]
+        if self.name == NEWS_FEED:
+            return author == self.member or visibility.is_for_feed(post, self.member, known)
         return not self.is_of_followed(viewer) or author == viewer or visibility.follows(known, author)
 
     def walks(self, viewer: str | None, known: Known | None, behind: Document) -> list[Document]:

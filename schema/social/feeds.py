@@ -49,7 +49,9 @@ class UserWall:
 class FeedViewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(description="The posts of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS))
+    @strawberry.field(
+        description="Your posts and those of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS)
+    )
     async def news_feed(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
     ) -> PostConnection | None:

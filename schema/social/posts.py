@@ -100,6 +100,13 @@ class Post(Node):
         description="The user on whose wall it is: the author, unless another was named. Null if they have blocked you."
     )
     posted: datetime = stored(description="When it was posted.")
+    text: str = stored(
+        "detail.text",
+        default="",
+        text=LONGEST_POST,
+        description="The text, as written; the question of a poll. Of a post with a link, a photo or a place it may be "
+        "empty.",
+    )
     audience: Audience = stored(description="Who sees it.")
     circles: list[str] | None = stored(
         length=MAX_CIRCLES, description="The circles that the author named; null for everybody but the author."
@@ -164,18 +171,16 @@ async def _comment_page(context: Context, post: DocumentId, first: int | None, a
 
 @strawberry.type(description="A post with a text.")
 class StatusPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written.")
+    pass
 
 
 @strawberry.type(description="A post with a link.")
 class LinkPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     url: str = stored("detail.url", description="The address, with the scheme http or https.")
 
 
 @strawberry.type(description="A post with a photo of the site.")
 class PhotoPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     photo: Photo | None = related(
         CONTENT.name, "detail.photo", description="The photo; null if it is gone, or if you may not see it."
     )
@@ -183,7 +188,6 @@ class PhotoPost(Post):
 
 @strawberry.type(description="A post from a place.")
 class CheckinPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     place: str = stored("detail.place", description="The name of the place.")
     latitude: float = stored("detail.latitude", description="Degrees, WGS 84.")
     longitude: float = stored("detail.longitude", description="Degrees, WGS 84.")
@@ -198,8 +202,6 @@ class PollOption:
 
 @strawberry.type(description="A post with a question.")
 class PollPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The question, as written.")
-
     @reads("_id", "detail.options", length=MAX_OPTIONS, description="The options, with their votes.")
     @staticmethod
     async def options(root: strawberry.Parent[ShownPost], info: Info) -> list[PollOption]:

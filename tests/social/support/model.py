@@ -65,9 +65,12 @@ class Model:
         return [
             post
             for post in self.newest(viewer)
-            if self.follows(viewer, post.author)
-            and self.is_in(viewer, post)
-            and (viewer in post.sent or post.author in self.merged)
+            if post.author == viewer
+            or (
+                self.follows(viewer, post.author)
+                and self.is_in(viewer, post)
+                and (viewer in post.sent or post.author in self.merged)
+            )
         ]
 
     def incoming(self, viewer: str) -> list[ModelPost]:
