@@ -14,6 +14,7 @@ from portico.resolvers.writes import idempotency
 
 from . import members, rates
 from .members import MEMBERS, MemberDocument
+from .names import searched
 from .urls import require_web_url
 
 MAX_NAME = 80
@@ -46,9 +47,13 @@ async def join(
 def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetime) -> MemberDocument:
     """Returns the document of a new member. Raises InvalidInput."""
     cleaned: Any = clean_profile(profile, now)
+    checked = require_name(name)
+    keys = searched(checked)
     return {
         "_id": subject,
-        "name": require_name(name),
+        "name": checked,
+        "name_key": keys["name_key"],
+        "name_keys": keys["name_keys"],
         "profile": cleaned,
         "circles": [],
         "joined": now,
@@ -82,7 +87,7 @@ async def update_profile(
         return member
     if wanted is not None and wanted != member["name"]:
         await rates.count(db, subject, rates.NAMES, rate=rate, now=now, operation_id=operation_id)
-        changes["name"] = wanted
+        changes |= {"name": wanted, **searched(wanted)}
         changes["renamed"] = {"op": operation_id, "at": now}
     given = {path: value for path, value in changes.items() if value is not None}
     cleared = {path: "" for path, value in changes.items() if value is None}

@@ -68,6 +68,18 @@ class FeedViewer:
         return await _page(info, listed_posts.INCOMING, self.caller.subject, month, first, after)
 
 
+@strawberry.type
+class TimelineQuery:
+    @strawberry.field(
+        description="All public posts that you see, newest first. A page considers up to about 1,000 posts.",
+        metadata=costs(extra=_ROUNDS),
+    )
+    async def public_posts(
+        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+    ) -> PostConnection | None:
+        return await _page(info, listed_posts.TIMELINE, "", month, first, after)
+
+
 async def _page(
     info: Info, name: str, member: str, month: str | None, first: int | None, after: str | None
 ) -> PostConnection:

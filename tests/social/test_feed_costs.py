@@ -11,7 +11,6 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.paging import MAX_WALKS
 from portico.resolvers.social import comment_reads, walks
 from portico.resolvers.social.visibility import MAX_COUNTED_PAGES
 from tests.social.support.post_reads import all_posts_in, as_member, comments_of, page_of, post_id, user_id

@@ -73,6 +73,9 @@ class Model:
             )
         ]
 
+    def timeline(self, viewer: str | None) -> list[ModelPost]:
+        return [post for post in self.newest(viewer) if post.audience == "PUBLIC"]
+
     def incoming(self, viewer: str) -> list[ModelPost]:
         return [post for post in self.newest(viewer) if post.owner == viewer != post.author]
 
