@@ -28,6 +28,7 @@ from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 from portico.schema.parts import part_id
 from portico.schema.reading import document_pages
+from portico.schema.roles import Role
 
 DEFAULT_COMMENTS = 20
 MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 10, 10, 200
@@ -146,6 +147,17 @@ class Post(Node):
             )
             comments = await loader.load(root["_id"]) or []
         return as_types(PostComment, comments[-last:])
+
+    @reads(
+        "by.id",
+        "to.id",
+        description="Whether you may delete it: whether you are its author, the owner of the wall or an EDITOR.",
+    )
+    @staticmethod
+    def viewer_can_delete(root: strawberry.Parent[ShownPost], info: Info) -> bool:
+        # The view of a post has no owner who has blocked the viewer.
+        people = [end["id"] for end in (root["by"], root["to"]) if end is not None]
+        return info.context.has_role(Role.EDITOR) or info.context.subject in people
 
     @reads("_id", description="The comments that you see, oldest first.")
     @staticmethod
