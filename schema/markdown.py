@@ -93,7 +93,7 @@ def page_html(text: str, base: str | None = None, effort: Effort | None = None) 
     return _rendered(parser, text, _CLEANER if base is None else _cleaner(partial(_absolute, base)), effort)
 
 
-def plain_text(text: str, effort: Effort) -> str:
+def plain_text(text: str, *, effort: Effort) -> str:
     """Returns the text of the paragraphs in one line: without markup, HTML, headings, code blocks and pictures.
 
     The text may hold any characters, so it is not safe as HTML. It is empty for a text with too many parts.

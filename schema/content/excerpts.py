@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from portico.schema.markdown import Effort, plain_text
-
 DEFAULT_EXCERPT, MIN_EXCERPT, MAX_EXCERPT = 200, 20, 500
-# Of a text, an excerpt is made from so many characters.
-_BEGINNING = 4_000
+# An excerpt is made from so many characters of a text.
+BEGINNING = 4_000
 _WORDS_A_MINUTE = 200
-
-
-def beginning(text: str, *, effort: Effort) -> str:
-    """Returns the beginning of a Markdown text without markup. It has one character more than an excerpt can show."""
-    return plain_text(text[:_BEGINNING], effort)[: MAX_EXCERPT + 1]
 
 
 def shortened(text: str, length: int) -> str:

@@ -23,13 +23,13 @@ from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
 from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.markdown import page_html
+from portico.schema.markdown import page_html, plain_text
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
 from portico.schema.reading import document_kind, document_pages
 from portico.schema.rendering import rendered
 from portico.schema.roles import Role
 
-from .excerpts import DEFAULT_EXCERPT, MAX_EXCERPT, MIN_EXCERPT, beginning, minutes_to_read, shortened
+from .excerpts import BEGINNING, DEFAULT_EXCERPT, MAX_EXCERPT, MIN_EXCERPT, minutes_to_read, shortened
 
 DEFAULT_CONTENT = 20
 # In characters, for the cost of an operation. Only EDITORs write longer ones.
@@ -198,7 +198,7 @@ class BlogEntry(_Written):
         if not MIN_EXCERPT <= length <= MAX_EXCERPT:
             text = f"`length` must be between {MIN_EXCERPT} and {MAX_EXCERPT}; got {length}."
             raise InvalidInput(text, "length")
-        return shortened(await rendered(info.context, beginning, root["detail"]["text"]), length)
+        return shortened(await rendered(info.context, plain_text, root["detail"]["text"][:BEGINNING]), length)
 
     publish_on: datetime | None = stored(
         "detail.publish_on", description="Readers see the entry from then on; null for a draft."

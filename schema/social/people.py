@@ -14,7 +14,7 @@ from portico.schema.connections import Connection
 from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, as_types, costs
 from portico.schema.inputs import After, Before, First, Last, described
-from portico.schema.nodes import loader_of, projection_of, visible_of
+from portico.schema.nodes import loader_of, projection_of
 
 from .users import DEFAULT_FOLLOWERS, PAGES, USER, User
 
@@ -71,8 +71,8 @@ async def _named(info: Info, text: str, size: int) -> list[Source]:
     if len(shown) == size or len(keys) < size:
         return shown
     keys = await _keys(context, text, member_search.MAX_CONSIDERED)
-    visible = await visible_of(context, USER, {key: {"_id": key} for key in keys})
-    return await _load(info, [key for key in keys if key in visible][:size])
+    visible = await loader_of(USER, {"_id": 1})(context).load_all(keys)
+    return await _load(info, [key for key in keys if visible.get(key) is not None][:size])
 
 
 async def _keys(context: Context, text: str, limit: int) -> list[str]:
