@@ -16,8 +16,9 @@ from bson import BSON, ObjectId
 from pymongo import MongoClient
 from pymongo.errors import DocumentTooLarge
 
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import SCHEMA_VERSION, Document
 from portico.resolvers.social.members import MEMBERS
+from portico.resolvers.social.names import searched
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.relations import RELATIONS
@@ -165,7 +166,16 @@ def by(name: str) -> Document:
 
 
 def member(name: str) -> Document:
-    return {"_id": name, "name": name.capitalize(), "profile": {}, "circles": [CIRCLE], "joined": BEGIN}
+    shown = name.capitalize()
+    return {
+        "_id": name,
+        "name": shown,
+        **searched(shown),
+        "profile": {},
+        "circles": [CIRCLE],
+        "joined": BEGIN,
+        SCHEMA_VERSION: MEMBERS.version,
+    }
 
 
 def post_of(key: ObjectId, name: str, posted: datetime, text: str, comments: list[Document]) -> Document:

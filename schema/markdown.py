@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -90,6 +91,33 @@ def page_html(text: str, base: str | None = None, effort: Effort | None = None) 
     """
     parser = _PAGES if text.count("<") <= MAX_TAGS else _COMMENTS
     return _rendered(parser, text, _CLEANER if base is None else _cleaner(partial(_absolute, base)), effort)
+
+
+def plain_text(text: str, *, effort: Effort) -> str:
+    """Returns the text of the paragraphs in one line: without markup, HTML, headings, code blocks and pictures.
+
+    The text may hold any characters, so it is not safe as HTML. It is empty for a text with too many parts.
+    """
+    env: dict[str, Any] = {_PARTS: 0}
+    tokens: list[Token] = []
+    try:
+        tokens = _PAGES.parse(text, env)
+    except _TooManyParts:
+        env[_PARTS] = MAX_PARTS
+    finally:
+        effort.add(text, env, tokens)
+    paragraphs = (
+        token.children or ()
+        for before, token in pairwise(tokens)
+        if before.type == "paragraph_open" and token.type == "inline"
+    )
+    shown = {"text", "code_inline"}
+    lines = ("".join(part.content if part.type in shown else _gap(part) for part in parts) for parts in paragraphs)
+    return " ".join(" ".join(lines).split())
+
+
+def _gap(part: Token) -> str:
+    return " " if part.type in {"softbreak", "hardbreak", "image"} else ""
 
 
 def comment_html(text: str, effort: Effort | None = None) -> str:

@@ -8,4 +8,5 @@ from portico.resolvers.content import nodes
 by_id = batched(nodes.find_by_ids)
 by_path = batched(nodes.find_by_paths)
 slugs = batched(nodes.find_slugs)
+with_children = batched(nodes.find_with_children)
 pages = in_order(nodes.find_content_pages)

@@ -143,6 +143,11 @@ NODES = CollectionSpec(
     indexes=[
         IndexModel([("parent", ASCENDING), ("slug", ASCENDING)], unique=True),
         IndexModel([("parent", ASCENDING), ("title", ASCENDING), ("_id", ASCENDING)]),
+        # The sections at the root.
+        IndexModel(
+            [("parent", ASCENDING), ("type", ASCENDING), ("title", ASCENDING), ("_id", ASCENDING)],
+            partialFilterExpression={"type": SECTION},
+        ),
         IndexModel([("parent", ASCENDING), ("detail.publish_on", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("tags", ASCENDING), ("created", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("pending.at", ASCENDING)], sparse=True),
@@ -160,6 +165,7 @@ NEWEST = Sort((("created", -1),))
 LATEST_PUBLISHED = Sort((("detail.publish_on", -1),))
 
 _PATH = re.compile(rf"(?:/{PERMALINK}){{1,{MAX_DEPTH}}}")
+_PARENTS_A_COMMAND = 100
 _LONGEST_PATH = MAX_DEPTH * (1 + MAX_SLUG)
 
 
@@ -172,6 +178,12 @@ def is_visible(node: Mapping[str, Any], until: datetime | None) -> bool:
 def visible_filter(until: datetime | None) -> Document:
     """Returns the filter that corresponds to `is_visible`."""
     return {} if until is None else {"visible_from": {"$lte": until}}
+
+
+def is_uploading(node: Mapping[str, Any], now: datetime) -> bool:
+    """Returns whether an upload to the photo is in progress."""
+    upload = node.get("detail", {}).get("upload")
+    return upload is not None and bool(upload["until"] > now)
 
 
 def visible_from(type_: str, detail: Mapping[str, Any], created: datetime) -> datetime | None:
@@ -262,6 +274,11 @@ def children_of(section_id: ObjectId, until: datetime | None) -> Listing:
     return Listing({"parent": section_id, **visible_filter(until)}, BY_TITLE, named={"parent": section_id})
 
 
+def root_sections(until: datetime | None) -> Listing:
+    """Returns the listing of the sections at the root, by title."""
+    return Listing({"parent": None, "type": SECTION, **visible_filter(until)}, BY_TITLE, named={"sections of": None})
+
+
 def entries_of(section_id: ObjectId, now: datetime) -> Listing:
     """Returns the listing of the published entries of a blog, newest first."""
     published = {"parent": section_id, "detail.publish_on": {"$lte": now}}
@@ -277,6 +294,20 @@ async def find_content_pages(
     db: Database, listings: Sequence[Listing], *, first: int, after: Key | None, projection: Projection | None
 ) -> list[Page[NodeDocument]]:
     return await keyed.find_pages(db, NODES, listings, first=first, after=after, projection=projection)
+
+
+async def find_with_children(db: Database, ids: Sequence[ObjectId]) -> dict[ObjectId, bool]:
+    """Returns whether each of these nodes has children. One command for up to a hundred."""
+    found: dict[ObjectId, bool] = dict.fromkeys(ids, False)
+    for start in range(0, len(ids), _PARENTS_A_COMMAND):
+        parts: list[list[Document]] = [
+            [{"$match": {"parent": node_id}}, {"$limit": 1}, {"$project": {"_id": 0, "parent": 1}}]
+            for node_id in ids[start : start + _PARENTS_A_COMMAND]
+        ]
+        unions: list[Document] = [{"$unionWith": {"coll": NODES.name, "pipeline": part}} for part in parts[1:]]
+        rows = await db[NODES.name].aggregate([*parts[0], *unions], batchSize=len(parts) + 1)
+        found |= {row["parent"]: True for row in await rows.to_list()}
+    return found
 
 
 async def find_settled(db: Database, node_id: ObjectId) -> NodeDocument | None:

@@ -1,8 +1,9 @@
 """News feeds: which posts are in the feed of a member.
 
-A post is in a feed if it was sent to the member and is an entry of `social.news`, or if its author is merged on read,
-and if the member follows the author now. So a feed takes the newest entries, and the newest posts of merged authors,
-each along an index, whatever the length of the feed. Whether the member may see the posts is decided afterwards.
+A post by another is in a feed if it was sent to the member and is an entry of `social.news`, or if its author is merged
+on read, and if the member follows the author now. A post by the member has no entry, so that it is in their feed at
+once. So a feed takes the newest entries, and the newest posts of the member and of merged authors, each along an index,
+whatever the length of the feed. Whether the member may see the posts is decided afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ async def find_places(
 ) -> list[Place]:
     """Returns the newest `limit` places of a feed. The post of a place may have been deleted.
 
-    Two commands, and a third if the member follows merged authors.
+    Three commands.
 
     Args:     followed: leads past the places of other authors.
     """
@@ -42,9 +43,7 @@ async def find_places(
     merged = await relations.find_merged(db, member)
     if followed is not None:
         merged = {author: merged[author] for author in merged.keys() & set(followed)}
-    if not merged:
-        return places
-    found = await walks.find_places(db, _walks_of_merged(merged, behind.posts), limit)
+    found = await walks.find_places(db, _walks_of_merged(member, merged, behind.posts), limit)
     # A post that was sent before its author was merged is in both.
     return sorted({*places, *found}, reverse=True)[:limit]
 
@@ -67,10 +66,13 @@ async def _find_sent(db: Database, query: Document, limit: int, followed: Sequen
     return places if len(filters) <= walks.WALKS_A_COMMAND else sorted(places, reverse=True)[:limit]
 
 
-def _walks_of_merged(merged: Mapping[str, Sequence[str]], behind: Document) -> list[Document]:
-    """Returns the walks along the posts of merged authors, given the circles of each that contain the member."""
+def _walks_of_merged(member: str, merged: Mapping[str, Sequence[str]], behind: Document) -> list[Document]:
+    """Returns the walks along the posts of the member and of merged authors.
+
+    Args:     merged: the circles of each author that contain the member.
+    """
     strangers = [author for author, circles in merged.items() if not circles]
-    friends = [author for author, circles in merged.items() if circles]
+    friends = [member, *(author for author, circles in merged.items() if circles)]
     public: Document = {"audience": PUBLIC, **behind}
     any_audience: Document = {"audience": {"$in": list(AUDIENCES)}, **behind}
     # An author with several audiences is several walks.

@@ -8,7 +8,8 @@ not fill the page, the next ones take the walks that lead past hidden posts:
                             the viewer's own, those by members who have the viewer in a circle, and those that the
                             owner has directed to the viewer
     one's own wall          one's own posts, and those by members whom one follows
-    a news feed             the entries by members whom one follows
+    all public posts        all of them
+    a news feed             one's own posts, and the entries by members whom one follows
 
 The walks only say where to look. Whether the viewer sees a post is decided afterwards, for each post: see `visibility`.
 So the walks may be chosen by a relation that has changed since.
@@ -30,10 +31,10 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.paging import Listing, Sort
 
 from . import relations, visibility, walks
-from .posts import AUDIENCES, CIRCLES, PUBLIC, SELECTED
+from .posts import AUDIENCES, CIRCLES, EVERYWHERE, PUBLIC, SELECTED
 from .visibility import Relations
 
-WALL, INCOMING, NEWS_FEED = "wall", "incoming", "news feed"
+WALL, INCOMING, NEWS_FEED, TIMELINE = "wall", "incoming", "news feed", "timeline"
 _NEWEST_FIRST = Sort((("posted", -1),))
 # With more members whose posts a viewer can see, a list is read as a whole.
 _MOST_AUTHORS = 10_000
@@ -41,9 +42,9 @@ _MOST_AUTHORS = 10_000
 
 @dataclass(frozen=True)
 class PostList:
-    """A list of posts: the wall of a member, the posts directed to them, or their news feed.
+    """A list of posts: the wall of a member, the posts directed to them, their news feed, or all public posts.
 
-    `before` limits the list to older posts.
+    The timeline of all public posts is of no member. `before` limits the list to older posts.
     """
 
     name: str
@@ -61,11 +62,11 @@ class PostList:
     def includes(self, post: Mapping[str, Any], viewer: str | None, known: Relations) -> bool:
         """Returns whether a post that the viewer may see is in the list.
 
-        On their own wall, viewers see their own posts and those of authors whom they follow.
+        On their own wall and in their news feed, viewers see their own posts and those of authors whom they follow.
         """
-        if self.name == NEWS_FEED:
-            return visibility.is_for_feed(post, self.member, known)
         author = post["by"]["id"]
+        if self.name == NEWS_FEED:
+            return author == self.member or visibility.is_for_feed(post, self.member, known)
         return not self.is_of_followed(viewer) or author == viewer or visibility.follows(known, author)
 
     def walks(self, viewer: str | None, known: Known | None, behind: Document) -> list[Document]:
@@ -75,6 +76,8 @@ class PostList:
         """
         if self.name == INCOMING:
             return [{"walls.1": self.member, **behind}]
+        if self.name == TIMELINE:
+            return [{"audience": PUBLIC, **EVERYWHERE, **behind}]
         public: Document = {"walls": self.member, "audience": PUBLIC, **behind}
         if viewer is None:
             return [public]

@@ -14,6 +14,7 @@ from portico.resolvers.writes import idempotency
 
 from . import members, rates
 from .members import MEMBERS, MemberDocument
+from .names import searched
 from .urls import require_web_url
 
 MAX_NAME = 80
@@ -48,9 +49,12 @@ def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetim
     with InvalidInput.collect() as check:
         named = check(require_name, name)
         cleaned: Any = check(clean_profile, profile, now)
+    keys = searched(named)
     return {
         "_id": subject,
         "name": named,
+        "name_key": keys["name_key"],
+        "name_keys": keys["name_keys"],
         "profile": cleaned,
         "circles": [],
         "joined": now,
@@ -86,7 +90,7 @@ async def update_profile(
         return member
     if wanted is not None and wanted != member["name"]:
         await rates.count(db, subject, rates.NAMES, rate=rate, now=now, operation_id=operation_id)
-        changes["name"] = wanted
+        changes |= {"name": wanted, **searched(wanted)}
         changes["renamed"] = {"op": operation_id, "at": now}
     given = {path: value for path, value in changes.items() if value is not None}
     cleared = {path: "" for path, value in changes.items() if value is None}

@@ -14,11 +14,13 @@ from typing import Any, NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.keyed import find_by_keys
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
+
+from .names import searched
 
 
 class Profile(TypedDict):
@@ -43,6 +45,9 @@ class MemberDocument(Repeatable):
 
     _id: str
     name: str
+    # The name as it is sorted, and a key for each word as it is searched: see `names`.
+    name_key: str
+    name_keys: list[str]
     profile: Profile
     # The names of the circles of the member. A superset: a circle exists if it has a member.
     circles: list[str]
@@ -53,11 +58,26 @@ class MemberDocument(Repeatable):
     joined: datetime
 
 
+# The index of the words in names.
+NAME_KEYS = "name_keys_1"
+
+
+def upgrade_member(document: Document) -> Document:
+    """Upgrades a document of version 1, which has no keys of the name."""
+    return {**document, **searched(document["name"])}
+
+
 MEMBERS = CollectionSpec(
     "social.members",
     document=MemberDocument,
-    indexes=[IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed.at": {"$exists": True}})],
+    indexes=[
+        IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed.at": {"$exists": True}}),
+        IndexModel([("name_key", ASCENDING), ("_id", ASCENDING)]),
+        IndexModel([("name_keys", ASCENDING)], name=NAME_KEYS),
+    ],
     shard_key={"_id": "hashed"},
+    version=2,
+    upgrade=upgrade_member,
 )
 
 # The kind of a member's global id.

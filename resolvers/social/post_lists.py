@@ -172,8 +172,8 @@ async def find_pages(
 ) -> dict[PostList, Page]:
     """Returns a page of each list, with the posts as the viewer sees them. `after` is the key of a cursor.
 
-    Two commands for all walls and incoming lists, or several if their texts are read. Four for a news feed, or five if
-    the viewer follows merged authors. Up to eleven more for all lists if posts are hidden. If comments are counted, and
+    Two commands for all walls and incoming lists, or several if their texts are read. Five for a news
+    feed. Up to eleven more for all lists if posts are hidden. If comments are counted, and
     the posts have more than fit into them, up to two more.
     """
     readers = [_Reader(one, after) for one in lists]

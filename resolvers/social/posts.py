@@ -26,6 +26,8 @@ PAGE = 20
 # The index of the posts that news feeds may lack, by author.
 PENDING = "pending"
 
+# What every post fulfils, and only the list of all posts asks for.
+EVERYWHERE: Document = {"walls.0": {"$exists": True}}
 # Deleted posts stay for a while. No list has to read past them.
 _LIVE: Document = {"deleted": None}
 _NEWEST = (("posted", DESCENDING), ("_id", DESCENDING))
@@ -164,6 +166,8 @@ POSTS = CollectionSpec(
     indexes=[
         # A wall. Somebody without a token sees the public posts only.
         _list("wall", "walls", "audience"),
+        # All public posts. Of all lists, only this one names the first wall, so that no other one takes this index.
+        _list("timeline", "audience", only={"audience": PUBLIC, **EVERYWHERE}),
         # The posts that others have written on a wall: all, and those by some authors.
         _list("incoming", "walls.1", only={"walls.1": {"$exists": True}}),
         _list("to", "to.id", "by.id"),

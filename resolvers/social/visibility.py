@@ -116,9 +116,10 @@ def is_in_audience(post: Mapping[str, Any], relations: Relations) -> bool:
 
 
 def is_for_feed(post: Mapping[str, Any], member: str, relations: Relations) -> bool:
-    """Returns whether the news feed of this member can have the post: they follow its author, and are in its audience.
+    """Returns whether the post by another can be in the news feed of this member.
 
-    A post for others on the member's own wall is among the incoming posts, however it was delivered.
+    They follow its author, and are in its audience. A post for others on the member's own wall is among the incoming
+    posts, however it was delivered.
     """
     author = post["by"]["id"]
     return author != member and follows(relations, author) and is_in_audience(post, relations)

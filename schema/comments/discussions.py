@@ -28,6 +28,7 @@ from portico.schema.markdown import comment_html
 from portico.schema.nodes import Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
 from portico.schema.reading import document_kind
 from portico.schema.rendering import rendered
+from portico.schema.roles import Role
 
 DEFAULT_COMMENTS = 20
 # What the pages of a discussion cost in addition, because MongoDB reads the whole document of an embedded discussion
@@ -106,6 +107,20 @@ class Comment(Node):
     )
     reply_count: int = stored("replies", default=0, description="The number of direct replies.")
 
+    @reads(
+        "author.id",
+        "deleted",
+        description="Whether you may edit and delete it: it is not deleted, and you are its author or an EDITOR.",
+    )
+    @staticmethod
+    def viewer_can_edit(root: strawberry.Parent[PublicComment], info: Info) -> bool:
+        return _may_change(root, info)
+
+    @reads("author.id", "deleted", description="The same as `viewerCanEdit`.")
+    @staticmethod
+    def viewer_can_delete(root: strawberry.Parent[PublicComment], info: Info) -> bool:
+        return _may_change(root, info)
+
     @reads("text", text=LONGEST, description="The rendered text. It is safe to insert into a page.")
     @staticmethod
     async def html(root: strawberry.Parent[PublicComment], info: Info) -> str:
@@ -124,6 +139,11 @@ class Comment(Node):
         root: strawberry.Parent[PublicComment], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
     ) -> Connection[Comment]:
         return await _comment_page(info, comments.thread_of(root[comments.REF], root["key"]), first, after)
+
+
+def _may_change(comment: PublicComment, info: Info) -> bool:
+    own = comment["author"]["id"] == info.context.subject
+    return not comment.get("deleted") and (own or info.context.has_role(Role.EDITOR))
 
 
 async def _comment_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Comment]:

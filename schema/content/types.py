@@ -15,6 +15,7 @@ from portico.resolvers.content import revisions
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.rules import comparable_tag
 from portico.resolvers.documents import document_id
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
 from portico.schema.authors import Author
@@ -22,10 +23,13 @@ from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
 from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.markdown import page_html
+from portico.schema.markdown import page_html, plain_text
 from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
 from portico.schema.reading import document_kind, document_pages
 from portico.schema.rendering import rendered
+from portico.schema.roles import Role
+
+from .excerpts import BEGINNING, DEFAULT_EXCERPT, MAX_EXCERPT, MIN_EXCERPT, minutes_to_read, shortened
 
 DEFAULT_CONTENT = 20
 # In characters, for the cost of an operation. Only EDITORs write longer ones.
@@ -73,6 +77,28 @@ class ContentNode(Node):
     nonce: strawberry.ID = stored(
         description="Changes with every edit, except edits of tags. An edit must name the nonce that it is based on."
     )
+
+    @reads("_id", description="Whether you may edit it: whether you are an EDITOR.")
+    @staticmethod
+    def viewer_can_edit(root: strawberry.Parent[NodeDocument], info: Info) -> bool:  # noqa: ARG004
+        return info.context.has_role(Role.EDITOR)
+
+    @reads(
+        "_id",
+        "type",
+        "detail.upload",
+        description="Whether you may delete it now: you are an EDITOR, and it is neither a section with children nor a "
+        "photo with an upload in progress.",
+    )
+    @staticmethod
+    async def viewer_can_delete(root: strawberry.Parent[NodeDocument], info: Info) -> bool:
+        context = info.context
+        if not context.has_role(Role.EDITOR) or content.is_uploading(root, context.now):
+            return False
+        if root["type"] != content.SECTION:
+            return True
+        loader = context.loader("sections with children", lambda: loaders.with_children(context.db))
+        return not await loader.load(root["_id"])
 
     @reads("ancestors", "slug", description="The slugs from the root, e.g. `/blog/2012-03-noticed-the-news`.")
     @staticmethod
@@ -150,6 +176,28 @@ class Page(_Written):
 
 @strawberry.type(description="An entry of a blog.")
 class BlogEntry(_Written):
+    @reads("detail.text", text=_USUAL_TEXT, description="About how many minutes it takes to read the text, 1 or more.")
+    @staticmethod
+    def reading_minutes(root: strawberry.Parent[NodeDocument]) -> int:
+        return minutes_to_read(root["detail"]["text"])
+
+    @reads(
+        "detail.text",
+        text=_USUAL_TEXT,
+        description="The beginning of the text without markup, headings and pictures. It ends with `…` if there is "
+        "more.",
+    )
+    @staticmethod
+    async def excerpt(
+        root: strawberry.Parent[NodeDocument],
+        info: Info,
+        length: Annotated[int, described(f"Characters at most, {MIN_EXCERPT} to {MAX_EXCERPT}.")] = DEFAULT_EXCERPT,
+    ) -> str:
+        if not MIN_EXCERPT <= length <= MAX_EXCERPT:
+            text = f"`length` must be between {MIN_EXCERPT} and {MAX_EXCERPT}; got {length}."
+            raise InvalidInput(text, "length")
+        return shortened(await rendered(info.context, plain_text, root["detail"]["text"][:BEGINNING]), length)
+
     publish_on: datetime | None = stored(
         "detail.publish_on", description="Readers see the entry from then on; null for a draft."
     )
@@ -213,6 +261,21 @@ class ContentQuery:
         for key, slug in zip((*node["ancestors"], node["_id"]), slugs, strict=True):
             _slugs(info).prime(key, slug)
         return as_type(ContentNode, node)
+
+    @strawberry.field(
+        description="The sections at the root, by title. With their `children`, they are the navigation of a site."
+    )
+    async def root_sections(
+        self,
+        info: Info,
+        first: First = DEFAULT_CONTENT,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
+    ) -> ContentConnection | None:
+        return await _content_page(
+            info, content.root_sections(info.context.sees_until), Span(first, after, last, before)
+        )
 
     @strawberry.field(description="Nodes of every type with a tag, newest first.")
     async def content_by_tag(

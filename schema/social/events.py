@@ -34,7 +34,8 @@ class _ShowPost:
 @strawberry.type
 class NewsFeedSubscription:
     @strawberry.subscription(
-        description="Delivers each post that reaches the viewer's news feed, from now on, if the viewer sees it then."
+        description="Delivers each post by others that reaches the viewer's news feed, from now on, if the viewer sees "
+        "it then."
     )
     async def news_feed_posted(self, info: Info) -> AsyncIterator[Post]:
         topic = deliveries.news_of(require_caller(info.context).subject)

@@ -47,7 +47,9 @@ class UserWall:
 class FeedViewer:
     caller: strawberry.Private[Caller]
 
-    @strawberry.field(description="The posts of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS))
+    @strawberry.field(
+        description="Your posts and those of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS)
+    )
     async def news_feed(
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
     ) -> PostConnection | None:
@@ -62,6 +64,18 @@ class FeedViewer:
         self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
     ) -> PostConnection | None:
         return await _page(info, listed_posts.INCOMING, self.caller.subject, month, first, after)
+
+
+@strawberry.type
+class TimelineQuery:
+    @strawberry.field(
+        description="All public posts that you see, newest first. A page considers up to about 1,000 posts.",
+        metadata=costs(extra=_ROUNDS),
+    )
+    async def public_posts(
+        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+    ) -> PostConnection | None:
+        return await _page(info, listed_posts.TIMELINE, "", month, first, after)
 
 
 async def _page(

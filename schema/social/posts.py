@@ -26,6 +26,7 @@ from portico.schema.inputs import After, First, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 from portico.schema.parts import part_id
 from portico.schema.reading import document_pages
+from portico.schema.roles import Role
 
 DEFAULT_COMMENTS = 20
 MAX_LATEST, MAX_OPTIONS, MAX_CIRCLES = 10, 10, 200
@@ -98,6 +99,13 @@ class Post(Node):
         description="The user on whose wall it is: the author, unless another was named. Null if they have blocked you."
     )
     posted: datetime = stored(description="When it was posted.")
+    text: str = stored(
+        "detail.text",
+        default="",
+        text=LONGEST_POST,
+        description="The text, as written; the question of a poll. Of a post with a link, a photo or a place it may be "
+        "empty.",
+    )
     audience: Audience = stored(description="Who sees it.")
     circles: list[str] | None = stored(
         length=MAX_CIRCLES, description="The circles that the author named; null for everybody but the author."
@@ -139,6 +147,17 @@ class Post(Node):
             comments = await loader.load(root["_id"]) or []
         return as_types(PostComment, comments[-last:])
 
+    @reads(
+        "by.id",
+        "to.id",
+        description="Whether you may delete it: whether you are its author, the owner of the wall or an EDITOR.",
+    )
+    @staticmethod
+    def viewer_can_delete(root: strawberry.Parent[ShownPost], info: Info) -> bool:
+        # The view of a post has no owner who has blocked the viewer.
+        people = [end["id"] for end in (root["by"], root["to"]) if end is not None]
+        return info.context.has_role(Role.EDITOR) or info.context.subject in people
+
     @reads("_id", description="The comments that you see, oldest first.")
     @staticmethod
     async def comments(
@@ -163,18 +182,16 @@ async def _comment_page(context: Context, post: DocumentId, first: int | None, a
 
 @strawberry.type(description="A post with a text.")
 class StatusPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written.")
+    pass
 
 
 @strawberry.type(description="A post with a link.")
 class LinkPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     url: str = stored("detail.url", description="The address, with the scheme http or https.")
 
 
 @strawberry.type(description="A post with a photo of the site.")
 class PhotoPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     photo: Photo | None = related(
         CONTENT.name, "detail.photo", description="The photo; null if it is gone, or if you may not see it."
     )
@@ -182,7 +199,6 @@ class PhotoPost(Post):
 
 @strawberry.type(description="A post from a place.")
 class CheckinPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The text, as written; may be empty.")
     place: str = stored("detail.place", description="The name of the place.")
     latitude: float = stored("detail.latitude", description="Degrees, WGS 84.")
     longitude: float = stored("detail.longitude", description="Degrees, WGS 84.")
@@ -197,8 +213,6 @@ class PollOption:
 
 @strawberry.type(description="A post with a question.")
 class PollPost(Post):
-    text: str = stored("detail.text", default="", text=LONGEST_POST, description="The question, as written.")
-
     @reads("_id", "detail.options", length=MAX_OPTIONS, description="The options, with their votes.")
     @staticmethod
     async def options(root: strawberry.Parent[ShownPost], info: Info) -> list[PollOption]:

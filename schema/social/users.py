@@ -240,3 +240,14 @@ class AuthorUser:
     user: User | None = related(
         USER.name, "id", description="The author as a member; null if they are none whom the viewer can see."
     )
+
+    @reads(
+        "id",
+        "name",
+        description="The present name of the author as a member; `name` if they are none whom the viewer can see.",
+    )
+    @staticmethod
+    async def display_name(root: strawberry.Parent[Source], info: Info) -> str:
+        member = await loader_of(USER, {"name": 1})(info.context).load(root["id"])
+        name: str = root["name"] if member is None else member["name"]
+        return name

@@ -40,6 +40,7 @@ KIT = Kit(
         "find social.posts remove_at",
         "find social.posts removing",
         "find social.members $or",
+        "find social.members $or upgrade_failed",
         "find social.relations ",
         "find social.news ",
         "find social.comment_pages ",

@@ -105,7 +105,11 @@ async def _everything(gateway: GatewayClient, first: int, ids: list[str]) -> Any
     """Returns everything that the reader sees, from every root."""
     user, node = _selection(gateway, "User", first), _selection(gateway, "Node", first)
     users = " ".join(f'{name}: user(id: "{user_id(name)}") {user}' for name in ("zoe", GHOST))
+    connection, found = _selection(gateway, "PostConnection", first), _selection(gateway, "UserConnection", first)
     roots = [
+        f"{{ publicPosts(first: {first}) {connection} }}",
+        f"{{ users(first: {first}) {found} }}",
+        f'{{ usersByName(text: "a", first: {first}) {user} }}',
         f"{{ viewer {_selection(gateway, 'Viewer', first)} }}",
         f"{{ {users} }}",
         f"{{ nodes(ids: {json.dumps(ids)}) {node} }}",
@@ -148,12 +152,14 @@ async def test_every_cursor_from_before_leads_to_the_rows_that_are_left(network:
         f"{post} {{ ... on Post {{ list: comments PAGE }} }}",
         "root: viewer { list: newsFeed PAGE }",
         "root: viewer { list: incoming PAGE }",
+        "root: __typename list: users PAGE",
+        "root: __typename list: publicPosts PAGE",
     ]
 
     async def rows(text: str, first: int, after: str | None) -> Any:
         page = f"(first: {first}, after: {json.dumps(after)}) {{ nodes {{ id }} edges {{ cursor }} {PAGE_INFO} }}"
         data = await network.data(f"{{ {text.replace('PAGE', page)} }}", **as_member(network, "reader"))
-        return data["root"]["list"]
+        return data["list"] if "list" in data else data["root"]["list"]
 
     everything = {text: await rows(text, 100, None) for text in lists}
     await _vanish(network)

@@ -102,13 +102,15 @@ async def test_a_news_feed_has_what_was_sent_by_those_whom_the_viewer_follows_no
     await circle(gateway.db, "bob", "ann", "cem")
     sent = await write_post(gateway.db, "ann", now=later(1))
     other = await write_post(gateway.db, "cem", now=later(2))
-    await write_post(gateway.db, "bob", now=later(3))
+    own = await write_post(gateway.db, "bob", now=later(3))
+    # One's own post needs no delivery.
+    assert await posts_in(gateway, "bob", NEWS) == [post_id(own)]
     await deliver(gateway.db, now=later(9))
-    assert await posts_in(gateway, "bob", NEWS) == [post_id(other), post_id(sent)]
+    assert await posts_in(gateway, "bob", NEWS) == [post_id(own), post_id(other), post_id(sent)]
     await uncircle(gateway.db, "bob", "ann")
-    assert await posts_in(gateway, "bob", NEWS) == [post_id(other)]
+    assert await posts_in(gateway, "bob", NEWS) == [post_id(own), post_id(other)]
     await circle(gateway.db, "bob", "ann")
-    assert await posts_in(gateway, "bob", NEWS) == [post_id(other), post_id(sent)]
+    assert await posts_in(gateway, "bob", NEWS) == [post_id(own), post_id(other), post_id(sent)]
     assert post_id(before) in await posts_in(gateway, "bob", "wall of ann")
 
 

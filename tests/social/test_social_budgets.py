@@ -37,6 +37,9 @@ READS = {
     "the walls of all followers": """
         query ($user: ID!) { user(id: $user) { followers { nodes { wall(first: 3) { nodes { id } } } } } }
     """,
+    "a page of the directory of members": "{ users { nodes { name } } }",
+    "members by a part of their names": '{ usersByName(text: "b") { name profile { location } } }',
+    "a page of all public posts": f"{{ publicPosts {{ {_POSTS} }} }}",
     "a news feed with the authors as members": "{ viewer { newsFeed { nodes { by { user { name } } } } } }",
     "a news feed with polls": """
         { viewer { newsFeed { nodes { ... on PollPost { options { text votes } viewerVote } } } } }

@@ -8,8 +8,9 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.social import follower_counts
-from tests.social.support.post_reads import as_member, user_id
-from tests.social.support.posts import NOW
+from portico.schema.roles import Role
+from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.posts import NOW, call, codes, write_post
 from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
@@ -136,3 +137,22 @@ async def test_a_viewer_whom_very_many_have_blocked_gets_no_count(
     assert await _count(gateway, "ann", "max") == 0
     await _add_followers(gateway, "max", 1, viewer="ann")
     assert (await _count(gateway, "ann", "max"), await _count(gateway, None, "max")) == (None, 11)
+
+
+async def test_a_post_says_whether_the_viewer_may_delete_it(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    post = await write_post(gateway.db, "ann", to="bob")
+    query = f'{{ node(id: "{post_id(post)}") {{ ... on Post {{ viewerCanDelete to {{ name }} }} }} }}'
+
+    async def may(viewer: str | None, *roles: Role) -> bool:
+        token = None if viewer is None else gateway.token(viewer, roles)
+        found: bool = (await gateway.data(query, token=token))["node"]["viewerCanDelete"]
+        return found
+
+    assert [await may(viewer) for viewer in ("ann", "bob", "cem", None)] == [True, True, False, False]
+    assert await may("cem", Role.EDITOR)
+    assert await codes(gateway, "cem", "deletePost", postId=post_id(post)) == ["FORBIDDEN"]
+    await block(gateway.db, "bob", "ann")
+    # The author no longer sees the owner of the wall.
+    assert await may("ann")
+    assert (await call(gateway, "ann", "deletePost", postId=post_id(post)))["__typename"] == "DeletedPayload"

@@ -131,9 +131,10 @@ class Network:
         if viewer is not None:
             lists["news"] = f"viewer {{ list: newsFeed{SELECTION} }}"
             lists["incoming"] = f"viewer {{ list: incoming{SELECTION} }}"
-        fields = " ".join(f"{name}: {text}" for name, text in lists.items())
+        fields = " ".join(f"{name}: {text}" for name, text in lists.items()) + f" timeline: publicPosts{SELECTION}"
         data = await self.gateway.data(f"{{ {fields} }}", **as_member(self.gateway, viewer))
         found = {name: data[name] and data[name]["list"]["nodes"] for name in lists}
+        assert data["timeline"]["nodes"] == [model.shown(viewer, post) for post in model.timeline(viewer)[:10]]
         expected: dict[str, Any] = {f"wall_{name}": model.wall(viewer, name) for name in MEMBERS}
         if viewer is not None:
             expected |= {"news": model.news_feed(viewer), "incoming": model.incoming(viewer)}

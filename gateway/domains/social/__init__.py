@@ -16,6 +16,7 @@ from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, hidden, membership, posts, users
+from portico.schema.social import people as people_fields
 from portico.schema.social.posting import PostingMutation
 
 from . import demo, graph, people, posting
@@ -44,7 +45,7 @@ DOMAIN = Domain(
     kinds=(users.USER, posts.POST),
     pages=(users.PAGES, posts.LISTED),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
-    queries=(users.UserQuery,),
+    queries=(users.UserQuery, people_fields.PeopleQuery, feeds.TimelineQuery),
     subscriptions=(events.NewsFeedSubscription,),
     mutations=(membership.MembershipMutation, PostingMutation),
     extensions={

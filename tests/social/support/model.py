@@ -65,10 +65,16 @@ class Model:
         return [
             post
             for post in self.newest(viewer)
-            if self.follows(viewer, post.author)
-            and self.is_in(viewer, post)
-            and (viewer in post.sent or post.author in self.merged)
+            if post.author == viewer
+            or (
+                self.follows(viewer, post.author)
+                and self.is_in(viewer, post)
+                and (viewer in post.sent or post.author in self.merged)
+            )
         ]
+
+    def timeline(self, viewer: str | None) -> list[ModelPost]:
+        return [post for post in self.newest(viewer) if post.audience == "PUBLIC"]
 
     def incoming(self, viewer: str) -> list[ModelPost]:
         return [post for post in self.newest(viewer) if post.owner == viewer != post.author]

@@ -10,8 +10,10 @@ from typing import Any
 from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.social import fan_out, post_comments, post_edits
+from portico.resolvers.social.members import MEMBERS
+from portico.resolvers.social.names import searched
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.support.harness import GatewayClient
 
@@ -49,6 +51,8 @@ async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) ->
             {
                 "_id": name,
                 "name": name.capitalize(),
+                **searched(name.capitalize()),
+                SCHEMA_VERSION: MEMBERS.version,
                 "profile": {"interests": []},
                 "circles": ["friends", *circles],
                 "is_merged": False,

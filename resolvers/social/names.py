@@ -1,0 +1,41 @@
+"""How names of members are compared: in any case, with accents folded, each word by its beginning."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from portico.resolvers.text import fold, words
+from portico.resolvers.typed import TypedDict
+
+# The words of a search; further ones are ignored.
+MAX_WORDS = 8
+
+
+def without_accents(text: str) -> str:
+    """Returns the folded text without its accents."""
+    parts = unicodedata.normalize("NFD", fold(text))
+    return unicodedata.normalize("NFC", "".join(one for one in parts if not unicodedata.combining(one)))
+
+
+class Searched(TypedDict):
+    """What a member stores of the name."""
+
+    name_key: str
+    name_keys: list[str]
+
+
+def searched(name: str) -> Searched:
+    """Returns what a member stores of the name: the folded name, and a key for each word that begins with this word.
+
+    The words before the word follow at the end of the key. So keys that begin with the same word are in the order of
+    names.
+    """
+    key = without_accents(name)
+    found = words(key)
+    keys = [" ".join([*found[place:], *found[:place]]) for place in range(len(found))]
+    return {"name_key": key, "name_keys": keys or [key]}
+
+
+def words_of(text: str) -> list[str]:
+    """Returns the words of a search, the longest first."""
+    return sorted(words(without_accents(text))[:MAX_WORDS], key=len, reverse=True)

@@ -1,0 +1,93 @@
+"""Finding members: all of them by name, and those whose names begin with given words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import strawberry
+
+from portico.loaders.social import members as loaders
+from portico.resolvers.paging import page_size
+from portico.resolvers.social import member_search
+from portico.resolvers.text import check_length
+from portico.schema.connections import Connection
+from portico.schema.context import Context, Info, core
+from portico.schema.fields import Source, as_types, costs
+from portico.schema.inputs import After, Before, First, Last, described
+from portico.schema.nodes import loader_of, projection_of
+
+from .users import DEFAULT_FOLLOWERS, PAGES, USER, User
+
+DEFAULT_FOUND, MAX_FOUND = 10, 100
+MAX_TEXT = 200
+# What a search costs in addition: MongoDB considers up to 1,000 members.
+_SEARCH = 100
+
+
+@strawberry.type
+class PeopleQuery:
+    @strawberry.field(description="All members whom you can see, by name.")
+    async def users(
+        self,
+        info: Info,
+        first: First = DEFAULT_FOLLOWERS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
+    ) -> Connection[User] | None:
+        page = await PAGES.page(
+            info,
+            member_search.all_members(),
+            first=first,
+            default=DEFAULT_FOLLOWERS,
+            after=after,
+            last=last,
+            before=before,
+        )
+        return Connection(page=page)
+
+    @strawberry.field(
+        description="The members whose names have words that begin with all words of the text, in any case, with and "
+        "without accents. With several words, it considers the first 1,000 members for the longest one.",
+        metadata=costs(length=MAX_FOUND, each="first", extra=_SEARCH),
+    )
+    async def users_by_name(
+        self,
+        info: Info,
+        text: Annotated[str, described(f"Beginnings of words, up to {MAX_TEXT} characters.")],
+        first: Annotated[int, described(f"How many members at most, 1 to {MAX_FOUND}.")] = DEFAULT_FOUND,
+    ) -> list[User] | None:
+        wanted = check_length(text, "text", longest=MAX_TEXT)
+        size = page_size(first, DEFAULT_FOUND)
+        found = await _named(info, wanted, size)
+        return as_types(User, found)
+
+
+async def _named(info: Info, text: str, size: int) -> list[Source]:
+    """Returns the members with this text in their names. Reads more of them only if some are hidden."""
+    context = info.context
+    keys = await _keys(context, text, size)
+    shown = await _load(info, keys)
+    if len(shown) == size or len(keys) < size:
+        return shown
+    keys = await _keys(context, text, member_search.MAX_CONSIDERED)
+    visible = await loader_of(USER, {"_id": 1})(context).load_all(keys)
+    return await _load(info, [key for key in keys if visible.get(key) is not None][:size])
+
+
+async def _keys(context: Context, text: str, limit: int) -> list[str]:
+    loader = context.loader(("members by name", limit), lambda: loaders.keys_by_name(context.reading, limit=limit))
+    return await loader.load(text) or []
+
+
+async def _load(info: Info, keys: list[str]) -> list[Source]:
+    """Returns those of the members whom the caller sees. Raises the error of a rule that fails."""
+    found = await loader_of(USER, projection_of(core(info), USER))(info.context).load_all(keys)
+    shown: list[Source] = []
+    for key in keys:
+        member = found.get(key)
+        if isinstance(member, Exception):
+            raise member
+        if member is not None:
+            shown.append(member)
+    return shown
