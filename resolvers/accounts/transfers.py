@@ -64,7 +64,7 @@ async def transfer(
     if source_id == destination_id:
         text = "The source and the destination must be different accounts."
         raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
-    # Nobody leaves notes on accounts of others by transfers that are refused. So the read comes first.
+    # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
     found = await accounts.find_stored(db, [source_id, destination_id])
     source = _require_account(found, source_id, owner)
     destination = _require_account(found, destination_id)

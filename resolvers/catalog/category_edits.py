@@ -270,8 +270,7 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
             return marked["parent"]
         if not await _exists(db, category_id):
             if "deleting" in earlier:
-                parent_id: ObjectId | None = earlier["deleting"]["parent"]
-                return parent_id
+                return idempotency.former_parent(earlier)
             raise NotFound("Category", str(category_id))
     raise Conflict("Somebody else is moving or deleting the category. Try again.")
 

@@ -97,15 +97,22 @@ class Claims:
         mark = {"$set": {"by": self.key}, "$max": {"at": self._now}}
         marks = [UpdateOne(_document_of(product), mark, upsert=True) for product in claims]
         marks += [UpdateOne(_document_of(product), mark) for product in leaving]
-        taken: set[str] = set()
+        rejected = await self._send(marks)
+        # An upsert that meets another one for the same product is rejected, too. The next one finds its document.
+        still = await self._send([marks[number] for number in rejected])
+        taken = {claims[rejected[number]]["sku"] for number in still}
+        self._claimed = [str(product.get("slug")) for product in claims if product["sku"] not in taken]
+        self._given_up = [str(product.get("slug")) for product in leaving]
+        return taken
+
+    async def _send(self, marks: Sequence[UpdateOne]) -> list[int]:
+        """Returns the numbers of those that are rejected."""
         if marks:
             try:
                 await self._slugs.bulk_write(marks, ordered=False)
             except BulkWriteError as error:
-                taken = {claims[row["index"]]["sku"] for row in rejected_rows(error)}
-        self._claimed = [str(product.get("slug")) for product in claims if product["sku"] not in taken]
-        self._given_up = [str(product.get("slug")) for product in leaving]
-        return taken
+                return [row["index"] for row in rejected_rows(error)]
+        return []
 
     async def settle(self) -> None:
         """Ends the write after it was decided: the claimed slugs belong to their products, the others to nobody."""

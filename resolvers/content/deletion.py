@@ -46,8 +46,7 @@ async def delete_content(
             if not earlier.get("deleting"):
                 raise NotFound(KIND, str(node_id))
             await finish_removal(db, attachments, [node_id], operation_id, now=now)
-            parent_id: ObjectId | None = earlier["deleting"]["parent"]
-            return parent_id
+            return idempotency.former_parent(earlier)
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
             raise await edit_conflict(db, node, nonce, None)

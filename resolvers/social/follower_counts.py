@@ -20,6 +20,10 @@ MAX_BLOCKS = 10_000
 # Blocks during a count let it be repeated. With another one each time, the last count is taken.
 _ATTEMPTS = 3
 _COUNTS_A_COMMAND = 100
+# The most bytes of the blocks in one command, which names them for each member. MongoDB takes 16 MB.
+_BYTES_A_COMMAND = 8_000_000
+# What a text in a list takes besides its own bytes: a type, a number as its key, a length, and two ends.
+_BYTES_A_TEXT = 12
 # Before every time at which somebody began to follow. The bound is exact in the index, so that no document is read.
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -27,9 +31,9 @@ _EVER = datetime(1, 1, 1, tzinfo=UTC)
 async def count_followers(db: Database, members: Sequence[str], *, viewer: str | None) -> dict[str, int]:
     """Returns how many followers of each member the viewer can see, up to MAX_COUNTED.
 
-    One command without a viewer, two for a viewer whom nobody has blocked, and otherwise four. Who has blocked the
-    viewer is read after the counts, so that no count is by an outdated permission. Leaves out all members if more than
-    MAX_BLOCKS have blocked the viewer.
+    One command without a viewer, two for a viewer whom nobody has blocked, and otherwise four; more only for more than
+    100 members, or very many blocks. Who has blocked the viewer is read after the counts, so that no count is by an
+    outdated permission. Leaves out all members if more than MAX_BLOCKS have blocked the viewer.
     """
     hidden: set[str] = set()
     counts: dict[str, int] = {}
@@ -48,18 +52,25 @@ async def count_followers(db: Database, members: Sequence[str], *, viewer: str |
 
 async def _count(db: Database, members: Sequence[str], without: Collection[str]) -> dict[str, int]:
     found: dict[str, int] = dict.fromkeys(members, 0)
-    for start in range(0, len(members), _COUNTS_A_COMMAND):
-        parts = [_part(member, without) for member in members[start : start + _COUNTS_A_COMMAND]]
+    names = sorted(without)
+    at_once = _counts_a_command(names)
+    for start in range(0, len(members), at_once):
+        parts = [_part(member, names) for member in members[start : start + at_once]]
         unions: list[Document] = [{"$unionWith": {"coll": RELATIONS.name, "pipeline": part}} for part in parts[1:]]
         rows = await db[RELATIONS.name].aggregate([*parts[0], *unions], batchSize=len(parts) + 1)
         found |= {row["of"]: row["count"] for row in await rows.to_list()}
     return found
 
 
-def _part(member: str, without: Collection[str]) -> list[Document]:
+def _counts_a_command(without: Sequence[str]) -> int:
+    size = sum(len(name.encode()) + _BYTES_A_TEXT for name in without)
+    return max(1, min(_COUNTS_A_COMMAND, _BYTES_A_COMMAND // max(1, size)))
+
+
+def _part(member: str, without: Sequence[str]) -> list[Document]:
     query: Document = {"of": member, "follower": {"$gt": _EVER}}
     if without:
-        query["to"] = {"$nin": sorted(without)}
+        query["to"] = {"$nin": without}
     return [
         {"$match": query},
         # The order names the index: see `MemberListing`.

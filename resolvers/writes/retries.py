@@ -4,8 +4,8 @@ A writer whose guard does not match reads again and retries, in a loop over `att
 category retries 8 times, an edit of a product 5 times. A change of a cart retries up to 200 times, with short pauses,
 because its collisions come from one buyer. After the last attempt the caller gets a `Conflict`, which is not kept for
 its key, so the call can be repeated. Every loop of a write ends. A test finds `while` loops without a condition. It
-does not see loops over `itertools.count()`: those of `transfers.move` and `LedgerStorage.post` count their attempts
-themselves, and `find_posted_ids` ends at the first ids that are not fenced.
+does not see loops over `itertools.count()`: `LedgerStorage.post` counts its attempts itself, and `find_posted_ids` ends
+at the first ids that are not fenced.
 """
 
 from __future__ import annotations

@@ -111,10 +111,12 @@ class Settler:
                 result = await db[name].bulk_write([update for _, update in bulk], ordered=False)
                 error, failed, matched = None, set(), result.matched_count
             except BulkWriteError as refused:
-                errors = refused.details["writeErrors"]
-                error, failed, matched = refused, {one["index"] for one in errors}, refused.details["nMatched"]
-                if not errors:
+                error = refused
+                if refused.details["writeConcernErrors"]:
+                    # What has not reached a majority can be rolled back.
                     continue
+                failed = {one["index"] for one in refused.details["writeErrors"]}
+                matched = refused.details["nMatched"]
             except PyMongoError as lost:
                 error = lost
                 if self._is_closing:

@@ -7,6 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bson import ObjectId
+from pymongo.errors import BulkWriteError
+
 from portico.resolvers.catalog import product_slugs
 from tests.catalog.support.cases import id_and_nonce
 from tests.catalog.support.catalog import product
@@ -21,6 +24,7 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.importing import put
+from tests.support.interruptions import interrupted
 
 
 async def sku_of(gateway: GatewayClient, slug: str) -> str | None:
@@ -107,6 +111,23 @@ async def test_concurrent_edits_of_one_product_leave_it_one_slug(gateway: Gatewa
     slug = (await gateway.data('{ product(sku: "A") { slug } }'))["product"]["slug"]
     assert await gateway.db[SLUGS].distinct("_id") == [slug]
     await assert_invariants(gateway)
+
+
+async def test_a_claim_that_meets_another_of_the_same_product_is_made_again(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    one: Any = {"_id": ObjectId(), "sku": "A", "slug": "blue"}
+
+    async def meet() -> None:
+        await product_slugs.Claims(gateway.db, clock.now()).mark([one])
+        raise BulkWriteError({"writeErrors": [{"index": 0, "code": 11000}], "writeConcernErrors": []})
+
+    claims = product_slugs.Claims(interrupted(gateway.db, SLUGS, "bulk_write", meet), clock.now())
+
+    assert await claims.mark([one]) == set()
+    claim = await gateway.db[SLUGS].find_one({"_id": "blue"})
+    assert claim is not None
+    assert claim["by"] == claims.key
 
 
 async def test_slugs_are_imported(gateway: GatewayClient, tmp_path: Path) -> None:

@@ -6,7 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
+from portico.gateway.clock import SystemClock
+from portico.resolvers.catalog import category_edits
+from portico.resolvers.content import deletion
+from portico.resolvers.writes import idempotency
 from portico.schema.nodes import encode_id
 from portico.testing import crash_matrix
 from portico.testing.kits import mutation_text
@@ -111,3 +116,15 @@ async def test_only_a_move_from_a_parent_shows_a_former_parent(gateway: GatewayC
     ):
         found = await gateway.data(mutation_text(SCHEMA._schema, mutation, shown), {"input": given})
         assert found[mutation] == {"__typename": "CategoryPayload", "from": None}
+
+
+async def test_a_deletion_that_an_earlier_version_has_begun_shows_no_parents(gateway: GatewayClient) -> None:
+    operation_id = f"{idempotency.record_id_of('tester', 'a key')}.1"
+    record = {"_id": operation_id.partition(".")[0], "operation": operation_id, "notes": {"deleting": True}}
+    await gateway.db["operations"].insert_one(record)
+    repeated: Any = {"now": SystemClock().now(), "operation_id": operation_id}
+
+    assert await category_edits.delete_category(gateway.db, category_id=ObjectId(), **repeated) is None
+    attachments = gateway.state.served.attachments
+    deleting = deletion.delete_content(gateway.db, attachments, node_id=ObjectId(), nonce="any", **repeated)
+    assert await deleting is None

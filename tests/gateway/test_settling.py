@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from pymongo import UpdateOne
-from pymongo.errors import AutoReconnect
+from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError
 
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes.settler import Bulks, Settler
-from tests.support.interruptions import interrupted
+from tests.support.interruptions import before_every_command, interrupted
 from tests.support.sockets import until
 
 
@@ -136,3 +136,20 @@ async def test_a_settler_that_closes_does_not_wait_for_a_lost_database() -> None
 
     async with asyncio.timeout(1):
         await settler.close()
+
+
+async def test_a_call_ends_whose_updates_have_reached_no_majority(db: Database, settler: Settler) -> None:
+    await stored(db, "settled", "one")
+    await stored(db, "outcomes", "one")
+    details = {"writeErrors": [], "writeConcernErrors": [{"code": 91, "errmsg": "no majority"}], "nMatched": 1}
+    errors: list[PyMongoError] = [BulkWriteError(details)]
+
+    async def fail() -> None:
+        raise errors.pop() if errors else AutoReconnect("the connection was lost")
+
+    faulty = before_every_command(db, fail, collection="settled", method="bulk_write")
+    settler.add(faulty, counting("one"), counting("one", name="outcomes"))
+
+    await settler.settled(faulty)
+
+    assert await counts(db, "outcomes") == {"one": 0}

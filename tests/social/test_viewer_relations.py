@@ -156,3 +156,16 @@ async def test_a_post_says_whether_the_viewer_may_delete_it(gateway: GatewayClie
     # The author no longer sees the owner of the wall.
     assert await may("ann")
     assert (await call(gateway, "ann", "deletePost", postId=post_id(post)))["__typename"] == "DeletedPayload"
+
+
+async def test_counts_of_many_members_fit_into_commands_whatever_the_number_of_blocks(gateway: GatewayClient) -> None:
+    await _add_followers(gateway, "max", 3)
+    await gateway.db["social.relations"].insert_many(
+        {"_id": {"of": "ann", "to": to}, "of": "ann", "to": to, "blocked": True}
+        for to in (f"{number:0>200}" for number in range(9_000))
+    )
+    members = ["max", *(f"other {number}" for number in range(9))]
+
+    counts = await follower_counts.count_followers(gateway.db, members, viewer="ann")
+
+    assert counts == {member: 3 if member == "max" else 0 for member in members}
