@@ -43,7 +43,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "Post.posted": "The time at which it was posted, and not a prefix.",
     },
     "strict-id-in-types": {
-        **_each(_errors(), "The answer to one call."),
+        **_each((*_errors(), "InvalidField"), "The answer to one call."),
         **_each(
             (
                 "AdChoice",
@@ -70,7 +70,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         **_each(_fields("comments", "Discussion", *_POSTS), _STORAGES),
         **_each(_fields("hiddenComments", *_POSTS), _STORAGES),
         **_each(("Comment.replies", "Comment.thread"), _STORAGES),
-        **_each(("User.wall", "Viewer.hiddenPosts", "Viewer.incoming", "Viewer.newsFeed"), _NEWEST_FIRST),
+        **_each(
+            ("Query.publicPosts", "User.wall", "Viewer.hiddenPosts", "Viewer.incoming", "Viewer.newsFeed"),
+            _NEWEST_FIRST,
+        ),
     },
     "relay-edge-types": _each(
         ("HiddenCommentEdge", "HiddenPostEdge", "PostCommentEdge"), "`node` does not find what belongs to a post."
