@@ -14,7 +14,7 @@ from typing import Any, NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.keyed import find_by_keys
 from portico.resolvers.typed import TypedDict
@@ -74,6 +74,8 @@ MEMBERS = CollectionSpec(
         IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed.at": {"$exists": True}}),
         IndexModel([("name_key", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("name_keys", ASCENDING)], name=NAME_KEYS),
+        # The members of an older version.
+        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
     ],
     shard_key={"_id": "hashed"},
     version=2,

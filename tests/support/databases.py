@@ -42,6 +42,7 @@ LISTS = {
     "incoming.ids",
     "items.sku",
     "keywords",
+    "name_keys",
     "notes.at",
     "owners",
     "parents",
