@@ -270,7 +270,10 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
             return marked["parent"]
         if not await _exists(db, category_id):
             if "deleting" in earlier:
-                return idempotency.former_parent(earlier)
+                noted = earlier["deleting"]
+                # An earlier version has noted no parent, but True.
+                parent_id: ObjectId | None = noted["parent"] if isinstance(noted, dict) else None
+                return parent_id
             raise NotFound("Category", str(category_id))
     raise Conflict("Somebody else is moving or deleting the category. Try again.")
 

@@ -46,7 +46,10 @@ async def delete_content(
             if not earlier.get("deleting"):
                 raise NotFound(KIND, str(node_id))
             await finish_removal(db, attachments, [node_id], operation_id, now=now)
-            return idempotency.former_parent(earlier)
+            noted = earlier["deleting"]
+            # An earlier version has noted no parent, but True.
+            parent_id: ObjectId | None = noted["parent"] if isinstance(noted, dict) else None
+            return parent_id
         is_mine = node.get("deleting", {}).get("op") == operation_id
         if not is_mine and node["nonce"] != nonce:
             raise await edit_conflict(db, node, nonce, None)

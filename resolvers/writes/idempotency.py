@@ -351,10 +351,3 @@ async def notes(db: Database, operation_id: str) -> Document:
         return {}
     record = await db[OPERATIONS.name].find_one(_record_key(operation_id), {"notes": 1})
     return {} if record is None else dict(record.get("notes", {}))
-
-
-def former_parent(earlier: Mapping[str, Any]) -> ObjectId | None:
-    """Returns the parent of what an earlier call has deleted, from its note `deleting`."""
-    noted = earlier["deleting"]
-    # An earlier version has noted no parent, but True.
-    return noted["parent"] if isinstance(noted, Mapping) else None
