@@ -9,9 +9,9 @@ Reference counts free almost all that an operation has read as soon as it is ans
 So after operations that left `_EVERY_BYTES` together, garbage is collected if some of them failed, and glibc returns
 its free blocks. Both take longer in a process with more objects, so it happens for `1 / _PAUSES` of the time at most.
 
-The garbage of an operation is young: looking only at young objects takes milliseconds. A collection of all looks at the
-parsed operations, too, for some tenths of a second. It happens when no operation runs, or after `_MANY_BYTES`: what
-other operations read at the time of a collection is not young any more.
+A collection of all garbage looks at the parsed operations, too. Where these are so many that it takes long, only young
+objects are looked at after an operation, which takes milliseconds. All are looked at when no operation runs, or after
+`_MANY_BYTES`: what other operations had read at the time of a collection is not young any more.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _LATE_SECONDS = 3.0
 # As long as an operation runs, a collection of all waits this often, for so long.
 _WAITS, _WAIT_SECONDS = 50, 0.1
 _MANY_BYTES = 20_000_000
+# A collection of all garbage that takes less delays nobody.
+_SHORT_SECONDS = 0.02
 # The generation of the garbage collector that is not young.
 _OLD = 2
 _LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -47,6 +49,8 @@ class Memory:
         # What operations that failed have left since all garbage was collected.
         self._bytes_of_failed = 0
         self._has_garbage = False
+        # How long the latest collection of all garbage took.
+        self._seconds_for_all = 0.0
         self._soon: asyncio.TimerHandle | None = None
         self._late: asyncio.TimerHandle | None = None
         # In the time of the loop.
@@ -66,8 +70,8 @@ class Memory:
         self._late = loop.call_later(_LATE_SECONDS, self._give_back_all, _WAITS)
 
     def _give_back(self) -> None:
-        generation = _OLD if self._bytes_of_failed > _MANY_BYTES else _OLD - 1
-        self._collect(generation if self._has_garbage else None)
+        collects_all = self._bytes_of_failed > _MANY_BYTES or self._seconds_for_all < _SHORT_SECONDS
+        self._collect((_OLD if collects_all else _OLD - 1) if self._has_garbage else None)
         self._soon, self._bytes, self._has_garbage = None, 0, False
 
     def _give_back_all(self, waits: int) -> None:
@@ -84,6 +88,7 @@ class Memory:
             gc.collect(generation)
         if generation == _OLD:
             self._bytes_of_failed = 0
+            self._seconds_for_all = time.thread_time() - begun
         if _LIBRARY is not None and hasattr(_LIBRARY, "malloc_trim"):
             # Only glibc has it.
             _LIBRARY.malloc_trim(0)
