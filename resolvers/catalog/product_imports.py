@@ -71,7 +71,7 @@ async def _find_categories(db: Database, records: Sequence[ProductRecord]) -> di
 def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectId]:
     for slug in record.categories:
         if slug not in categories:
-            raise InvalidInput(f"There is no category {slug!r}.", "categories")
+            raise InvalidInput(f"There is no category {slug!r}.", "categories", code=InvalidInput.UNKNOWN)
     return [categories[slug] for slug in record.categories]
 
 

@@ -288,7 +288,8 @@ class ProductQuery:
         slug: Annotated[str | None, described("The product's name in URLs. Give it or `sku`.")] = None,
     ) -> Product | None:
         if (sku is None) == (slug is None):
-            raise InvalidInput("Give either `sku` or `slug`.", "slug")
+            code = InvalidInput.REQUIRED if sku is None else InvalidInput.NOT_ALLOWED
+            raise InvalidInput("Give either `sku` or `slug`.", "slug", code=code)
         key = sku
         if slug is not None:
             loader = info.context.loader("products by slug", lambda: _by_slug(info.context.reading))

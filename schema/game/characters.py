@@ -176,7 +176,10 @@ class CharacterViewer:
         ] = MAX_CHARACTERS,
     ) -> list[Character] | None:
         if not 1 <= first <= MAX_CHARACTERS:
-            raise errors.InvalidInput(f"`first` must be between 1 and {MAX_CHARACTERS}; got {first}.", "first")
+            text = f"`first` must be between 1 and {MAX_CHARACTERS}; got {first}."
+            raise errors.InvalidInput(
+                text, "first", code=errors.InvalidInput.OUT_OF_RANGE, least=1, most=MAX_CHARACTERS
+            )
         context, projection = info.context, projection_of(core(info), CHARACTER)
         name = ("the viewer's characters", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: loaders.by_owner(context.db, projection))
