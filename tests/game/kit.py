@@ -75,6 +75,6 @@ KIT = Kit(
         "aggregate game.stacks $expr",
         "find game.trades open_since",
     },
-    stages=(trades_stage.Trades, stages.Turns, stages.Keeping, stages.Resting),
+    stages=(trades_stage.Trades, trades_stage.Consumptions, stages.Turns, stages.Keeping, stages.Resting),
     seed=seeds.seed,
 )

@@ -20,6 +20,7 @@ _FORWARDS = {
     "hiddenPosts": "As `wall`.",
     "incoming": "As `wall`.",
     "newsFeed": "As `wall`.",
+    "publicPosts": "As `wall`.",
     "replies": "As `comments`.",
     "thread": "As `comments`.",
     "wall": "Pages search for posts that the viewer sees, from the newest to older ones.",

@@ -33,8 +33,11 @@ def id_and_nonce(product: dict[str, Any]) -> Given:
 
 
 async def stop_at_the_end(gateway: GatewayClient, mutation: str, given: Given) -> None:
-    """Interrupt a call before it stores its answer. A creation has already recorded that its object exists."""
-    gate = interrupted(gateway.db, "operations", "update_one", lose_connection, skip=mutation.startswith("create"))
+    """Interrupt a call before it stores its answer. A creation has already recorded that its object exists, and a move
+    the former parent.
+    """
+    has_noted = mutation.startswith(("create", "move"))
+    gate = interrupted(gateway.db, "operations", "update_one", lose_connection, skip=has_noted)
     with database_of(gateway, gate):
         answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
     assert answer.codes == ["UNAVAILABLE"]
@@ -181,7 +184,7 @@ async def test_a_stalled_call_returns_the_answer_of_the_call_that_took_over(
         reached.set()
         await asyncio.wait_for(go_on.wait(), 30)
 
-    with database_of(gateway, interrupted(gateway.db, "categories", "update_one", sleep)):
+    with database_of(gateway, interrupted(gateway.db, "categories", "find_one_and_update", sleep)):
         sleeper = asyncio.create_task(gateway.result("deleteCategory", given))
         await asyncio.wait_for(reached.wait(), 30)
     clock.advance(seconds=31)

@@ -191,6 +191,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
     assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
         "finish-categories": 12,
         "finish-products": 6,
+        "settle-slugs": 0,
         "finish-content": 0,
         "finish-stock": 0,
         "expire-carts": 0,

@@ -16,6 +16,7 @@ _WITHOUT_IDS = {
     "AdEvent": "An event never changes, and the list only grows at its beginning: clients read it whole.",
     "FacetCount": "A count belongs to the answer that it was worked out for.",
     "HitPoint": "The points are those of the arguments, in their order.",
+    "InvalidField": "A part of the answer to one call.",
     "InvalidInput": "A part of the answer to one call.",
     "OrderItem": "The lines of an order never change.",
     "PageCount": "A row belongs to the answer that it was worked out for.",

@@ -26,6 +26,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "circles": "Names of circles in posts, and the circles themselves in a member.",
         "description": "A location always has a text. Products and stacks can be without one.",
         "discussion": "A comment always has its discussion. Other objects have one when somebody has opened it.",
+        "slug": "A product can be without one. Categories and content always have one.",
         "state": "Trades and transfers have states of their own.",
         "status": "The state of a cart, and the status code of a request.",
         "to": "The member to whom a post is directed. The owner who gets a trade need not be a member.",

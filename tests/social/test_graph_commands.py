@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from portico.resolvers.documents import Database, Document
-from portico.resolvers.social import relations
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.social import members, relations
+from portico.resolvers.social.names import searched
 from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
 from tests.social.support.social import block, circle, join
 from tests.support.explaining import explain
@@ -119,7 +120,14 @@ async def test_every_write_sends_few_indexed_commands_and_each_to_one_shard(
 
 
 def member(subject: str) -> Document:
-    return {"_id": subject, "name": subject, "profile": {}, "circles": ["large", "small", *"abc"], "joined": None}
+    known: Document = {
+        "_id": subject,
+        "name": subject,
+        "profile": {},
+        "circles": ["large", "small", *"abc"],
+        "joined": None,
+    }
+    return {**known, **searched(subject), SCHEMA_VERSION: members.MEMBERS.version}
 
 
 def relation(of: str, to: str, **values: Any) -> Document:

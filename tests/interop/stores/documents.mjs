@@ -70,7 +70,7 @@ const TRADE = [
   'trade { ...Trade } stacks { ...Stack heldIn { ...Inventory } } viewer { subject ...Trades }',
   'trade { id state } stacks { id quantity }',
 ];
-const POST = ['PostPayload', 'post { ...Post } viewer { subject ...Member }', 'post { id commentCount }'];
+const POST = ['PostPayload', 'post { ...Post } viewer { subject ...Member ...News }', 'post { id commentCount }'];
 const COMMENT = ['CommentPayload', 'comment { ...Comment discussion { ...Discussion } }', 'comment { id text }'];
 const WRITES = {
   createCart: [CART, 'cart { ...Cart } viewer { ...Buyer }', 'cart { id }'],
@@ -92,7 +92,7 @@ const WRITES = {
   commentOnPost: POST,
   vote: ['PostPayload', 'post { ...Post }', 'post { id ... on PollPost { options { id votes } } }'],
   deletePostComment: POST,
-  deletePost: ['DeletedPayload', 'deletedId viewer { subject ...Member }', 'deletedId'],
+  deletePost: ['DeletedPayload', 'deletedId viewer { subject ...Member ...News }', 'deletedId'],
   createCategory: ['CategoryPayload', 'category { id parent { ...Category } }', 'category { id name }'],
   renameCategory: ['CategoryPayload', 'category { id name slug parent { ...Category } }', 'category { id name }'],
   moveCategory: ['CategoryPayload', 'category { id parent { ...Category } } from { ...Category }', 'category { id name } from { id }'],

@@ -62,6 +62,8 @@ class _Selecting:
             return ""
         if cost_of(field).costly:
             return ""
+        # A list that is no connection has a bound of its own, and is whole without an argument.
+        has_pages = "first" in field.args and "after" in field.args
         # Types of a union have fields of one name with different types.
-        shown = f"{owner}_{name}: {name}{f'(first: {self._first})' if 'first' in field.args else ''}"
+        shown = f"{owner}_{name}: {name}{f'(first: {self._first})' if has_pages else ''}"
         return shown if is_plain else f"{shown} {self.below(named)}"
