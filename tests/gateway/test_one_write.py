@@ -67,5 +67,6 @@ def test_clients_behind_a_trusted_proxy_count_by_their_own_addresses(gateway: Se
         other = left(exchanged(client, request("X-Forwarded-For: 192.0.2.4")))
         proxy = left(exchanged(client, request()))
 
-    assert again < first < LIMIT
-    assert (other, proxy) == (first, first)
+    # An allowance refills by ten a second, also while an operation runs. An operation uses several times as much.
+    assert again + 10 < min(first, other, proxy)
+    assert max(first, other, proxy) < LIMIT
