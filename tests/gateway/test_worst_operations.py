@@ -33,7 +33,7 @@ MOST_BOUNDED = 4 * CatalogSettings.max_counted
 # The range of the daily roll-ups and of the log stops at `PORTICO_MAX_PAGE_COUNT_EVENTS` events.
 BOUNDED |= {"counts of pages"}
 # The small database has too few of these to fill a page, or to give each part ids of its own.
-SHORT = {"threads, DOCUMENTS", "descendants", "parents", "different nodes", "stacks by prefix"}
+SHORT = {"threads, DOCUMENTS", "descendants", "parents", "different nodes", "stacks by prefix", "hidden posts"}
 # This reads the blocks of the viewer once, up to a bound that the databases do not reach.
 BLOCKS = {"latest comments, with blocks"}
 # Documents and commands of operations that are dearer than the others: of members with blocks, and of an ANALYST, who
