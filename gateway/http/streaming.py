@@ -125,8 +125,7 @@ async def responses(
     running, source = opened
     progress.live.set()
     answers = session.state.answers
-    asked = request.query, request.operation_name, request.on_error, _hashable(request.variables)
-    selection = answers.selection(*asked, source.show)
+    selection = answers.selection(*_asked(request), source.show)
     delivered: int | None = None
     # Few calls are nested here, because every delivery resumes all of them.
     async with aclosing(source.events) as events:
@@ -149,6 +148,11 @@ async def responses(
                 yield response
                 if response.is_last:
                     return
+
+
+def _asked(request: Request) -> tuple[Hashable, ...]:
+    """Returns what decides the answer to an event, besides the caller and what the subscription shows."""
+    return request.query, request.operation_name, request.on_error, _hashable(request.variables)
 
 
 async def _opened(

@@ -103,11 +103,10 @@ class Executor:
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
-        A mutation times out after `seconds`; with None, after the seconds of the settings.
-        `charge` is called with the cost of the operation before it runs, and may raise an error of its own.
-        `on_error` says what an error of a field does to its place.
-        `refusal` says why the text that the client refers to cannot run. It is answered like an invalid operation.
-        With `wants_plan`, if the settings allow it, the response has the plan and the commands sent to MongoDB.
+        A mutation times out after `seconds`; with None, after those of the settings. `charge` is called with the cost
+        of the operation before it runs, and may raise an error of its own. `on_error` says what an error of a field
+        does to its place. `refusal` says why the text that the client refers to cannot run: it is answered like an
+        invalid operation. With `wants_plan`, if the settings allow it, the response has the plan and the commands.
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
@@ -116,8 +115,7 @@ class Executor:
             call = self._call(text, variables, name, context, seconds, charge, refusal)
             if isinstance(call, Response):
                 return call
-            if on_error != DEFAULT:
-                call = replace(call, on_error=on_error)
+            call = call if on_error == DEFAULT else replace(call, on_error=on_error)
             if call.definition.operation is OperationType.SUBSCRIPTION:
                 return Subscription(call)
             if call.definition.operation is OperationType.QUERY:

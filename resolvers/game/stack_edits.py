@@ -162,12 +162,8 @@ async def transfer_stack(
     _require_owned(viewer, source)
     becomes_npc = viewer.is_game_master and to.owner == f"{stacks.NPC_PREFIX}{source.owner}"
     if source.owner != to.owner and not becomes_npc:
-        raise InvalidInput(
-            "Both inventories must have the same owner. Use `offerTrade` for others.",
-            "to",
-            "owner",
-            code=InvalidInput.NOT_ALLOWED,
-        )
+        text = "Both inventories must have the same owner. Use `offerTrade` for others."
+        raise InvalidInput(text, "to", "owner", code=InvalidInput.NOT_ALLOWED)
     if source == to:
         raise InvalidInput("The items are in this inventory already.", "to", "name", code=InvalidInput.NOT_ALLOWED)
     debit, credit = exchanges.debits(source, [wanted])[0], exchanges.credits_of(to, [wanted])[0]

@@ -57,8 +57,17 @@ async def offer_trade(
     if not viewer.owns(source.owner):
         raise NotFound("Inventory")
     _require_two_sides(source, to, offers, wants)
+    claim = idempotency.derived_id(operation_id, "claim")
+    record = {**_record(source, to, offers, wants), "claim": claim, "created_at": now}
+    # An earlier call with the key must not find that this one has taken the last place.
+    await answering.confirmed()
+    return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id)
+
+
+def _record(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> Document:
+    """Returns the record of a new trade, without its claim and its time."""
     giving, receiving = _sides(source, to, offers, wants)
-    record = {
+    return {
         "kind": TRADE,
         "state": OFFERED,
         "from": {"owner": source.owner, "inventory": source.name},
@@ -67,13 +76,8 @@ async def offer_trade(
         "offers": [one._asdict() for one in offers],
         "wants": [one._asdict() for one in wants],
         "stacks": [line.stack_id for line in (*giving, *receiving)],
-        "claim": idempotency.derived_id(operation_id, "claim"),
         "round": 0,
-        "created_at": now,
     }
-    # An earlier call with the key must not find that this one has taken the last place.
-    await answering.confirmed()
-    return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id)
 
 
 async def _offer(

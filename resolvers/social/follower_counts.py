@@ -32,8 +32,8 @@ async def count_followers(db: Database, members: Sequence[str], *, viewer: str |
     """Returns how many followers of each member the viewer can see, up to MAX_COUNTED.
 
     One command without a viewer, two for a viewer whom nobody has blocked, and otherwise four; more only for more than
-    100 members, or very many blocks. Who has blocked the viewer is read after the counts, so that no count is by an
-    outdated permission. Leaves out all members if more than MAX_BLOCKS have blocked the viewer.
+    100 members, or very many blocks. The blocks are read after the counts, which are repeated if there are new ones, in
+    _ATTEMPTS at most. Leaves out all members if more than MAX_BLOCKS have blocked the viewer.
     """
     hidden: set[str] = set()
     counts: dict[str, int] = {}

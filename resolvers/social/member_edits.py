@@ -96,9 +96,7 @@ async def update_profile(
     cleared = {path: "" for path, value in changes.items() if value is None}
     if not changes:
         return member
-    update: Document = {"$set": given} if given else {}
-    if cleared:
-        update["$unset"] = cleared
+    update: Document = ({"$set": given} if given else {}) | ({"$unset": cleared} if cleared else {})
     pending = {"_id": subject, **idempotency.not_applied(operation_id)}
     if (await db[MEMBERS.name].update_one(pending, {**update, **idempotency.mark_applied(operation_id)})).matched_count:
         await idempotency.trim_marks(db, MEMBERS, member)

@@ -13,7 +13,7 @@ from portico.resolvers.text import check_length
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, as_types, costs
-from portico.schema.inputs import After, Before, First, Last, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import loader_of, projection_of
 
 from .users import DEFAULT_FOLLOWERS, PAGES, USER, User
@@ -35,15 +35,8 @@ class PeopleQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[User] | None:
-        page = await PAGES.page(
-            info,
-            member_search.all_members(),
-            first=first,
-            default=DEFAULT_FOLLOWERS,
-            after=after,
-            last=last,
-            before=before,
-        )
+        listing, span = member_search.all_members(), Span(first, after, last, before)
+        page = await PAGES.spanned(info, listing, span, default=DEFAULT_FOLLOWERS)
         return Connection(page=page)
 
     @strawberry.field(
