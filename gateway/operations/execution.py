@@ -104,9 +104,8 @@ class Executor:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
         A mutation times out after `seconds`; with None, after those of the settings. `charge` is called with the cost
-        of the operation before it runs, and may raise an error of its own. `on_error` says what an error of a field
-        does to its place. `refusal` says why the text that the client refers to cannot run: it is answered like an
-        invalid operation. With `wants_plan`, if the settings allow it, the response has the plan and the commands.
+        before the operation runs, and may raise. `on_error` says what an error of a field does to its place. `refusal`
+        says why a text cannot run, and is answered like an invalid one. `wants_plan` asks for the plan and the commands.
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
