@@ -105,7 +105,7 @@ class Executor:
 
         A mutation times out after `seconds`; with None, after those of the settings. `charge` is called with the cost
         before the operation runs, and may raise. `on_error` says what an error of a field does to its place. `refusal`
-        says why a text cannot run, and is answered like an invalid one. `wants_plan` asks for the plan and the commands.
+        says why a text cannot run, and is answered like an invalid one. `wants_plan` asks for the plan and commands.
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
