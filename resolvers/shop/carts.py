@@ -16,6 +16,7 @@ from portico.resolvers.errors import NotFound
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
+from .addresses import Address
 from .stock import DecidedMove, Move
 
 ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED = "ACTIVE", "PENDING", "COMPLETE", "EXPIRING", "EXPIRED"
@@ -40,6 +41,8 @@ class Checkout(TypedDict):
     payer: str | None
     # How it is paid; missing once it is paid.
     payment: NotRequired[dict[str, Any]]
+    # Where the order is sent; missing in checkouts of former versions.
+    address: NotRequired[Address | None]
     amount: int
     currency: str
     begun: datetime

@@ -40,6 +40,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
+from .addresses import Address, require_address
 from .cart_edits import Buyer, require_active
 from .cart_settlements import prepare, settle
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
@@ -59,15 +60,24 @@ class CheckedOut:
     order: Mapping[str, Any]
 
 
-async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:
+async def checkout(
+    db: Database,
+    buyer: Buyer,
+    payments: Payments,
+    *,
+    cart_id: str,
+    payment: Document,
+    address: Address | None = None,
+) -> CheckedOut:
     """Sells the items of the cart.
 
-    Args:     payment: as in `payments.Charge`.
-    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the items of the
-              cart are unchanged. PaymentPending (the cart stays locked until the outcome is known), Conflict (others
-              kept changing the cart).
+    Args:     payment: as in `payments.Charge`.  address: where the order is sent, if anywhere.
+    Raises:   InvalidInput, NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the
+              items of the cart are unchanged. PaymentPending (the cart stays locked until the outcome is known),
+              Conflict (others kept changing the cart).
     Writes:   carts, orders, stock; a saga.
     """
+    address = None if address is None else require_address(address)
     async for _ in attempts():
         cart = await require_cart(db, cart_id, buyer.viewer)
         _require_not_refused(cart, buyer)
@@ -79,7 +89,7 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
         if not payments.accepts(payment):
             raise PaymentDeclined(f"The shop does not accept payments by {payment['method']}.")
         await buyer.answering.confirmed()
-        locked = await _lock(db, cart, buyer, payment)
+        locked = await _lock(db, cart, buyer, payment, address)
         if locked is not None:
             return await finish(db, payments, locked, now=buyer.now, answering=buyer.answering)
     raise Conflict("Other callers are changing the cart. Try again.")
@@ -98,12 +108,15 @@ def _require_not_refused(cart: Document, buyer: Buyer) -> None:
             raise error_type(refused["type"]).from_record(refused["facts"])
 
 
-async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -> Document | None:
+async def _lock(
+    db: Database, cart: Document, buyer: Buyer, payment: Document, address: Address | None
+) -> Document | None:
     locked = {
         "op": buyer.operation_id,
         "reference": idempotency.derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
         "payer": buyer.viewer,
         "payment": payment,
+        "address": address,
         "amount": total_of(cart),
         "currency": cart["currency"],
         "begun": buyer.now,
