@@ -15,6 +15,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, Proj
 from portico.resolvers.errors import NotFound
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.sweeps import STALE_AFTER
 
 from .addresses import Address
 from .stock import DecidedMove, Move
@@ -143,6 +144,11 @@ def require_visible(cart: Document | None, cart_id: str, viewer: str | None) -> 
 def total_of(cart: Document) -> int:
     """Returns the total in minor units of the cart's currency."""
     return sum(line["price"] * line["quantity"] for line in cart["items"])
+
+
+def expiring(now: datetime) -> Document:
+    """Returns the fields of a cart whose expiry begins now, besides its status."""
+    return {"expires_at": None, "due": now + STALE_AFTER}
 
 
 def touched(now: datetime, lasts: timedelta) -> Document:

@@ -21,9 +21,8 @@ from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
-from portico.schema.fields import as_types, costs
+from portico.schema.fields import as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 

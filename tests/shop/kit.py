@@ -24,6 +24,7 @@ MUTATIONS = {
     "addItemToCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {INVALID}",
     "updateCartItem": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {INVALID}",
     "claimCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {NOT_FOUND}",
+    "discardCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {NOT_FOUND}",
     "checkout": f"... on CheckoutPayload {{ {_CART} {_ORDER} }} {_INACTIVE} {NOT_FOUND} "
     "... on PaymentPending { cart { id status } }",
     "shipOrder": f"... on OrderPayload {{ {_ORDER} }} {_CHANGED} {INVALID}",
@@ -45,6 +46,7 @@ KIT = Kit(
         # A conflict or a pending payment is temporary.
         ("updateCartItem", "Conflict"),
         ("claimCart", "Conflict"),
+        ("discardCart", "Conflict"),
         ("checkout", "PaymentPending"),
     },
     leftovers={

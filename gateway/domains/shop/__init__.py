@@ -108,7 +108,11 @@ DOMAIN = Domain(
     pages=(orders.PAGES,),
     queries=(carts.CartQuery, orders.OrderQuery),
     mutations=(stock.StockMutation, carts.CartMutation, orders.OrderMutation),
-    extensions={"Product": (stock.ProductStock,), "Viewer": (carts.CartViewer, orders.OrderViewer)},
+    extensions={
+        "Conflict": (carts.CartOfConflict,),
+        "Product": (stock.ProductStock,),
+        "Viewer": (carts.CartViewer, orders.OrderViewer),
+    },
     demo=demo.load,
     examples=(("Shop", Path(__file__).parent / "examples.graphql"),),
 )

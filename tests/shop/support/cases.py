@@ -38,6 +38,12 @@ async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
     return {"cartId": await cart_of_nobody(gateway)}, {"cartId": await cart_of_nobody(gateway)}
 
 
+async def _discard(gateway: GatewayClient) -> tuple[Given, Given]:
+    sku = await stock_up(gateway)
+    one, other = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
+    return {"cartId": one}, {"cartId": other}
+
+
 async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
     gateway.state.resources[PaymentMethods] = Provider()
     sku = await stock_up(gateway)
@@ -64,6 +70,7 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "addItemToCart": _add_item,
     "updateCartItem": _update_item,
     "claimCart": _claim,
+    "discardCart": _discard,
     "checkout": _checkout,
     "shipOrder": _placed,
     "deliverOrder": _shipped,

@@ -122,6 +122,8 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("updateCartItem", "InvalidInput"): fails_with(lambda: update_input(NO_CART, "none", -1, 2)),
     ("claimCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}, of_nobody=True),
     ("claimCart", "NotFound"): fails_with(lambda: {"cartId": NO_CART}),
+    ("discardCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}),
+    ("discardCart", "NotFound"): fails_with(lambda: {"cartId": NO_CART}),
     ("checkout", "CartInactive"): _inactive(checkout_input),
     ("checkout", "EmptyCart"): _empty,
     ("checkout", "PaymentDeclined"): _declined,
