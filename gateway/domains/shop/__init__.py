@@ -21,6 +21,7 @@ from portico.resolvers.shop import (
     stock_jobs,
 )
 from portico.resolvers.shop.carts import CARTS
+from portico.resolvers.shop.events import SOURCES
 from portico.resolvers.shop.orders import ORDERS
 from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
@@ -30,6 +31,7 @@ from portico.resolvers.writes.settlements import Answering
 from portico.resolvers.writes.settler import Settler
 from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.shop import carts, orders, stock
+from portico.schema.shop.events import ShopSubscription
 
 from . import demo
 from .payments import methods as payment_methods
@@ -104,10 +106,12 @@ DOMAIN = Domain(
             payment_checks.find_payments_without_order,
         ),
     ),
+    events=SOURCES,
     kinds=(carts.CART, orders.ORDER),
     pages=(orders.PAGES,),
     queries=(carts.CartQuery, orders.OrderQuery),
     mutations=(stock.StockMutation, carts.CartMutation, orders.OrderMutation),
+    subscriptions=(ShopSubscription,),
     extensions={
         "Conflict": (carts.CartOfConflict,),
         "Product": (stock.ProductStock,),
