@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from portico.gateway import domains, production
+from portico.gateway.http import tickets
 from portico.gateway.http.compression import accepts_compression, compression_of
 from portico.gateway.http.cors import cors_of
 from portico.gateway.http.endpoint import GraphQLEndpoint
@@ -234,6 +235,7 @@ class Gateway:
         return [
             Route(_PATH, _Graphql(self)),
             WebSocketRoute(_PATH, _Sockets(self)),
+            Route(tickets.PATH, tickets.endpoint(lambda: self.state), methods=["POST"]),
             *self._health_checks(),
             *([self._metrics_route()] if self._settings.shows_metrics else []),
             *self._domains.routes(lambda: self.state),
