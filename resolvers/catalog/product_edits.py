@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from bson import ObjectId
@@ -223,13 +223,20 @@ async def _remove(db: Database, product: ProductDocument, guard: Mapping[str, An
     return is_removed
 
 
+class Updated(NamedTuple):
+    """An edited product, and the categories that the edit took it out of."""
+
+    product: ProductDocument
+    former_category_ids: Sequence[ObjectId]
+
+
 async def update_product(
     db: Database, *, sku: str, nonce: str, change: Change, now: datetime, operation_id: str
-) -> ProductDocument:
+) -> Updated:
     """Edits the product that the caller read under this nonce.
 
     Args:     change: returns the new document for the current one; raises InvalidInput.
-    Returns:  the product.
+    Returns:  the product, and the categories that it is no longer in.
     Raises:   InvalidInput, NotFound (product or category), SlugTaken, ProductEditConflict (with the current product).
     Writes:   products; one update guarded by the nonce. If it adds categories or changes the slug, a mark before it. If
               it changes the slug, product_slugs before and after it.
@@ -237,13 +244,16 @@ async def update_product(
     async for _ in attempts(_EDIT_ATTEMPTS):
         product = await _require(db, sku)
         if idempotency.was_applied(product, operation_id):
-            return product
+            return Updated(product, (await idempotency.notes(db, operation_id)).get("former_categories", ()))
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
         changed = change(product) | {"nonce": idempotency.derived_nonce(operation_id, nonce)}
+        former = [key for key in product["category_ids"] if key not in changed["category_ids"]]
+        if former:
+            await idempotency.note(db, operation_id, former_categories=former)
         if await _try_update(db, product, changed, now, operation_id):
             await idempotency.trim_marks(db, PRODUCTS, product)
-            return changed
+            return Updated(changed, former)
     raise ProductEditConflict(await _require(db, sku))
 
 
