@@ -179,6 +179,13 @@ async def move(
     raise Conflict("The transfer took too long and was called off. Try again.")
 
 
+def first_attempt(
+    source: AccountDocument, destination: AccountDocument, *, amount: int, now: datetime, operation_id: str
+) -> Attempt:
+    """Returns the first attempt at a transfer. A caller that prepares it itself passes it to `move`, or undoes it."""
+    return Attempt(_record_id(operation_id, 0), _parts(source["_id"], destination["_id"], amount), now)
+
+
 async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:
     """Prepares an attempt if it is likely to succeed. Returns it, with whether everything is noted."""
     attempt = Attempt(record["_id"], _parts(record["source"], record["destination"], record["amount"]), now)
