@@ -13,6 +13,7 @@ from typing import NotRequired
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
+from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.writes.settlements import look_at
@@ -69,6 +70,12 @@ async def find_by_ids(
     query = {"_id": {"$in": list(ids)}, "source": {"$ne": None}}
     found = await TRANSFERS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {transfer["_id"]: transfer for transfer in found}
+
+
+async def find_settled(db: Database, ids: Sequence[ObjectId]) -> Document | None:
+    """Returns one of these transfers that is settled. A later election does not roll it back."""
+    at_majority = db[TRANSFERS.name].with_options(read_concern=ReadConcern("majority"))
+    return await at_majority.find_one({"_id": {"$in": list(ids)}, "state": SETTLED})
 
 
 async def insert(db: Database, record: Document) -> Document:

@@ -119,10 +119,12 @@ class Answering:
         confirm:  returns when the operation certainly belongs to this call. A write that prepares while its operation
                   is being claimed awaits it before it decides, also if it decides to refuse. Raises `Superseded` if
                   there is an earlier call with the key.
+        is_repeated: whether an earlier call with the key may have decided.
     """
 
     settler: Settler | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
+    is_repeated: bool = False
 
     def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
