@@ -171,10 +171,10 @@ async def move(
         attempt, is_noted = begun or await _begin(db, record, timer.now(), is_likely=is_likely or tried > 0)
         begun = None
         if is_noted:
-            made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, answering)
+            made = await settlements.decide(db, TRANSFERS, attempt, {**record, "state": SETTLED}, answering)
         elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
-            made = await transfer_records.insert(db, {**record, "state": CANCELLED, "refused": reason})
+            made = await settlements.insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason})
         else:
             continue
         if ended := await _ended(db, made):
@@ -213,17 +213,6 @@ async def _ended(db: Database, made: Document) -> Document | None:
     if "refused" in made:
         raise _refusal(made["refused"])
     return made if made["state"] == SETTLED else None
-
-
-async def _decide(db: Database, record: Document, attempt: Attempt, answering: Answering) -> Document:
-    """Inserts the record of an attempt that has noted everything. Returns the record that there is."""
-    await settlements.confirm(db, answering, attempt)
-    made = await transfer_records.insert(db, record)
-    if made.get("key") == attempt.key:
-        await settlements.conclude(db, answering, attempt)
-    else:
-        await settlements.undo(db, attempt)
-    return made
 
 
 def _record_id(operation_id: str, number: int) -> ObjectId:
