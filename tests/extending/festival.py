@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired
 
 import strawberry
@@ -100,7 +101,13 @@ async def find_concerts(db: Database, keys: list[ObjectId]) -> list[ConcertDocum
     return found
 
 
-CONCERT = document_kind("Concert", CONCERTS, visible_to=everybody)
+async def as_decided(context: Context, concerts: Sequence[ConcertDocument]) -> Sequence[ConcertDocument]:
+    """Shows each concert with exactly the passes that are sold."""
+    await PLACES.shown(context.db, concerts)
+    return concerts
+
+
+CONCERT = document_kind("Concert", CONCERTS, reads=("notes",), visible_to=everybody, shown_to=as_decided)
 PASS = document_kind(
     "Pass",
     PASSES,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from bson import ObjectId
 
+from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.writes.settler import Settler
 from portico.schema import encode_id
@@ -87,6 +88,16 @@ async def test_concurrent_callers_get_as_many_passes_as_there_are_places(festiva
     await assert_invariants(festival)
 
 
+async def test_a_place_that_is_noted_and_not_sold_is_free(festival: GatewayClient) -> None:
+    [concert] = await add_concerts(festival, 2)
+    note = {"key": "k", "record": ObjectId(), "at": SystemClock().now()}
+    await festival.db["concerts"].update_one({}, {"$push": {"notes": note}, "$inc": {"free": -1}})
+
+    shown = await festival.data("query ($id: ID!) { node(id: $id) { ... on Concert { free } } }", {"id": concert})
+
+    assert shown["node"] == {"free": 2}
+
+
 async def test_a_pass_counts_before_its_notes_are_removed(festival: GatewayClient) -> None:
     concerts = await add_concerts(festival, 2, 1)
     festival.state.resources[Settler] = Never()
@@ -95,4 +106,8 @@ async def test_a_pass_counts_before_its_notes_are_removed(festival: GatewayClien
 
     assert [concert["free"] for concert in bought["concerts"]] == [1, 0]
     assert again["__typename"] == "SoldOut"
+    shown = await festival.data(
+        "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Concert { free } } }", {"ids": concerts}
+    )
+    assert shown["nodes"] == [{"free": 1}, {"free": 0}]
     await assert_invariants(festival)
