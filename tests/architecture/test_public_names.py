@@ -28,6 +28,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         {"NotSatisfiable", "Span", "precondition_status", "requested_spans"},
     ),
     "gateway.pictures.checking": ("uploads of pictures", {"PictureProcesses"}),
+    "gateway.pictures.files": ("imports of pictures", {"PictureFile"}),
     "gateway.settings": (
         "checks settings with those of the gateway",
         {"PREFIX", "Settings", "SettingsError", "kept_secret"},
@@ -86,6 +87,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "words",
         },
     ),
+    "resolvers.urls": ("links in the own forms", {"require_web_url"}),
     "resolvers.waiting": ("gives its turn to others", {"waiting"}),
     "resolvers.writes.combining": (
         "calls that are combined: hits, impressions, turns, deliveries",
