@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import strawberry
 from graphql import GraphQLError
 
-from portico.resolvers.ads import profiles
+from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.ads.ads import advertiser_of
 from portico.schema.access import require_role
 from portico.schema.context import Info
@@ -65,5 +65,6 @@ class ProfileQuery:
         self, info: Info, user_id: Annotated[str, described("The browser, as it was given to `serveAds`.")]
     ) -> AdProfile | None:
         require_role(info.context, Role.ADVERTISER)
-        recorded = await profiles.read_events(info.context.db, profile_id_of(info.context, user_id))
+        context, profile_id = info.context, profile_id_of(info.context, user_id)
+        recorded = await clicks.read_all_events(context.db, profile_id)
         return None if recorded is None else AdProfile(recorded=recorded)

@@ -28,7 +28,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         {"NotSatisfiable", "Span", "precondition_status", "requested_spans"},
     ),
     "gateway.pictures.checking": ("uploads of pictures", {"PictureProcesses"}),
-    "gateway.pictures.files": ("imports of pictures", {"PictureFile"}),
+    "gateway.pictures.picture_files": ("imports of pictures", {"PictureFile"}),
     "gateway.settings": (
         "checks settings with those of the gateway",
         {"PREFIX", "Settings", "SettingsError", "kept_secret"},

@@ -18,7 +18,7 @@ from portico.gateway.imports.fields import (
     optional,
     text_at,
 )
-from portico.gateway.pictures.files import PictureFile
+from portico.gateway.pictures.picture_files import PictureFile
 from portico.resolvers.content import nodes as content
 from portico.resolvers.content.imports import PostRecord
 from portico.resolvers.content.photo_imports import PhotoRecord
