@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import strawberry
 from graphql import GraphQLError
 
-from portico.resolvers.ads import profiles
+from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.ads.ads import advertiser_of
 from portico.resolvers.documents import Document
 from portico.schema.access import require_role
@@ -72,7 +72,7 @@ class AdProfile:
 
 
 async def _profile(info: Info, key: str) -> AdProfile | None:
-    recorded = await profiles.read_events(info.context.db, key)
+    recorded = await clicks.read_all_events(info.context.db, key)
     return None if recorded is None else AdProfile(key=key, recorded=recorded)
 
 
