@@ -12,9 +12,8 @@ from portico.resolvers.ads.ads import advertiser_of
 from portico.resolvers.documents import Document
 from portico.schema.access import require_role
 from portico.schema.context import Info
-from portico.schema.fields import as_types, costs, stored
+from portico.schema.fields import as_types, costs, kept_privately, stored
 from portico.schema.inputs import described
-from portico.schema.kept import kept_privately
 from portico.schema.nodes import encode_id
 from portico.schema.parts import PART_ID, digest_of
 from portico.schema.roles import Role

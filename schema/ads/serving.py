@@ -23,9 +23,8 @@ from portico.resolvers.documents import Document
 from portico.resolvers.writes.idempotency import derived_nonce
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
-from portico.schema.fields import as_types, costs
+from portico.schema.fields import as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 

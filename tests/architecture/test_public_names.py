@@ -148,11 +148,10 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "schema.errors": ("of several built-in domains", {"SlugTaken", "UnacceptableFile", "camel_case", "shown_error"}),
     "schema.fields": (
         "fields of many shapes; other domains use `strawberry.Parent`",
-        {"MAX_COSTLY", "Source", "as_document", "composed"},
+        {"MAX_COSTLY", "Source", "as_document", "composed", "kept_privately"},
     ),
     "schema.files": ("uploads", {"Upload"}),
     "schema.inputs": ("inputs of the analytics", {"Span", "flat"}),
-    "schema.kept": ("answers that must not be stored", {"kept_privately"}),
     "schema.markdown": ("texts in Markdown", {"comment_html", "page_html", "plain_text"}),
     "schema.mutations": ("inputs that must not be stored", {"secret_by"}),
     "schema.nodes": (
