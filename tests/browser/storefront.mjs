@@ -11,8 +11,8 @@ const NARROW = { width: 390, height: 844 };
 
 const seen = { foreign: [], problems: [], failed: [], inaccessible: [], overflowing: [] };
 
-async function open(browser, viewport) {
-  const context = await browser.newContext({ viewport, locale: 'en-US', reducedMotion: 'reduce' });
+async function open(browser, viewport, colorScheme) {
+  const context = await browser.newContext({ viewport, colorScheme, locale: 'en-US', reducedMotion: 'reduce' });
   context.setDefaultTimeout(30_000);
   await context.route((to) => !['data:', 'blob:'].includes(to.protocol) && to.origin !== origin, (route) => {
     seen.foreign.push(route.request().url());
@@ -108,9 +108,24 @@ async function buy(page) {
   await page.getByRole('link', { name: 'your cart' }).click();
   const quantity = page.locator('.stepper output');
   seen.quantity = [await quantity.innerText()];
-  await page.getByRole('button', { name: 'One A Love Supreme more' }).click();
+  // The shop cannot be reached for so long that the page gives up, and the user tries again.
+  const attempts = [];
+  let isReachable = false;
+  await page.route('**/graphql', async (route) => {
+    const { operationName, variables } = route.request().postDataJSON();
+    if (operationName !== 'ChangeQuantity') return route.fallback();
+    attempts.push(variables.input.idempotencyKey);
+    return isReachable ? route.fallback() : route.abort('connectionrefused');
+  });
+  const more = page.getByRole('button', { name: 'One A Love Supreme more' });
+  await more.click();
+  await page.getByText('The shop cannot be reached.').waitFor();
+  await check(page, 'cart, not reached');
+  isReachable = true;
+  await more.click();
   await page.waitForFunction(() => document.querySelector('.stepper output').innerText === '2');
   seen.quantity.push(await quantity.innerText());
+  seen.attempts = { sent: attempts.length, keys: new Set(attempts).size };
   await check(page, 'cart');
   await page.getByRole('button', { name: /^Pay/ }).click();
   await page.locator('.orders > li').first().waitFor();
@@ -121,6 +136,13 @@ async function buy(page) {
 
 async function talk(robin, ines) {
   await signIn(ines, 'Ines');
+  const sockets = [];
+  let isDown = false;
+  await ines.routeWebSocket('**/graphql', (socket) => {
+    if (isDown) return void socket.close({ code: 1012 });
+    socket.connectToServer();
+    sockets.push(socket);
+  });
   for (const page of [robin, ines]) {
     await page.goto(`${url}/blog/a-listening-night`);
     await page.locator('.comments li').first().waitFor();
@@ -135,7 +157,15 @@ async function talk(robin, ines) {
   await ines.locator('.comments li', { hasText: 'two chairs' }).getByRole('button').click();
   await post(ines, 'Bring three.');
   await Promise.all([robin, ines].map((page) => sees(page, 'Bring three.')));
-  seen.comments = await Promise.all([robin, ines].map(async (page) => (await textsOf(page, '.comments li div')).slice(-2)));
+
+  // What comes while the connection of Ines is interrupted is there when it is back.
+  isDown = true;
+  for (const socket of sockets) await socket.close({ code: 1012 });
+  await post(robin, 'Three it is.');
+  await sees(robin, 'Three it is.');
+  isDown = false;
+  await sees(ines, 'Three it is.');
+  seen.comments = await Promise.all([robin, ines].map(async (page) => (await textsOf(page, '.comments li div')).slice(-3)));
   await check(robin, 'entry');
   await check(ines, 'entry, narrow');
 }
@@ -178,7 +208,7 @@ async function narrow(page) {
 
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'] });
 try {
-  const [robin, ines] = [await open(browser, WIDE), await open(browser, NARROW)];
+  const [robin, ines] = [await open(browser, WIDE, 'light'), await open(browser, NARROW, 'dark')];
   await visit(robin);
   await browse(robin);
   await buy(robin);

@@ -60,10 +60,9 @@ export function Link({ to, ...attributes }: { to: string; className?: string; ch
   return <a href={BASE + to} onClick={follow} aria-current={path === to ? 'page' : undefined} {...attributes} />;
 }
 
-/** Sets the title of the document, and moves the focus to the new page, so that screen readers read it. */
+/** Sets the title of the document, when it is known. */
 export function useTitle(title: string | undefined) {
   useEffect(() => {
-    if (title === undefined) return;
-    document.title = `${title} · Portico Records`;
+    if (title !== undefined) document.title = `${title} · Portico Records`;
   }, [title]);
 }
