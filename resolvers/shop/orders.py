@@ -16,7 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
 
-from .carts import Line
+from .carts import COMPLETE, Line
 
 
 class OrderDocument(Versioned):
@@ -52,13 +52,27 @@ def order_id(reference: str) -> str:
 
 
 async def place_order(db: Database, cart: Document, payment_reference: str) -> Document:
-    """Writes the order of a pending cart that is paid for. Idempotent.
+    """Writes the order of a cart that is paid for. Idempotent.
 
     Returns:  the order; every call writes the same.
     Writes:   orders; one insert.
     """
+    order = order_of(cart, payment_reference)
+    with contextlib.suppress(DuplicateKeyError):
+        await db[ORDERS.name].insert_one(order)
+    return order
+
+
+async def place_due(db: Database, cart: Document) -> None:
+    """Writes the order of a sold cart, if it may be missing. Idempotent. See `checkout`."""
+    if cart["status"] == COMPLETE and "due" in cart:
+        await place_order(db, cart, cart["checkout"]["payment_reference"])
+
+
+def order_of(cart: Document, payment_reference: str) -> Document:
+    """Returns the order of a cart as it is written first."""
     checkout = cart["checkout"]
-    order = {
+    return {
         "_id": order_id(checkout["reference"]),
         "owner": checkout["payer"],
         "cart_id": cart["_id"],
@@ -68,9 +82,6 @@ async def place_order(db: Database, cart: Document, payment_reference: str) -> D
         "currency": checkout["currency"],
         "payment_reference": payment_reference,
     }
-    with contextlib.suppress(DuplicateKeyError):
-        await db[ORDERS.name].insert_one(order)
-    return order
 
 
 async def find_by_ids(

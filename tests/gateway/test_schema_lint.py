@@ -61,7 +61,6 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         **_each(("Armor", "Dimensions", "Intrinsics", "Money", "Pricing", "Profile", "Shipping", "Weapons"), _EMBEDDED),
         **_each(("Author", "OrderItem", "TradeLine"), "A copy that never changes. It names what it shows."),
         "AdEvent": "An event never changes.",
-        "AdProfile": "The events of the user of the argument.",
         "PageInfo": "The rule of Relay for pages.",
         "Stock": "The stock of the product that shows it.",
         "Viewer": "There is one in an operation, because the token says who it is.",

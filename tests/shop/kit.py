@@ -52,7 +52,7 @@ KIT = Kit(
             leftovers.expiring_cart,
         ),
         "delete-carts": (leftovers.old_cart,),
-        "finish-checkouts": (leftovers.pending_cart,),
+        "finish-checkouts": (leftovers.pending_cart, leftovers.sold_cart),
     },
     budgets=read_budgets(__file__),
     scattered={
@@ -63,11 +63,11 @@ KIT = Kit(
         "find carts _id",
         "find orders _id",
         "find carts decided",
-        "find carts decided.0 last_modified status",
+        "find carts decided.0 due last_modified status",
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",
     },
-    stages=(stages.Shop,),
+    stages=(stages.Shop, stages.ShopWithAccounts),
     seed=seeds.seed,
 )

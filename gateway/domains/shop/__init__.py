@@ -53,7 +53,10 @@ async def _delete_carts(turn: Turn) -> int:
 
 
 async def _finish_checkouts(turn: Turn) -> int:
-    return await cart_jobs.finish_checkouts(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
+    return await in_turn(
+        partial(cart_jobs.finish_checkouts, turn.db, turn.resources.of(PaymentMethods), now=turn.now),
+        partial(cart_jobs.finish_orders, turn.db, now=turn.now),
+    )
 
 
 DOMAIN = Domain(
