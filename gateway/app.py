@@ -29,7 +29,7 @@ from portico.gateway.mongo.driver import Connection, connect
 from portico.gateway.mongo.rights import require_rights
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
-from portico.gateway.pages import explorer
+from portico.gateway.pages import explorer, storefront
 from portico.gateway.work.job_runs import AllRuns
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.cursors import Cursors
@@ -240,6 +240,7 @@ class Gateway:
             *([self._metrics_route()] if self._settings.shows_metrics else []),
             *self._domains.routes(lambda: self.state),
             *explorer.routes(self._settings, self._domains),
+            *storefront.routes(self._settings, self._authenticator),
         ]
 
     def middleware(self) -> Sequence[Middleware]:
