@@ -22,7 +22,7 @@ from portico.resolvers.writes import retries
 from .documents import LENIENT, CollectionSpec, Database, Document
 
 # How long the server may wait for a change before it returns an empty batch.
-_AWAIT_MS = 1_000
+AWAIT_MS = 1_000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # The server cannot resume the stream: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
@@ -111,7 +111,7 @@ async def follow(
     pause, is_open, seen = _FIRST_PAUSE, False, _Seen()
     while True:
         try:
-            async with await _open(db, sources, token) as stream:
+            async with await open_stream(db, sources, token) as stream:
                 token = stream.resume_token or token
                 if not is_open:
                     is_open = True
@@ -130,18 +130,21 @@ async def follow(
             raise ChangesLost
 
 
-async def _open(
-    db: Database, sources: Sequence[ChangeSource], token: Mapping[str, Any] | None
+async def open_stream(
+    db: Database, sources: Sequence[ChangeSource], token: Mapping[str, Any] | None, await_ms: int = AWAIT_MS
 ) -> AsyncChangeStream[Document]:
-    """Opens a stream of the changes that the sources follow, after the change with this resume token."""
+    """Opens a stream of the changes that the sources follow, after the change with this resume token.
+
+    Args:     await_ms: how long the server may wait for a change before it returns an empty batch.
+    """
     # A majority-committed write is never rolled back.
     watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
-    return await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
+    return await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=await_ms)
 
 
 async def _wait_out(error: PyMongoError, on_interruption: Callable[[PyMongoError], None], pause: float) -> None:
     """Waits before a stream is reopened after an interruption. Raises ChangesLost if it cannot be resumed."""
-    if _is_lost(error):
+    if is_lost(error):
         raise ChangesLost from error
     on_interruption(error)
     await retries.pause(pause)
@@ -161,7 +164,8 @@ class _Seen:
         return is_repeat
 
 
-def _is_lost(error: PyMongoError) -> bool:
+def is_lost(error: PyMongoError) -> bool:
+    """Returns whether a stream cannot be resumed, because the server no longer has the changes."""
     if error.has_error_label(_LOST_LABEL):
         return True
     return isinstance(error, OperationFailure) and error.code in _LOST

@@ -10,6 +10,7 @@ from portico.gateway.outages import log_fault
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.game import events as sources
+from portico.resolvers.game import notices
 from portico.resolvers.game.blueprints import BLUEPRINTS
 from portico.resolvers.game.characters import CHARACTERS
 from portico.resolvers.game.locations import LOCATIONS
@@ -56,6 +57,7 @@ DOMAIN = Domain(
     mutations=(GameMutation, keeping.KeepingMutation, trading.TradingMutation),
     subscriptions=(events.LocationSubscription,),
     events=sources.SOURCES,
+    notifications=notices.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
     demo=demo.load,
     examples=(

@@ -11,7 +11,15 @@ from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
-from portico.resolvers.shop import cart_checks, cart_jobs, order_checks, payment_checks, stock_checks, stock_jobs
+from portico.resolvers.shop import (
+    cart_checks,
+    cart_jobs,
+    notices,
+    order_checks,
+    payment_checks,
+    stock_checks,
+    stock_jobs,
+)
 from portico.resolvers.shop.carts import CARTS
 from portico.resolvers.shop.orders import ORDERS
 from portico.resolvers.shop.payments import PaymentMethods
@@ -89,6 +97,7 @@ DOMAIN = Domain(
             "Every transfer that has paid for a checkout has its order.", payment_checks.find_payments_without_order
         ),
     ),
+    notifications=notices.SOURCES,
     kinds=(carts.CART, orders.ORDER),
     pages=(orders.PAGES,),
     queries=(carts.CartQuery,),

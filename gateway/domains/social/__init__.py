@@ -8,7 +8,7 @@ from pathlib import Path
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Resources, Service
-from portico.resolvers.social import deliveries
+from portico.resolvers.social import deliveries, notices
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
@@ -37,6 +37,8 @@ DOMAIN = Domain(
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
     events=deliveries.SOURCES,
+    notifications=notices.SOURCES,
+    hidden_members=notices.hidden_members,
     services=(Service(deliveries.DeliveryReads, _delivery_reads),),
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
