@@ -61,6 +61,8 @@ class Delivery:
         self._kept = kept
         self._running = asyncio.Lock()
         self._stream: AsyncChangeStream[Document] | None = None
+        # Closes the stream.
+        self._closing = contextlib.AsyncExitStack()
         # What the stream was opened for, and the token after what it has returned.
         self._opened: tuple[Database, int] | None = None
         self._token = ""
@@ -83,10 +85,9 @@ class Delivery:
 
     async def aclose(self) -> None:
         """Closes the stream."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            with contextlib.suppress(PyMongoError):
-                await stream.close()
+        opened, self._closing, self._stream = self._closing, contextlib.AsyncExitStack(), None
+        with contextlib.suppress(PyMongoError):
+            await opened.aclose()
 
     async def _run(self, db: Database, timer: Timer, patience: float) -> int:
         at = await self._resume(db, timer, AWAIT_MS if patience else _AT_ONCE_MS)
@@ -146,7 +147,7 @@ class Delivery:
     async def _open(self, db: Database, token: str | None, await_ms: int) -> None:
         after = None if token is None else {"_data": token}
         changes = [source.changes for source in self._sources]
-        self._stream = await open_stream(db, changes, after, await_ms)
+        self._stream = await self._closing.enter_async_context(await open_stream(db, changes, after, await_ms))
         self._opened = (db, await_ms)
         self._note_token(after)
 

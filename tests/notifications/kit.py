@@ -50,6 +50,7 @@ KIT = Kit(
         ("markNotificationsRead", "InvalidInput"): _no_ids,
     },
     leftovers={JOB: (_unfinished_search,)},
+    scattered={"find notifications "},
     budgets=read_budgets(__file__),
     stages=(Marks,),
     seed=_seed,
