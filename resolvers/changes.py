@@ -55,6 +55,8 @@ class Event:
 class ChangeSource:
     """Makes events of the matching changes of some collections. `paths` are the fields that it fetches.
 
+    `events` also gets the changes that other sources of the same collections match, and makes no events of them.
+
     If `events` raises, this source makes no events of the change. Those of other sources are not affected.
 
     Raises TypeError or ValueError for a path that is none: all sources share one change stream, which it would break.
@@ -78,12 +80,13 @@ def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Documen
 
     Args:     paths: the fields that `event` reads besides `_id`.
     """
-    return ChangeSource(
-        frozenset({spec.name}),
-        {"operationType": "insert"},
-        tuple(f"fullDocument.{path}" for path in ("_id", *paths)),
-        lambda change: (event(change["fullDocument"]),),
-    )
+
+    def events(change: Document) -> Sequence[Event]:
+        # Another source of the collection may follow other changes.
+        return (event(change["fullDocument"]),) if change["operationType"] == "insert" else ()
+
+    shown = tuple(f"fullDocument.{path}" for path in ("_id", *paths))
+    return ChangeSource(frozenset({spec.name}), {"operationType": "insert"}, shown, events)
 
 
 OnFailure = Callable[[ChangeSource, Exception], None]

@@ -22,11 +22,6 @@ class Changed(NamedTuple):
     state: str
 
 
-def changes_of(trade: ObjectId) -> tuple[str, ObjectId]:
-    """Returns the topic of a trade. The key of an event is a `Changed`."""
-    return "trade", trade
-
-
 def trades_of(owner: str) -> tuple[str, str]:
     """Returns the topic of the trades of an owner. The key of an event is a `Changed`."""
     return "trades", owner
@@ -38,7 +33,8 @@ def _changed(change: Document) -> Iterator[Event]:
     if inserted.get("kind") == TRADE:
         yield from (Event(trades_of(owner), Changed(key, OFFERED)) for owner in inserted["owners"])
     elif updated.get("state") in {SETTLED, CANCELLED}:
-        yield Event(changes_of(key), Changed(key, updated["state"]))
+        state, owners = updated["state"], updated.get("concluded_for", ())
+        yield from (Event(trades_of(owner), Changed(key, state)) for owner in owners)
 
 
 CHANGED = ChangeSource(
@@ -49,6 +45,12 @@ CHANGED = ChangeSource(
             {"operationType": "update", _STATE: {"$in": [SETTLED, CANCELLED]}},
         ]
     },
-    ("documentKey", "fullDocument.kind", "fullDocument.owners", _STATE),
+    (
+        "documentKey",
+        "fullDocument.kind",
+        "fullDocument.owners",
+        _STATE,
+        "updateDescription.updatedFields.concluded_for",
+    ),
     _changed,
 )

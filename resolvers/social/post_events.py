@@ -6,7 +6,7 @@ for the first time is appended to its voters, with the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ def comments_of(post: ObjectId) -> tuple[str, ObjectId]:
 
 
 def votes_of(post: ObjectId) -> tuple[str, ObjectId]:
-    """Returns the topic of the votes in a poll. The key of an event is a `Voted`."""
+    """Returns the topic of the votes in a poll. The key of an event is the `_id` of the post."""
     return "post votes", post
 
 
@@ -58,7 +58,12 @@ def _voted(change: Document) -> Iterator[Event]:
     added = change.get("fullDocument") or _updated(change)
     for voter in _voters(added):
         if isinstance(voter.get("at"), datetime):
-            yield Event(votes_of(post), Voted(post, voter["id"], voter["at"]))
+            yield Event("voted", Voted(post, voter["id"], voter["at"]))
+
+
+def _votes_changed(change: Document) -> Iterator[Event]:
+    post = change["documentKey"]["_id"]["post"]
+    yield Event(votes_of(post), post)
 
 
 def _updated(change: Document) -> Mapping[str, Any]:
@@ -87,3 +92,8 @@ VOTED = ChangeSource(
     ("documentKey", "fullDocument.voters", "updateDescription.updatedFields"),
     _voted,
 )
+VOTES_CHANGED = ChangeSource(
+    frozenset({VOTES.name}), {"operationType": {"$in": ["insert", "update"]}}, ("documentKey",), _votes_changed
+)
+# What subscriptions listen to.
+SOURCES: Sequence[ChangeSource] = (COMMENTED, VOTES_CHANGED)

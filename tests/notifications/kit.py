@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Document
-from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Failure, Given, Kit, Known, Left, fails_with, read_budgets
-from tests.notifications.support.news import JOB, notify
+from tests.notifications.support.news import JOB, notify, write_news
 from tests.notifications.support.stages import Marks
 from tests.support.harness import GatewayClient
 from tests.support.leftovers import LONG_AGO
@@ -27,8 +25,7 @@ async def _no_ids(_gateway: GatewayClient) -> Failure:
 
 async def _unfinished_search(gateway: GatewayClient) -> Left:
     """The search for what was missed has ended, and the position still says that it goes on."""
-    (job,) = [job for domain in gateway.domains.all for job in domain.jobs if job.name == JOB]
-    await job.run(Turn(gateway.db, SystemClock().now(), gateway.state.resources))
+    await write_news(gateway)
     missed: Document = {"since": LONG_AGO, "source": "~", "collection": "~"}
     await gateway.db["notification_positions"].update_one({}, {"$set": {"missed": missed}})
     return "notification_positions", {"_id": "changes", "missed": {"$exists": True}}

@@ -14,14 +14,13 @@ from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.work.jobs import Worker
 from portico.resolvers import changes
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.domains import Turn
 from portico.resolvers.notifications import delivery
 from portico.resolvers.notifications.delivery import Delivery
 from portico.resolvers.notifications.settings import NotificationSettings
 from portico.resolvers.notifying import Notifications
 from portico.resolvers.writes.sweeps import SweepFailed
 from tests.notifications.kit import KIT
-from tests.notifications.support.news import JOB, begin, deliver, reasons_of, stored
+from tests.notifications.support.news import JOB, begin, deliver, reasons_of, stored, write_news
 from tests.social.support.posts import later, write_comment, write_post
 from tests.social.support.social import circle, join
 from tests.support.domains import JOBS
@@ -246,15 +245,10 @@ async def test_the_commands_of_a_batch(gateway: GatewayClient, clock: SettableCl
         await circle(gateway.db, f"m{number}", "ann")
     commands.clear()
 
-    done = await job_run(gateway)
+    done = await write_news(gateway)
 
     assert done == 20
     found = sorted(commands.names())
     assert [name for name in found if not name.startswith("getMore")] == [
         name for name in KIT.budgets["write notifications of a batch"] if name != "getMore"
     ]
-
-
-async def job_run(gateway: GatewayClient) -> int:
-    (job,) = [job for job in JOBS if job.name == JOB]
-    return await job.run(Turn(gateway.db, SystemClock().now(), gateway.state.resources))
