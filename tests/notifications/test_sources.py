@@ -126,6 +126,11 @@ async def test_orders(news: GatewayClient, clock: SettableClock, provider: Provi
 
     (row,) = await listed(news, news.subject)
     assert (row["reason"], row["actor"], row["nodeId"]) == ("ORDER_PLACED", None, paid["order"]["id"])
+    change = {"status": "SHIPPED", "at": later(1), "op": op()}
+    await news.db["orders"].update_one({}, {"$set": {"status": "SHIPPED"}, "$push": {"history": change}})
+    await news.db["orders"].update_one({}, {"$set": {"tracking_number": "1"}})
+    assert await deliver(news, clock) == 1
+    assert await reasons_of(news, news.subject) == [("ORDER_SHIPPED", None), ("ORDER_PLACED", None)]
 
 
 async def test_what_was_written_before_the_job_began_is_no_news(gateway: GatewayClient, clock: SettableClock) -> None:
