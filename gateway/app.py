@@ -191,7 +191,6 @@ class Gateway:
     async def _serving(
         self, connection: Connection, resources: Resources, clock: Clock, telemetry: Telemetry
     ) -> AsyncIterator[None]:
-        max_waiting = self._settings.max_waiting_events
         self._state = State(
             settings=self._settings,
             clock=clock,
@@ -202,7 +201,13 @@ class Gateway:
             served=Served(self._domains, resources),
             rates=self._rates,
             telemetry=telemetry,
-            live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
+            live=Hub(
+                connection.database,
+                self._domains.events,
+                self._counts,
+                max_waiting=self._settings.max_waiting_events,
+                resume_seconds=self._settings.resume_seconds,
+            ),
         )
         worker = Worker(
             connection.database,

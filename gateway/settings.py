@@ -190,6 +190,9 @@ class Settings:
     max_waiting_events: int = setting(
         1_000, "The most events of a subscription that can wait for a slow client before the gateway drops the client."
     )
+    resume_seconds: float = setting(
+        600.0, "For how many seconds a subscription that was cut off can continue with the events that it missed."
+    )
     init_seconds: float = setting(5.0, "Seconds for a WebSocket client to send its first message, `connection_init`.")
     send_seconds: float = setting(
         10.0, "Seconds until the gateway drops a client that does not receive a message of a stream."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from graphql import OperationType
@@ -136,7 +137,8 @@ class GraphQLEndpoint:
                 if request.reference is not None or not self._state.executor.references.accepts_all:
                     request = await self._resolved(request, context, headers)
                 if accepted.events and self._is_streamed(request, accepted, scope["method"], room.size):
-                    await EventStream(session, context, receive, send).run(request)
+                    last_id = headers.get("last-event-id") or request.last_event_id
+                    await EventStream(session, context, receive, send).run(replace(request, last_event_id=last_id))
                     return None
                 return await self._answer(request, session, context, receive, headers, may_write=is_post)
             except Overloaded as overloaded:

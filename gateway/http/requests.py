@@ -63,6 +63,8 @@ class Request:
     # Why the text that the request refers to cannot run.
     refusal: InvalidOperation | None = None
     on_error: OnError = DEFAULT
+    # The id of the last event that the client has got before its subscription was cut off.
+    last_event_id: str | None = None
 
 
 class Accepted(NamedTuple):
@@ -230,8 +232,11 @@ def parse_request(given: Mapping[str, Any]) -> Request:
         return Request(query, variables or {}, name, reference=reference, on_error=on_error)
     trace = {key: value for key in _TRACE if isinstance(value := extensions.get(key), str)}
     wants_plan = extensions.get("plan") is True
+    last_id = extensions.get("lastEventId")
+    if last_id is not None and not isinstance(last_id, str):
+        raise Refused(400, "BAD_REQUEST", "`extensions.lastEventId` must be a string.")
     options: dict[str, Any] = {"wants_plan": wants_plan, "trace": trace, "reference": reference, "on_error": on_error}
-    return Request(query, variables or {}, name, **options)
+    return Request(query, variables or {}, name, last_event_id=last_id, **options)
 
 
 def _on_error(given: Any) -> OnError:

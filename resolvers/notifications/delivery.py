@@ -63,9 +63,9 @@ class Delivery:
         self._stream: AsyncChangeStream[Document] | None = None
         # Closes the stream.
         self._closing = contextlib.AsyncExitStack()
-        # What the stream was opened for, and the token after what it has returned.
+        # What the stream was opened for, the token after what it has returned, and the token of the stored position.
         self._opened: tuple[Database, int] | None = None
-        self._token = ""
+        self._token = self._stored = ""
 
     async def run(self, db: Database, *, now: datetime, patience: float) -> int:
         """Stores the notifications of what has happened since the last run. Returns how many.
@@ -101,7 +101,7 @@ class Delivery:
                 if not await position.move(db, at, {"token": moved["token"], "at": moved["at"]}):
                     await self.aclose()
                     return done + storing.end()
-                at = moved
+                at, self._stored = moved, self._token
             done += storing.end()
             if len(changes) < _BATCH:
                 break
@@ -119,7 +119,7 @@ class Delivery:
             at is not None
             and self._stream is not None
             and self._opened == (db, await_ms)
-            and self._token == at["token"]
+            and self._stored == at["token"]
         ):
             return at
         await self.aclose()
@@ -150,6 +150,7 @@ class Delivery:
         self._stream = await self._closing.enter_async_context(await open_stream(db, changes, after, await_ms))
         self._opened = (db, await_ms)
         self._note_token(after)
+        self._stored = self._token if token is None else token
 
     def _note_token(self, otherwise: Mapping[str, Any] | None = None) -> None:
         assert self._stream is not None

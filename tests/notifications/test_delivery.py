@@ -243,6 +243,12 @@ async def test_the_commands_of_a_batch(gateway: GatewayClient, clock: SettableCl
     await begin(gateway, clock)
     for number in range(20):
         await circle(gateway.db, f"m{number}", "ann")
+    for _ in range(3):
+        await write_news(gateway)
+    await circle(gateway.db, "m0", "ann", name="another")
+    for number in range(20, 40):
+        await join(gateway.db, f"m{number}")
+        await circle(gateway.db, f"m{number}", "ann")
     commands.clear()
 
     done = await write_news(gateway)
