@@ -24,7 +24,7 @@ from portico.resolvers.writes import retries
 from .documents import LENIENT, CollectionSpec, Database, Document
 
 # How long the server may wait for a change before it returns an empty batch.
-_AWAIT_MS = 1_000
+AWAIT_MS = 1_000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # The server cannot resume the stream: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
@@ -71,6 +71,8 @@ class Event:
 class ChangeSource:
     """Makes events of the matching changes of some collections. `paths` are the fields that it fetches.
 
+    `events` also gets the changes that other sources of the same collections match, and makes no events of them.
+
     If `events` raises, this source makes no events of the change. Those of other sources are not affected.
 
     Raises TypeError or ValueError for a path that is none: all sources share one change stream, which it would break.
@@ -94,12 +96,13 @@ def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Documen
 
     Args:     paths: the fields that `event` reads besides `_id`.
     """
-    return ChangeSource(
-        frozenset({spec.name}),
-        {"operationType": "insert"},
-        tuple(f"fullDocument.{path}" for path in ("_id", *paths)),
-        lambda change: (event(change["fullDocument"]),),
-    )
+
+    def events(change: Document) -> Sequence[Event]:
+        # Another source of the collection may follow other changes.
+        return (event(change["fullDocument"]),) if change["operationType"] == "insert" else ()
+
+    shown = tuple(f"fullDocument.{path}" for path in ("_id", *paths))
+    return ChangeSource(frozenset({spec.name}), {"operationType": "insert"}, shown, events)
 
 
 OnFailure = Callable[[ChangeSource, Exception], None]
@@ -127,7 +130,7 @@ async def follow(
     pause, is_open, seen = _FIRST_PAUSE, False, _Seen()
     while True:
         try:
-            async with await _open(db, sources, token) as stream:
+            async with await open_stream(db, sources, token) as stream:
                 token = stream.resume_token or token
                 if not is_open:
                     is_open = True
@@ -146,11 +149,14 @@ async def follow(
             raise ChangesLost
 
 
-async def _open(
-    db: Database, sources: Sequence[ChangeSource], token: Mapping[str, Any] | None
+async def open_stream(
+    db: Database, sources: Sequence[ChangeSource], token: Mapping[str, Any] | None, await_ms: int = AWAIT_MS
 ) -> AsyncChangeStream[Document]:
-    """Opens a stream of the changes that the sources follow, after the change with this resume token."""
-    return await watched(db).watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
+    """Opens a stream of the changes that the sources follow, after the change with this resume token.
+
+    Args:     await_ms: how long the server may wait for a change before it returns an empty batch.
+    """
+    return await watched(db).watch(pipeline(sources), resume_after=token, max_await_time_ms=await_ms)
 
 
 def watched(db: Database) -> Database:

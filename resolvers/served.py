@@ -12,6 +12,7 @@ from .attachments import Attachments, Hosts
 from .changes import ChangeSource
 from .documents import CollectionSpec, Database, upgrade_batch
 from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
+from .notifying import Notifications
 from .persisted_queries import PERSISTED_QUERIES
 from .problems import Invariant
 from .shared_secrets import SECRETS
@@ -46,6 +47,11 @@ class Domains:
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("role", self._each(lambda domain: [role.name for role in domain.roles]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
+        announced = [(domain, source) for domain in self.all for source in domain.notifications]
+        self._require_unique("notification source", ((domain, source.name) for domain, source in announced))
+        self._require_unique(
+            "reason of notifications", ((domain, name) for domain, source in announced for name in source.reasons)
+        )
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
         self.kinds: Mapping[str, Any] = {kind.name: kind for domain in self.all for kind in domain.kinds}
         self.pages: Sequence[Any] = [paged for domain in self.all for paged in domain.pages]
@@ -53,6 +59,8 @@ class Domains:
         self.attachments = Attachments(
             self.hosts, (attachment for domain in self.all for attachment in domain.attachments)
         )
+        hidden = [domain.hidden_members for domain in self.all if domain.hidden_members is not None]
+        self.notifications = Notifications([source for _, source in announced], hidden)
 
     @property
     def names(self) -> Sequence[str]:

@@ -17,6 +17,7 @@ from .inputs import described
 from .installation import install
 from .kept import require_keepable
 from .nodes import MAX_NODES, Node, find_node
+from .notification_reasons import add_reasons
 from .roles import add_roles
 from .scalars import SCALARS
 from .viewer import ViewerQuery
@@ -90,5 +91,6 @@ def create_schema(domains: Domains) -> strawberry.Schema:
     require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     install(schema, domains.kinds, domains.pages)
     add_roles(schema._schema, domains.roles)  # noqa: SLF001 - strawberry has no public name for it
+    add_reasons(schema._schema, domains.notifications.reasons)  # noqa: SLF001 - strawberry has no public name for it
     require_keepable(schema)
     return schema

@@ -219,6 +219,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "settle-hits": 0,
         "forget-hit-ids": 0,
         "roll-up-sessions": 0,
+        "write-notifications": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6

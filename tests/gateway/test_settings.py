@@ -98,6 +98,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_KEEP_ALIVE_SECONDS": ("30", 30.0),
     "PORTICO_CART_SECONDS": ("60", 60),
     "PORTICO_CART_DAYS": ("30.5", 30.5),
+    "PORTICO_NOTIFICATION_DAYS": ("30.5", 30.5),
     "PORTICO_PAYMENT_URL": ("https://pay.example/v1", "https://pay.example/v1"),
     "PORTICO_PAYMENT_KEY": ("sk_live", Secret("sk_live")),
     "PORTICO_PAYMENT_SECONDS": ("2.5", 2.5),

@@ -9,6 +9,7 @@ from pathlib import Path
 from portico.gateway.outages import log_fault
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Domain, Resources, Service
+from portico.resolvers.game import character_events, notices, trade_events
 from portico.resolvers.game import events as sources
 from portico.resolvers.game.blueprints import BLUEPRINTS
 from portico.resolvers.game.characters import CHARACTERS
@@ -18,7 +19,7 @@ from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_bounds import PAIRS
 from portico.resolvers.game.trade_records import TRADES
-from portico.schema.game import characters, events, inventories, keeping, locations, maps, trading
+from portico.schema.game import characters, events, inventories, keeping, locations, maps, own_events, trading
 from portico.schema.game.acting import GameMutation
 
 from . import acting, demo, idling, stacks
@@ -60,8 +61,9 @@ DOMAIN = Domain(
         inventories.InventoryQuery,
     ),
     mutations=(GameMutation, keeping.KeepingMutation, trading.TradingMutation),
-    subscriptions=(events.LocationSubscription,),
-    events=sources.SOURCES,
+    subscriptions=(events.LocationSubscription, own_events.PlayerSubscription),
+    events=(*sources.SOURCES, character_events.CHANGED, trade_events.CHANGED),
+    notifications=notices.SOURCES,
     extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
     demo=demo.load,
     examples=(
