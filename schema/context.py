@@ -144,7 +144,8 @@ class Context:
     `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
     yet. `connection` identifies the connection that the operation came by: connections take turns. `slots` has
     what domains keep for the fields of the operation, see `Slot`. `record` is what telemetry records of the
-    operation; None if it records nothing. If it `is_read_only`, mutations are refused.
+    operation; None if it records nothing. If it `is_read_only`, mutations are refused. If it `is_live`, the operation
+    is run again when what it reads changes, so it shares no reads with others.
     """
 
     db: Database
@@ -165,6 +166,7 @@ class Context:
     connection: Hashable = None
     record: Any = None
     is_read_only: bool = False
+    is_live: bool = False
     write: Operation | None = None
 
     @property

@@ -175,16 +175,22 @@ class GraphQLEndpoint:
     def _is_streamed(self, request: Request, accepted: Accepted, method: str, size: int) -> bool:
         """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else.
 
-        Raises Refused (413) for a subscription whose body is too long.
+        Raises Refused (413) for a subscription or a live query whose body is too long.
         """
         if method == "HEAD":
             return False
         kind = self._state.executor.kind_of(request.query, request.operation_name)
         if kind is OperationType.MUTATION and method != "POST":
             return False
-        if kind is OperationType.SUBSCRIPTION and size > MOST_OF_SUBSCRIPTION:
+        is_streamed = kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+        executor = self._state.executor
+        if (
+            is_streamed
+            and size > MOST_OF_SUBSCRIPTION
+            and executor.lasts(request.query, request.operation_name, request.variables)
+        ):
             raise Refused(413, "BODY_TOO_LARGE", LONG_SUBSCRIPTION)
-        return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+        return is_streamed
 
     async def _answer(
         self,
