@@ -7,7 +7,7 @@ keys, and conditions by the value of one of their equalities. Conditions without
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from .comparing import index_key
@@ -29,6 +29,16 @@ class Index:
     def size(self) -> int:
         """How many interests there are."""
         return sum(one.size for one in self._collections.values())
+
+    @property
+    def collections(self) -> Collection[str]:
+        """The names of the collections that somebody reads."""
+        return self._collections.keys()
+
+    def rows_of(self, collection: str) -> Collection[object]:
+        """The keys of the documents in a collection that somebody has read."""
+        found = self._collections.get(collection)
+        return () if found is None else found.rows.keys()
 
     def add(self, interest: Interest) -> None:
         self._of(interest.collection).add(interest)
@@ -101,7 +111,7 @@ class Read:
 class _Collection:
     def __init__(self) -> None:
         self.in_flight: set[Read] = set()
-        self._rows: dict[object, set[Rows]] = {}
+        self.rows: dict[object, set[Rows]] = {}
         self._entering = _ByValue(needs_former=False)
         self._matches = _ByValue(needs_former=True)
         self._numbers: Counter[type] = Counter()
@@ -118,7 +128,7 @@ class _Collection:
         self._numbers[type(interest)] += 1
         if isinstance(interest, Rows):
             for key in interest.keys:
-                self._rows.setdefault(key, set()).add(interest)
+                self.rows.setdefault(key, set()).add(interest)
         elif isinstance(interest, Entering):
             self._entering.add(interest)
         elif isinstance(interest, Matches):
@@ -128,9 +138,9 @@ class _Collection:
         self._numbers[type(interest)] -= 1
         if isinstance(interest, Rows):
             for key in interest.keys:
-                self._rows[key].remove(interest)
-                if not self._rows[key]:
-                    del self._rows[key]
+                self.rows[key].remove(interest)
+                if not self.rows[key]:
+                    del self.rows[key]
         elif isinstance(interest, Entering):
             self._entering.remove(interest)
         elif isinstance(interest, Matches):
@@ -148,11 +158,11 @@ class _Collection:
     def affected(self, change: Change) -> set[Reader]:
         candidates: Iterable[Interest]
         if change.kind == ALL:
-            rows: Iterable[Interest] = chain.from_iterable(self._rows.values())
+            rows: Iterable[Interest] = chain.from_iterable(self.rows.values())
             candidates = chain(rows, self._entering.all(), self._matches.all())
         else:
             candidates = chain(
-                self._rows.get(change.key, ()), self._entering.candidates(change), self._matches.candidates(change)
+                self.rows.get(change.key, ()), self._entering.candidates(change), self._matches.candidates(change)
             )
         found: set[Reader] = set()
         for interest in candidates:

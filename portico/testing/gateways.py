@@ -23,6 +23,7 @@ from portico.gateway.clock import Clock, SystemClock
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.imports.runs import Import
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Progress
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
@@ -175,10 +176,8 @@ class Gateway:
         self, query: str, variables: Mapping[str, Any] | None = None
     ) -> AsyncIterator[AsyncGenerator[Any, None]]:
         """Yields the data of each event from now on. Inside of the block, no event is missed."""
-        session = Session(self.state, f"Bearer {self.token()}", {})
         progress = Progress()
-        request = Request(query, variables or {}, None)
-        answers = responses(self.state.executor, request, session, await session.context(), progress)
+        answers = self.answers(query, variables, progress)
         async with contextlib.aclosing(answers):
             first = asyncio.ensure_future(anext(answers))
             listening = asyncio.ensure_future(progress.live.wait())
@@ -190,6 +189,17 @@ class Gateway:
                 listening.cancel()
                 first.cancel()
                 await asyncio.wait({first, listening})
+
+    async def answers(
+        self, query: str, variables: Mapping[str, Any] | None = None, progress: Progress | None = None
+    ) -> AsyncGenerator[EncodedResponse, None]:
+        """Yields the responses to a subscription or a live query. `progress` says when it misses nothing more."""
+        session = Session(self.state, f"Bearer {self.token()}", {})
+        request = Request(query, variables or {}, None)
+        given = responses(self.state.executor, request, session, await session.context(), progress or Progress())
+        async with contextlib.aclosing(given):
+            async for response in given:
+                yield response
 
     async def import_records(self, importer: str, file: Path, **options: Any) -> Counter[str]:
         """Imports a file of JSON Lines. Returns how many records were created, changed, unchanged and failed."""
