@@ -45,10 +45,12 @@ from .requests import (
 from .resolving import resolved
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
+from .validators import has_it, validators_of
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
+_UNCHANGED = 304
 _CONTENT_TYPES = {name: f"{name}; charset=utf-8".encode() for name in (JSON_TYPE, RESPONSE_TYPE)}
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
@@ -119,6 +121,10 @@ class GraphQLEndpoint:
             body = encode(payload)
         if "errors" in payload:
             added = {**added, "Cache-Control": "no-store"}
+        elif scope["method"] != "POST":
+            added = {**added, **(validators := validators_of(body, media_type, headers))}
+            if has_it(headers, validators):
+                status, body = _UNCHANGED, b""
         await _send(send, status, media_type, body, request_id, added)
 
     async def _respond(
@@ -301,7 +307,8 @@ async def _send(
 ) -> None:
     sent = [
         (b"content-type", _CONTENT_TYPES[media_type]),
-        (b"content-length", str(len(body)).encode()),
+        # A response without changes must not have another length than the answer.
+        *(() if status == _UNCHANGED else ((b"content-length", str(len(body)).encode()),)),
         (b"x-request-id", request_id.encode()),
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),
     ]
