@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import post
@@ -238,3 +241,20 @@ async def test_an_invalid_live_query_ends_at_once(socket: Socket) -> None:
     await socket.subscribe("2", "query @live { products(first: 101) { nodes { title } } }")
     answer = await socket.receive()
     assert answer["payload"]["errors"][0]["extensions"]["code"] == "BAD_USER_INPUT", answer
+
+
+async def test_a_live_query_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
+    product = await create(gateway)
+    # A token is accepted for ten seconds after it expires, because clocks differ.
+    almost = SystemClock().now() - timedelta(seconds=9)
+    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=1))
+    async with opened(port) as socket, streamed(port, TITLE, {"sku": product["sku"]}, token=token) as events:
+        await socket.init(token)
+        await socket.subscribe("1", TITLE, {"sku": product["sku"]})
+        assert await socket.closed() == (4403, "The token has expired.")
+        received = [await events.receive() for _ in range(3)]
+    last = received[1]
+    assert last is not None
+    assert (last[0], last[1]["errors"][0]["extensions"]["code"]) == ("next", "TOKEN_EXPIRED")
+    assert received[2] == ("complete", None)
+    await until(lambda: gateway.state.live_queries.counts.listeners == 0)

@@ -95,5 +95,8 @@ DOMAIN = Domain(
     mutations=(stock.StockMutation, carts.CartMutation, orders.OrderMutation),
     extensions={"Product": (stock.ProductStock,), "Viewer": (carts.CartViewer, orders.OrderViewer)},
     demo=demo.load,
-    examples=(("Shop", Path(__file__).parent / "examples.graphql"),),
+    examples=(
+        ("Shop", Path(__file__).parent / "examples.graphql"),
+        ("Shop, live", Path(__file__).parent / "live.graphql"),
+    ),
 )
