@@ -10,7 +10,8 @@
 4. Who begins to listen gets the answer of a run that began afterwards, so it shows everything that was acknowledged
    before. Those who come during a run share the next one.
 
-A run that compares the time with documents is repeated every second, because no change says that a time has come.
+A run that compares the time with dates of the documents that it shows is repeated when the next of these has come. Any
+other run that reads the time is repeated every second.
 """
 
 from __future__ import annotations
@@ -271,8 +272,9 @@ class _LiveQuery:
             self._retry_pause = min(2 * self._retry_pause, _LONGEST_PAUSE)
             return
         self._retry_pause = _FIRST_PAUSE
-        if reads.reads_clock or not reads.is_whole:
-            self._timer = self._loop.call_later(CLOCK_SECONDS, self.affected)
+        seconds = CLOCK_SECONDS if reads.reads_clock or not reads.is_whole else reads.seconds_left
+        if seconds is not None:
+            self._timer = self._loop.call_later(seconds, self.affected)
 
     def _deliver(self, number: int, response: Response) -> None:
         is_failure = response.has_begun and not response.codes.isdisjoint(_RETRIED)

@@ -129,6 +129,11 @@ class Operation:
         """The time of the operation; before its beginning, the time at which its turn came."""
         return self._now
 
+    @property
+    def compared(self) -> datetime:
+        """The same time, for comparisons with the dates of documents, as they are stored, and nothing else."""
+        return self._now
+
 
 @dataclass(frozen=True)
 class Context:
@@ -211,8 +216,13 @@ class Context:
 
     @property
     def sees_until(self) -> datetime | None:
-        """The caller sees content that is visible by this time; None if the caller sees all content."""
-        return None if self.has_role(Role.EDITOR) else self.now
+        """The caller sees content that is visible by this time; None if the caller sees all content.
+
+        A live query takes this time to be compared with dates of documents, as they are stored, and for nothing else.
+        """
+        if self.has_role(Role.EDITOR):
+            return None
+        return self.started if self.write is None else self.write.compared
 
     @property
     def subject(self) -> str | None:

@@ -13,6 +13,9 @@ from portico.gateway.reads.recorded import ReadSet, WatchedTime, recorded
 from portico.gateway.state import State
 from portico.schema.context import Caller, derived
 
+# Stands for the connections of all live queries.
+_LIVE = "live queries"
+
 
 class LiveRuns:
     """The runs of one query."""
@@ -37,8 +40,8 @@ class LiveRuns:
         )
         with self._state.telemetry.event(self._call.context) as record:
             record.identify(self._call.definition, self._call.operation.document)
-            # It has been admitted, so it must run. Live queries take turns with each other.
-            async with self._executor.queries.slot(self, must_run=True):
+            # It has been admitted, so it must run. All live queries together take turns with each other connection.
+            async with self._executor.queries.slot(_LIVE, must_run=True):
                 result = await self._executor.run(replace(self._call, context=record.recording(here)))
                 response = response_of(result, here)
             record.answered(response)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from .comparing import row_key
@@ -67,6 +68,12 @@ class Plan:
     """What a command reads, and the interests that follow from it."""
 
     collections: frozenset[str] = frozenset()
+    # Whether nothing of the documents is returned but their number.
+    is_count = False
+
+    def compares(self, value: datetime) -> bool:
+        """Returns whether a condition names this value."""
+        raise NotImplementedError
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         """Yields the interests after the command has returned these rows; None if its rows are not known."""
@@ -101,6 +108,9 @@ class Listed(Plan):
         for number, (wanted, used) in enumerate(zip(self._filters[: last + 1], places, strict=False)):
             yield Entering(reader, self._collection, wanted, used, window if number == last else None)
 
+    def compares(self, value: datetime) -> bool:
+        return any(wanted.names(value) for wanted in self._filters)
+
     def _end(self, rows: Sequence[Row]) -> tuple[int, Window | None]:
         """Returns the number of the last branch that rows can come from, and the part of it that they are."""
         last = len(self._branches) - 1
@@ -126,7 +136,8 @@ class Listed(Plan):
 class Matching(Plan):
     """Everything in some collections that matches, with the paths that the result depends on."""
 
-    def __init__(self, parts: Iterable[tuple[str, Mapping[str, Any], Paths]]) -> None:
+    def __init__(self, parts: Iterable[tuple[str, Mapping[str, Any], Paths]], *, is_count: bool = False) -> None:
+        self.is_count = is_count
         self._parts = [(collection, Filter(query), paths) for collection, query, paths in parts]
         self.collections = frozenset(collection for collection, _, _ in self._parts)
 
@@ -134,6 +145,9 @@ class Matching(Plan):
         del rows
         for collection, wanted, paths in self._parts:
             yield Matches(reader, collection, wanted, paths)
+
+    def compares(self, value: datetime) -> bool:
+        return any(wanted.names(value) for _, wanted, _ in self._parts)
 
 
 class Together(Plan):
@@ -147,6 +161,9 @@ class Together(Plan):
         for number, part in enumerate(self._parts):
             own = None if rows is None else [row["document"] for row in rows if row["part"] == number]
             yield from part.interests(reader, own)
+
+    def compares(self, value: datetime) -> bool:
+        return any(part.compares(value) for part in self._parts)
 
 
 def of_find(
@@ -165,7 +182,7 @@ def of_find(
 
 def of_count(collection: str, query: Mapping[str, Any]) -> Plan:
     """Returns the plan of a count."""
-    return Matching([(collection, query, NO_PATHS)])
+    return Matching([(collection, query, NO_PATHS)], is_count=True)
 
 
 def of_values(collection: str, path: str, query: Mapping[str, Any] | None) -> Plan:
@@ -286,7 +303,7 @@ def _counted(collection: str, stages: Sequence[Stage]) -> Plan | None:
         if query is None or not inner.is_empty:
             return None
         queries.append(query)
-    return Matching((collection, one, NO_PATHS) for one in queries)
+    return Matching(((collection, one, NO_PATHS) for one in queries), is_count=True)
 
 
 def _count(left: _Stages) -> Mapping[str, Any] | None:

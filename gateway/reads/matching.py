@@ -43,14 +43,20 @@ class Condition:
 class Filter:
     """A filter of a read."""
 
-    __slots__ = ("conditions", "paths")
+    __slots__ = ("_query", "conditions", "paths")
 
     def __init__(self, query: Mapping[str, Any]) -> None:
+        self._query: Mapping[str, Any] | None = None
         try:
-            self.conditions = tuple(_conditions(stored_form(query)))
+            self._query = stored_form(query)
+            self.conditions = tuple(_conditions(self._query))
         except Exception:  # noqa: BLE001 - whatever cannot be encoded or understood may match anything
             self.conditions = (Condition(ALL_PATHS, _unknown),)
         self.paths = union(condition.paths for condition in self.conditions)
+
+    def names(self, value: Any) -> bool:
+        """Returns whether the value is in a condition."""
+        return self._query is None or _has(self._query, value)
 
     def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
         """Returns whether the document can match now, or could before these paths changed."""
@@ -64,6 +70,12 @@ class Filter:
     def answer(self, document: Mapping[str, Any]) -> Answer:
         """Returns whether the document matches; None if it is not known here."""
         return _every(condition.test(document) for condition in self.conditions)
+
+
+def _has(query: Any, value: Any) -> bool:
+    if isinstance(query, dict | list):
+        return any(_has(below, value) for below in (query.values() if isinstance(query, dict) else query))
+    return bool(query == value)
 
 
 def _unknown(_document: Mapping[str, Any]) -> Answer:

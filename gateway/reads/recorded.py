@@ -9,7 +9,7 @@ reaches the run: the event of a change arrives after the change.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from portico.resolvers.documents import Database, Document
 from portico.schema.context import Operation
 
 from . import deriving
+from .comparing import stored_form
 from .deriving import Plan
 from .index import Index, Read
 from .interests import Interest
@@ -42,17 +43,26 @@ _NO_READS = {
 }
 
 
+_LONGEST_TIMER = 86_400.0
+
+
 class ReadSet:
     """What one run reads, from its beginning until it is released. `on_affected` is called once, after a change of it.
 
-    `reads_clock` says that the run has compared the time with documents. `is_whole` is False if it has read the
-    database in a way that no interest describes: any change may affect it.
+    `reads_clock` says that the answer can change at any time. `changes_at` is the next time at which it can, if the
+    clock alone changes it. `is_whole` is False if the run has read the database in a way that no interest describes:
+    any change may affect it.
     """
 
     def __init__(self, index: Index, on_affected: Callable[[], None]) -> None:
         self.is_whole = True
         self.is_affected = False
         self.reads_clock = False
+        self.changes_at: datetime | None = None
+        # The time that the run has compared with dates of documents, and the reads that these can come from.
+        self._compared: datetime | None = None
+        self._now: datetime | None = None
+        self._dated: list[tuple[Plan, Sequence[Mapping[str, Any]] | None]] = []
         self.commands = 0
         self._index = index
         self._on_affected = on_affected
@@ -81,6 +91,7 @@ class ReadSet:
         self._index.end(read)
         if self._is_released:
             return
+        self._dated.append((read.plan, rows))
         for interest in read.interests(self, rows):
             if any(interest.is_affected(change) for change in read.changes if change.collection == interest.collection):
                 self.affected()
@@ -91,6 +102,18 @@ class ReadSet:
         """Ends the run. Of commands that have not ended, anything may have been read."""
         for read in tuple(self._in_flight):
             self.end(read, None)
+        if self._compared is not None:
+            now = self._now = stored_form({"now": self._compared})["now"]
+            if any(plan.compares(now) or (rows is None and not plan.is_count) for plan, rows in self._dated):
+                # The documents whose time has not come are not among the rows.
+                self.reads_clock = True
+            later = (date for _, rows in self._dated for date in dates_in(rows) if date > now)
+            self.changes_at = min(later, default=None)
+        self._dated.clear()
+
+    def compare(self, now: datetime) -> None:
+        """Notes that the run compares this time with the dates of documents."""
+        self._compared = now
 
     def release(self) -> None:
         """Drops all interests."""
@@ -101,6 +124,14 @@ class ReadSet:
             self._index.remove(interest)
         self._interests.clear()
         self._is_released = True
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds until the clock can change the answer; None if it cannot."""
+        if self.changes_at is None or self._now is None:
+            return None
+        # A little later, because a stored date has no microseconds. A timer lasts a day at most.
+        return min(max((self.changes_at - self._now).total_seconds(), 0) + 0.002, _LONGEST_TIMER)
 
     @property
     def size(self) -> int:
@@ -121,6 +152,20 @@ class WatchedTime(Operation):
     def now(self) -> datetime:
         self._reads.reads_clock = True
         return super().now
+
+    @property
+    def compared(self) -> datetime:
+        self._reads.compare(self._now)
+        return self._now
+
+
+def dates_in(value: Any) -> Iterator[datetime]:
+    """Yields the dates of documents, as they are stored."""
+    if isinstance(value, datetime):
+        yield value
+    elif isinstance(value, dict | list):
+        for below in value.values() if isinstance(value, dict) else value:
+            yield from dates_in(below)
 
 
 def recorded(database: Database, reads: ReadSet) -> Database:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
@@ -258,3 +259,35 @@ async def test_a_live_query_ends_with_its_token(gateway: GatewayClient, port: in
     assert (last[0], last[1]["errors"][0]["extensions"]["code"]) == ("next", "TOKEN_EXPIRED")
     assert received[2] == ("complete", None)
     await until(lambda: gateway.state.live_queries.counts.listeners == 0)
+
+
+async def test_live_queries_leave_turns_to_others(settings: Settings) -> None:
+    async with running(replace(settings, max_running_queries=1)) as gateway, contextlib.AsyncExitStack() as stack:
+        for number in range(60):
+            answers = gateway.subscription(CATEGORY, {"slug": f"slug-{number}"})
+            await anext(await stack.enter_async_context(answers))
+        counts = gateway.state.live_queries.counts
+        ended = counts.vain
+        gateway.state.live_queries.feed.index.dispatch_all()
+        await until(lambda: counts.runs >= 120)
+        await gateway.data('{ viewer { subject } category(slug: "x") { name } }')
+        # One of them ran, and then it was the turn of the query.
+        assert counts.vain - ended < 10
+        await until(lambda: counts.vain - ended == 60)
+
+
+CONTENT = "query ($path: String!) @live { content(path: $path) { title } }"
+
+
+async def test_content_appears_when_its_time_comes(gateway: GatewayClient) -> None:
+    blog = await gateway.result("createSection", {"title": "Blog", "slug": "blog", "kind": "BLOG"})
+    soon = SystemClock().now() + timedelta(seconds=2.5)
+    entry = {"blogId": blog["content"]["id"], "title": "Soon", "slug": "soon", "text": "Text"}
+    await gateway.result("createBlogEntry", {**entry, "publishOn": f"{soon.isoformat(timespec='milliseconds')}Z"})
+    reader = gateway.as_caller("reader")
+    async with reader.subscription(CONTENT, {"path": "/blog/soon"}) as answers:
+        assert (await anext(answers))["content"] is None
+        before = runs(gateway)
+        assert (await anext(answers))["content"] == {"title": "Soon"}
+        assert SystemClock().now() > soon
+        assert runs(gateway) - before <= 2
