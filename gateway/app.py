@@ -41,9 +41,11 @@ from .auth import Authenticator
 from .clock import Clock
 from .cursor_secret import cursors_of
 from .live import Counts, Hub
+from .live_queries import LiveCounts, LiveQueries
 from .logs import configure, logger
-from .metrics import Metrics
+from .metrics import AdmissionMetrics, JobMetrics, LiveMetrics, Metrics, OperationMetrics, SubscriptionMetrics
 from .rates import Rates
+from .reads.feed import Feed, FeedCounts
 from .settings import Settings
 from .state import State
 from .telemetry.exporters import exporters_of
@@ -119,8 +121,20 @@ class Gateway:
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)
         self._counts = Counts()
+        self._live_counts = LiveCounts()
+        self._feed_counts = FeedCounts()
         self._runs = AllRuns()
-        self._metrics = Metrics(self._executor, self._counts, self._runs, self._domains.gauges, self._domains.counters)
+        self._metrics = Metrics(
+            [
+                OperationMetrics(self._executor),
+                AdmissionMetrics(self._executor),
+                SubscriptionMetrics(self._counts),
+                LiveMetrics(self._live_counts, self._feed_counts),
+                JobMetrics(self._runs),
+            ],
+            self._domains.gauges,
+            self._domains.counters,
+        )
         self._exporters = exporters_of(os.environ)
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
@@ -209,6 +223,12 @@ class Gateway:
                 max_waiting=self._settings.max_waiting_events,
                 resume_seconds=self._settings.resume_seconds,
             ),
+            live_queries=LiveQueries(
+                Feed(connection.database, self._domains.answered_from, self._feed_counts),
+                self._live_counts,
+                most=self._settings.max_live_queries,
+                pause=self._settings.live_pause_ms / 1_000,
+            ),
         )
         worker = Worker(
             connection.database,
@@ -224,6 +244,7 @@ class Gateway:
         try:
             yield
         finally:
+            await self._state.live_queries.aclose()
             await self._state.live.aclose()
             for job in jobs:
                 job.cancel()
@@ -265,6 +286,7 @@ class Gateway:
         """Ends subscriptions and WebSockets, so that a server that stops need not wait for them."""
         if self._state is not None:
             self._state.live.stop()
+            self._state.live_queries.stop()
 
     @property
     def state(self) -> State:

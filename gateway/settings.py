@@ -195,6 +195,10 @@ class Settings:
     resume_seconds: float = setting(
         600.0, "For how many seconds a subscription that was cut off can continue with the events that it missed."
     )
+    max_live_queries: int = setting(
+        10_000, "The most different live queries of a worker. Equal ones of equal callers count as one."
+    )
+    live_pause_ms: int = setting(20, "The least milliseconds between the beginnings of two runs of one live query.")
     init_seconds: float = setting(5.0, "Seconds for a WebSocket client to send its first message, `connection_init`.")
     send_seconds: float = setting(
         10.0, "Seconds until the gateway drops a client that does not receive a message of a stream."

@@ -77,6 +77,11 @@ class Domains:
         return [*SHARED_COLLECTIONS, *(spec for domain in self.all for spec in domain.collections)]
 
     @property
+    def answered_from(self) -> Sequence[str]:
+        """The names of the collections that answers are made from: those of the domains."""
+        return [spec.name for domain in self.all for spec in domain.collections]
+
+    @property
     def jobs(self) -> Sequence[Job]:
         return [*(job for domain in self.all for job in domain.jobs), self._upgrades()]
 

@@ -16,6 +16,7 @@ from .fields import costs
 from .inputs import described
 from .installation import install
 from .kept import require_keepable
+from .live_directive import add_live
 from .nodes import MAX_NODES, Node, find_node
 from .notification_reasons import add_reasons
 from .roles import add_roles
@@ -90,6 +91,7 @@ def create_schema(domains: Domains) -> strawberry.Schema:
     )
     require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     install(schema, domains.kinds, domains.pages)
+    add_live(schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     add_roles(schema._schema, domains.roles)  # noqa: SLF001 - strawberry has no public name for it
     add_reasons(schema._schema, domains.notifications.reasons)  # noqa: SLF001 - strawberry has no public name for it
     require_keepable(schema)

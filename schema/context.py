@@ -130,6 +130,11 @@ class Operation:
         """The time of the operation; before its beginning, the time at which its turn came."""
         return self._now
 
+    @property
+    def compared(self) -> datetime:
+        """The same time, for comparisons with the dates of documents, as they are stored, and nothing else."""
+        return self._now
+
 
 @dataclass(frozen=True)
 class Context:
@@ -145,7 +150,8 @@ class Context:
     `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
     yet. `connection` identifies the connection that the operation came by: connections take turns. `slots` has
     what domains keep for the fields of the operation, see `Slot`. `record` is what telemetry records of the
-    operation; None if it records nothing. If it `is_read_only`, mutations are refused.
+    operation; None if it records nothing. If it `is_read_only`, mutations are refused. If it `is_live`, the operation
+    is run again when what it reads changes, so it shares no reads with others.
     """
 
     db: Database
@@ -166,6 +172,7 @@ class Context:
     connection: Hashable = None
     record: Any = None
     is_read_only: bool = False
+    is_live: bool = False
     write: Operation | None = None
 
     @property
@@ -211,8 +218,13 @@ class Context:
 
     @property
     def sees_until(self) -> datetime | None:
-        """The caller sees content that is visible by this time; None if the caller sees all content."""
-        return None if self.has_role(Role.EDITOR) else self.now
+        """The caller sees content that is visible by this time; None if the caller sees all content.
+
+        A live query takes this time to be compared with dates of documents, as they are stored, and for nothing else.
+        """
+        if self.has_role(Role.EDITOR):
+            return None
+        return self.started if self.write is None else self.write.compared
 
     @property
     def subject(self) -> str | None:

@@ -47,10 +47,12 @@ from .requests import (
 from .resolving import resolved
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
+from .validators import has_it, validators_of
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
+_UNCHANGED = 304
 _CONTENT_TYPES = {name: f"{name}; charset=utf-8".encode() for name in (JSON_TYPE, RESPONSE_TYPE)}
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
@@ -121,6 +123,10 @@ class GraphQLEndpoint:
             body = encode(payload)
         if "errors" in payload:
             added = {**added, "Cache-Control": "no-store"}
+        elif scope["method"] != "POST":
+            added = {**added, **(validators := validators_of(body, media_type, headers))}
+            if has_it(headers, validators):
+                status, body = _UNCHANGED, b""
         await _send(send, status, media_type, body, request_id, added)
 
     async def _respond(
@@ -185,16 +191,22 @@ class GraphQLEndpoint:
     def _is_streamed(self, request: Request, accepted: Accepted, method: str, size: int) -> bool:
         """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else.
 
-        Raises Refused (413) for a subscription whose body is too long.
+        Raises Refused (413) for a subscription or a live query whose body is too long.
         """
         if method == "HEAD":
             return False
         kind = self._state.executor.kind_of(request.query, request.operation_name)
         if kind is OperationType.MUTATION and method != "POST":
             return False
-        if kind is OperationType.SUBSCRIPTION and size > MOST_OF_SUBSCRIPTION:
+        is_streamed = kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+        executor = self._state.executor
+        if (
+            is_streamed
+            and size > MOST_OF_SUBSCRIPTION
+            and executor.lasts(request.query, request.operation_name, request.variables)
+        ):
             raise Refused(413, "BODY_TOO_LARGE", LONG_SUBSCRIPTION)
-        return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+        return is_streamed
 
     async def _answer(
         self,
@@ -305,7 +317,8 @@ async def _send(
 ) -> None:
     sent = [
         (b"content-type", _CONTENT_TYPES[media_type]),
-        (b"content-length", str(len(body)).encode()),
+        # A response without changes must not have another length than the answer.
+        *(() if status == _UNCHANGED else ((b"content-length", str(len(body)).encode()),)),
         (b"x-request-id", request_id.encode()),
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),
     ]

@@ -29,7 +29,7 @@ EVENT_TYPE = "text/event-stream"
 _NAMED = 3
 _TRACE = ("traceparent", "tracestate")
 NO_ROOM = "The gateway is reading too many long bodies. Nothing was executed. Retry soon, or send a shorter one."
-LONG_SUBSCRIPTION = f"A subscription with its variables can have {MOST_OF_SUBSCRIPTION:,} bytes at most."
+LONG_SUBSCRIPTION = f"A subscription or live query can have {MOST_OF_SUBSCRIPTION:,} bytes at most, with its variables."
 
 
 class Refused(Exception):

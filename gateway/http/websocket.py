@@ -23,7 +23,7 @@ from portico.gateway.ended import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.encoding import EncodedResponse
-from portico.gateway.operations.execution import Progress
+from portico.gateway.operations.execution import Executor, Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS
 from portico.gateway.resuming import Resumable
@@ -274,8 +274,8 @@ class Connection:
         if request.reference is not None or not self.state.executor.references.accepts_all:
             # No other message is read meanwhile.
             request = await resolved_for(self._session, request, _LIVE_SECONDS)
-        kind = self.state.executor.kind_of(request.query, request.operation_name)
-        if kind is OperationType.SUBSCRIPTION and room.size > MOST_OF_SUBSCRIPTION:
+        lasts = self.state.executor.lasts(request.query, request.operation_name, request.variables)
+        if lasts and room.size > MOST_OF_SUBSCRIPTION:
             details = {"code": "BODY_TOO_LARGE"}
             await self._answer(_error(key, [{"message": LONG_SUBSCRIPTION, "extensions": details}]))
             return
@@ -286,7 +286,7 @@ class Connection:
         operation.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if kind is OperationType.SUBSCRIPTION:
+        if lasts:
             # The next message may read the current state. It must wait until the subscription misses no more events.
             live = asyncio.create_task(operation.progress.live.wait())
             ends: set[asyncio.Future[Any]] = {task, live}
@@ -332,6 +332,12 @@ class Operation:
         except InvalidToken as error:
             self._connection.close(Close(FORBIDDEN, str(error)))
 
+    def _is_query(self, executor: Executor) -> bool:
+        """Returns whether the operation has one answer, and changes nothing."""
+        request = self._request
+        kind = executor.kind_of(request.query, request.operation_name)
+        return kind not in _OTHERS and not executor.lasts(request.query, request.operation_name, request.variables)
+
     async def _run(self) -> None:
         last: dict[str, Any] = {"id": self._key, "type": "complete"}
         # Many operations send the same response. Their messages differ in the id only.
@@ -341,8 +347,7 @@ class Operation:
             resumable = self._session.resumable(self._request) if self._connection.has_ids else None
             context = self._context if resumable is None else derived(self._context, live=resumable)
             executor = self._session.state.executor
-            kind = executor.kind_of(self._request.query, self._request.operation_name)
-            turn = contextlib.nullcontext() if kind in _OTHERS else self._connection.queries
+            turn = self._connection.queries if self._is_query(executor) else contextlib.nullcontext()
             answers = responses(executor, self._request, self._session, context, self.progress)
             async with turn, aclosing(answers):
                 async for response in answers:

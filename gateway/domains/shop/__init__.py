@@ -123,5 +123,8 @@ DOMAIN = Domain(
         "Viewer": (carts.CartViewer, orders.OrderViewer),
     },
     demo=demo.load,
-    examples=(("Shop", Path(__file__).parent / "examples.graphql"),),
+    examples=(
+        ("Shop", Path(__file__).parent / "examples.graphql"),
+        ("Shop, live", Path(__file__).parent / "live.graphql"),
+    ),
 )
