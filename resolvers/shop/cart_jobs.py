@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from pymongo import ReturnDocument
 
@@ -10,7 +11,7 @@ from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import DomainError
 from portico.resolvers.shop.payments import Payments
 from portico.resolvers.shop.refusals import PaymentPending
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import moves
@@ -108,26 +109,32 @@ async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -
     return await sweep(db, CARTS, due, ask, at_once=_CHARGES_AT_ONCE, most=_CHARGES)
 
 
+# What a cart no longer has when its order is known to be written.
+_SEEN = {"$unset": {"due": "", "checkout.payment_reference": ""}}
+
+
 async def finish_orders(db: Database, *, now: datetime) -> int:
     """Writes the orders of sold carts that may be missing; see `cart_settlements`. Returns how many were missing.
 
     Most are there. So it looks for those of many carts at a time, and then writes the others one by one.
     """
     due = {"due": {"$lte": now}, "status": COMPLETE}
-    seen = {"$unset": {"due": "", "checkout.payment_reference": ""}}
-    async for batch in in_batches(db[CARTS.name].find(due, {"checkout.reference": 1}), BATCH):
-        ids = {cart["_id"]: _order_of(cart) for cart in batch}
-        written = await find_by_ids(db, list(ids.values()), {"_id": 1})
-        done = [cart for cart, order in ids.items() if order in written]
-        if done:
-            await db[CARTS.name].update_many({"_id": {"$in": done}, **due}, seen)
+
+    async def forget_written() -> int:
+        async for batch in in_batches(db[CARTS.name].find(due, {"checkout.reference": 1}), BATCH):
+            ids = {cart["_id"]: _order_of(cart) for cart in batch}
+            written = await find_by_ids(db, list(ids.values()), {"_id": 1})
+            done = [cart for cart, order in ids.items() if order in written]
+            if done:
+                await db[CARTS.name].update_many({"_id": {"$in": done}, **due}, _SEEN)
+        return 0
 
     async def write(cart: Document) -> int:
         await place_due(db, cart)
-        await db[CARTS.name].update_one({"_id": cart["_id"], "status": COMPLETE}, seen)
+        await db[CARTS.name].update_one({"_id": cart["_id"], "status": COMPLETE}, _SEEN)
         return 1
 
-    return await sweep(db, CARTS, due, write, most=BATCH)
+    return await in_turn(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
 
 
 def _order_of(cart: Document) -> str:

@@ -138,7 +138,7 @@ async def place_order(db: Database, cart: Document, payment_reference: str) -> D
 
 async def place_due(db: Database, cart: Document) -> None:
     """Writes the order of a sold cart, if it may be missing. Idempotent. See `checkout`."""
-    if cart["status"] == COMPLETE and "due" in cart:
+    if cart.get("status") == COMPLETE and "due" in cart:
         await place_order(db, cart, cart["checkout"]["payment_reference"])
 
 
