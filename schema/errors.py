@@ -14,6 +14,7 @@ from strawberry.types.field import StrawberryField
 
 from portico.resolvers import errors
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.pictures import UnacceptableFile
 
 from .fields import costs
 from .nodes import encode_id
@@ -240,3 +241,4 @@ failure(
     "Another category, or another node in the same section, already has the slug.",
     slug="The slug that is already in use.",
 )(SlugTaken)
+failure("The file is not a picture of an accepted type, or it is too large.")(UnacceptableFile)

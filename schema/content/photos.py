@@ -7,13 +7,13 @@ import strawberry
 from graphql import GraphQLError
 
 from portico.resolvers.content import photo_uploads as uploads
-from portico.resolvers.content import photos, thumbnails
+from portico.resolvers.content import photos
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.content.pictures import UNKNOWN_TYPE
-from portico.resolvers.content.refusals import PhotoLocked, UnacceptableFile
+from portico.resolvers.content.refusals import PhotoLocked
+from portico.resolvers.pictures import UNKNOWN_TYPE, WIDTHS, UnacceptableFile
 from portico.schema.context import Info
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.schema.fields import as_type, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key
@@ -58,8 +58,8 @@ class Photo(ContentNode):
         root: strawberry.Parent[NodeDocument],
         width: Annotated[int, described("Pixels, 16 or more. It is rounded down to one of a few widths.")] = 320,
     ) -> str:
-        if width < thumbnails.WIDTHS[0]:
-            text = f"`width` must be {thumbnails.WIDTHS[0]} or more; got {width}."
+        if width < WIDTHS[0]:
+            text = f"`width` must be {WIDTHS[0]} or more; got {width}."
             raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
         return photos.path_of_thumbnail(root, width)
 
@@ -85,9 +85,6 @@ class ReplacePhotoInput:
 @strawberry.type(description="The photo after the write.")
 class PhotoPayload:
     photo: Photo = strawberry.field(description="The photo.")
-
-
-failure("The file is not a picture of an accepted type, or it is too large.")(UnacceptableFile)
 
 
 UploadPhotoResult = Annotated[
