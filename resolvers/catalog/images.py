@@ -15,6 +15,7 @@ step names the time in `unsettled`, which every writer sets anew, so a step that
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
+from pymongo.errors import WriteError
 
 from portico.resolvers.documents import CollectionSpec, Database, Projection, Versioned
 from portico.resolvers.paging import page_size
@@ -114,7 +116,9 @@ async def get_thumbnail(db: Database, image: ImageDocument, width: int, pictures
         yield bytes(image["data"])
 
     made = await pictures.thumbnail(original(), width)
-    await db[IMAGES.name].update_one({"_id": image["_id"]}, {"$set": {f"thumbnails.{width}": made}})
+    # If the document would become too large, the thumbnail is made at each request.
+    with contextlib.suppress(WriteError):
+        await db[IMAGES.name].update_one({"_id": image["_id"]}, {"$set": {f"thumbnails.{width}": made}})
     return made
 
 

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.domains.catalog.setting_limits import MAX_IMAGE_BYTES, require
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.settings import SettingsError
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import category_edits, product_edits
 from portico.resolvers.catalog.image_edits import Owner, remove_image
 from portico.resolvers.catalog.images import MAX_IMAGES
+from portico.resolvers.catalog.settings import CatalogSettings
+from portico.resolvers.domains import Resources
 from tests.catalog.support.cases import id_and_nonce
 from tests.catalog.support.images import IMAGES, add, add_directly, ask
 from tests.content.support.photos import picture
@@ -316,6 +320,13 @@ async def test_a_category_page_with_images_facets_and_stock_takes_six_commands(g
 
     assert page["description"] == "All of it."
     assert page["products"]["nodes"][0]["images"][0]["alt"] == "Front"
+
+
+def test_an_image_must_fit_into_a_document() -> None:
+    require(Resources({CatalogSettings: CatalogSettings(max_image_bytes=MAX_IMAGE_BYTES)}))
+
+    with pytest.raises(SettingsError, match="must be at most 12,000,000"):
+        require(Resources({CatalogSettings: CatalogSettings(max_image_bytes=MAX_IMAGE_BYTES + 1)}))
 
 
 async def test_the_number_of_images_is_bounded(gateway: GatewayClient) -> None:

@@ -37,7 +37,7 @@ from portico.schema.catalog import categories as category_schema
 from portico.schema.catalog import category_products, image_mutations, product_mutations, suggesting
 from portico.schema.catalog import products as product_schema
 
-from . import demo, images
+from . import demo, images, setting_limits
 from .records import category_record, image_record, product_record
 
 
@@ -84,6 +84,7 @@ DOMAIN = Domain(
     collections=(CATEGORIES, products.PRODUCTS, product_slugs.SLUGS, IMAGES, WORDS, WALKS),
     hosts=(products.HOST,),
     settings=CatalogSettings,
+    require=setting_limits.require,
     services=(Service(ImageRules, _image_rules),),
     jobs=(
         Job("finish-categories", _finish_categories),
