@@ -170,6 +170,7 @@ class Domain:
         queries, mutations, subscriptions:  strawberry types whose fields become root fields.
         extensions:     strawberry types whose fields a type or an interface gets, by its name; also `Viewer`.
         kind_extensions: returns such a type for a kind and the hosts, or None; called for every kind that is served.
+        suggesters:     find objects of its kinds by a text that a person types (`schema.suggesting`).
         error_codes:    the meaning of each `errors[].extensions.code`, by code.
         commands:       what `portico` can do besides its own commands.
         importers:      how files are read and stored, by the word on the command line.
@@ -206,6 +207,7 @@ class Domain:
     subscriptions: Sequence[type] = ()
     extensions: Mapping[str, Sequence[type]] = field(default_factory=dict)
     kind_extensions: Callable[[Any, Hosts], type | None] | None = None
+    suggesters: Sequence[Callable[..., Awaitable[Any]]] = ()
     error_codes: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[Command] = ()
     importers: Mapping[str, Any] = field(default_factory=dict)

@@ -55,6 +55,7 @@ class Domains:
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
         self.kinds: Mapping[str, Any] = {kind.name: kind for domain in self.all for kind in domain.kinds}
         self.pages: Sequence[Any] = [paged for domain in self.all for paged in domain.pages]
+        self.suggesters: Sequence[Any] = [one for domain in self.all for one in domain.suggesters]
         self.hosts = Hosts(host for domain in self.all for host in domain.hosts)
         self.attachments = Attachments(
             self.hosts, (attachment for domain in self.all for attachment in domain.attachments)
@@ -196,6 +197,11 @@ class Served:
     def kinds(self) -> Mapping[str, Any]:
         """The kinds of objects by name."""
         return self.domains.kinds
+
+    @property
+    def suggesters(self) -> Sequence[Any]:
+        """What finds objects by a text that a person types."""
+        return self.domains.suggesters
 
     @property
     def hosts(self) -> Hosts:

@@ -36,6 +36,12 @@ def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
+def without_accents(text: str) -> str:
+    """Returns the folded text without its accents."""
+    parts = unicodedata.normalize("NFD", fold(text))
+    return unicodedata.normalize("NFC", "".join(one for one in parts if not unicodedata.combining(one)))
+
+
 def words(text: str) -> list[str]:
     """Returns the folded words of the text, each once, in order. A word can contain apostrophes."""
     return list(dict.fromkeys(_WORD.findall(fold(text).replace("\u2019", "'"))))

@@ -21,6 +21,7 @@ from .nodes import MAX_NODES, Node, find_node
 from .notification_reasons import add_reasons
 from .roles import add_roles
 from .scalars import SCALARS
+from .suggesting import SuggestQuery
 from .viewer import ViewerQuery
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
 
 @strawberry.type(description="The queries.")
-class Query(ViewerQuery):
+class Query(ViewerQuery, SuggestQuery):
     @strawberry.field(description="The object with this id, of any type; null if there is none.")
     async def node(self, info: Info, id: Annotated[strawberry.ID, described("The `id` of the object.")]) -> Node | None:
         return await find_node(core(info), id)  # type: ignore[return-value]

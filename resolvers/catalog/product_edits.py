@@ -29,9 +29,12 @@ from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import each
 
 from .categories import CategoryDocument, find_usable, require_usable
+from .images import delete_images, unsettle_images
 from .product_rules import DescribedProduct, ProductFields, document_of
 from .product_slugs import Claims
+from .product_terms import words_in
 from .products import KIND, PRODUCTS, ProductDocument, find_by_sku
+from .vocabulary import store_words
 
 # An upgrade or a job can change the product between the two steps of an edit without changing the nonce.
 _EDIT_ATTEMPTS = 5
@@ -57,6 +60,7 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Product", sku))
         await require_usable(db, categories)
+        await store_words(db, words_in(document))
         if categories:
             await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
         try:
@@ -128,6 +132,7 @@ async def create_products(
     documents = [created_by(operation_id, one) for one in described]
     skus = [document["sku"] for document in documents]
     refused: dict[str, DomainError] = {}
+    await store_words(db, {word for document in documents for word in words_in(document)})
     await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
     claims = Claims(db, now)
     taken = await claims.mark(documents)
@@ -306,6 +311,7 @@ async def _try_update(
             raise refusal
     # The stock changes `in_stock` and the terms without a new nonce, so its version is part of the guard.
     guard["stock_version"] = product.get("stock_version")
+    await store_words(db, words_in(changed) - words_in(product))
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
     update: Document = {"$set": changes, **idempotency.mark_applied(operation_id), "$unset": {"incoming": ""}}
     if not (await products.update_one(guard, update)).matched_count:
@@ -370,7 +376,9 @@ async def _try_delete(
     target = Target(KIND, sku, product["_id"])
     mark = {"id": deletion, "op": operation_id, "at": now}
     guard = {"sku": sku, "nonce": product["nonce"], "deleting": None}
-    if not (await db[PRODUCTS.name].update_one(guard, {"$set": {"deleting": mark}})).matched_count:
+    # From now on it gets no more images, so these are all.
+    marked = await PRODUCTS.of(db).find_one_and_update(guard, {"$set": {"deleting": mark}}, {"images": 1})
+    if marked is None:
         return False
     try:
         is_closed = await attachments.close(db, target, by=deletion, now=now)
@@ -382,7 +390,11 @@ async def _try_delete(
             db, operation_id, deleting={"id": deletion, "of": product["_id"], "categories": product["category_ids"]}
         )
         mine = {"sku": sku, "nonce": product["nonce"], "deleting.id": deletion}
+        if marked.get("images"):
+            await unsettle_images(db, product["_id"], now=now)
         if await _remove(db, product, mine, now):
+            if marked.get("images"):
+                await delete_images(db, product["_id"])
             await attachments.settle(db, target, by=deletion, present=None, now=now)
             return True
     await settle_deletion(db, attachments, sku, deletion, now=now)

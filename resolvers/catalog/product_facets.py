@@ -51,7 +51,8 @@ class Asked:
         own = _OWN.get(facet, ())
         if all(getattr(self.query, name) is None for name in own):
             return None
-        return replace(self, query=replace(self.query, **dict.fromkeys(own)))
+        nothing: Any = dict.fromkeys(own)
+        return replace(self, query=replace(self.query, **nothing))
 
 
 async def find_facets(

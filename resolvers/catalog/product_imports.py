@@ -17,8 +17,9 @@ from portico.resolvers.writes import idempotency
 from .categories import CATEGORIES
 from .product_edits import create_products, needs_mark, update_product
 from .product_rules import DescribedProduct, ProductFields, document_of
-from .product_terms import search_keys
+from .product_terms import search_keys, words_in
 from .products import PRODUCTS, ProductDocument, find_by_skus
+from .vocabulary import store_words
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ async def _change(
             guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}
             nonce = nonces[document["sku"]] = idempotency.derived_nonce(operation_id, present["nonce"])
             updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
+    # Words come before the products that have them.
+    await store_words(db, {word for one in changed.values() for word in words_in(one) - words_in(known[one["sku"]])})
     if updates and (await db[PRODUCTS.name].bulk_write(updates, ordered=False)).matched_count < len(updates):
         outcomes |= await _overtaken(db, changed, nonces)
     return outcomes

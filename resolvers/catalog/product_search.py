@@ -14,7 +14,7 @@ from portico.resolvers.paging import MAX_WALKS, Listing, Sort
 from portico.resolvers.text import check_length, fold, prefix_range, words
 
 from .product_bounds import together
-from .product_terms import EVERY, property_term, stock_term, term, type_name_term
+from .product_terms import EVERY, property_term, stock_term, term, type_name_term, word_terms
 
 SORTS = {
     "NEWEST": Sort((("issue_date", -1),)),
@@ -40,6 +40,9 @@ class ProductQuery:
     artist: str | None = None
     title_prefix: str | None = None
     title_word: str | None = None
+    # A text as it is typed, and for each of its words the words that it stands for.
+    typed: str | None = None
+    typed_words: Sequence[Sequence[str]] = ()
     search: str | None = None
     min_pct_savings: int | None = None
     min_price: int | None = None
@@ -67,8 +70,14 @@ def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> 
         raise InvalidInput("The sort RELEVANCE needs `filter.search`.", "sort", code=InvalidInput.NOT_ALLOWED)
     conditions = _conditions(query)
     named: Document | None = None
-    if within is not None:
-        named = {"query": together(conditions), "category": within.category_id, "is_deep": within.is_deep}
+    if within is not None or query.typed is not None:
+        named = {"query": together(conditions)}
+    if named is not None and query.typed is not None:
+        # A word can stand for more words when the next page is read.
+        named["typed"] = query.typed
+        conditions += [{"keywords": _any(word_terms(found) or [term("word", "")])} for found in query.typed_words]
+    if named is not None and within is not None:
+        named |= {"category": within.category_id, "is_deep": within.is_deep}
         conditions.append({"terms": _any([term("category", category_id) for category_id in within.ids])})
     is_walked = any("terms" in condition for condition in conditions)
     if not query.search and (not is_walked or (within is not None and len(within.ids) > MAX_WALKS)):

@@ -14,7 +14,7 @@ regular expression.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from portico.resolvers.text import fold, words
@@ -55,6 +55,20 @@ def property_term(name: str, value: str) -> str:
 
 def stock_term(*, in_stock: bool) -> str:
     return term("stock", "in" if in_stock else "out")
+
+
+_WORD_KINDS = ("word", "person")
+
+
+def word_terms(words_of: Iterable[str]) -> list[str]:
+    """Returns the keywords of products that have one of the words in their title or in the names of their people."""
+    return [term(kind, word) for word in words_of for kind in _WORD_KINDS]
+
+
+def words_in(product: Mapping[str, Any]) -> set[str]:
+    """Returns the words in the title and in the names of the people of a product, from its keywords."""
+    parts = (keyword.split(_SEPARATOR) for keyword in product.get("keywords") or () if isinstance(keyword, str))
+    return {part[1] for part in parts if part[0] in _WORD_KINDS}
 
 
 def search_keys(product: Mapping[str, Any]) -> SearchKeys:

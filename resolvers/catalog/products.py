@@ -30,6 +30,7 @@ from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pa
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
+from .images import ListedImage
 from .product_fields import PlainFields
 from .product_terms import SearchKeys, search_keys, stock_term, term
 
@@ -123,6 +124,8 @@ class ProductDocument(MerchantFields, SearchKeys, Repeatable):
     # Whether units are available, as of this version of the stock.
     in_stock: NotRequired[bool]
     stock_version: NotRequired[int]
+    # Not part of what the nonce guards: images are added and removed one by one.
+    images: NotRequired[list[ListedImage]]
     incoming: NotRequired[list[Incoming]]
     deleting: NotRequired[Deleting]
 

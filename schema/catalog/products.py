@@ -11,11 +11,13 @@ from portico.resolvers.catalog import product_search, product_slugs
 from portico.resolvers.catalog.product_facets import Asked
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
+from portico.resolvers.catalog.related_products import MAX_RELATED
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import trimmed
+from portico.resolvers.typed_text import MAX_TEXT, MAX_TYPED
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Context, Info
-from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, related, stored
+from portico.schema.fields import MAX_COSTLY, as_type, as_types, composed, costs, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id
@@ -26,6 +28,7 @@ from portico.schema.scalars import JSON, BigInt
 from . import product_reads
 from .categories import Category
 from .facets import ProductFacets, shown_facets
+from .images import Image, images_field
 from .product_fields import shows_plain_fields
 
 DEFAULT_PRODUCTS = 20
@@ -111,6 +114,26 @@ class Product(Node):
         description="The categories it is in, in the merchant's order.",
     )
     properties: list[Property] = stored(default=(), length=20, description="Free properties, in the merchant's order.")
+    images: list[Image] = images_field("product")
+
+    @reads(
+        "sku",
+        "terms",
+        "keywords",
+        length=MAX_RELATED,
+        each="first",
+        extra=100,
+        description="The products that have most in common with this one: people, then categories, then genres. "
+        f"At most {MAX_RELATED}.",
+    )
+    @staticmethod
+    async def related(
+        root: strawberry.Parent[ProductDocument],
+        info: Info,
+        first: Annotated[int, described(f"How many: 1 to {MAX_RELATED}.")] = 8,
+    ) -> list["Product"]:
+        return as_types(Product, await product_reads.related(info, PRODUCT, root, first))
+
     nonce: strawberry.ID = stored(
         description="Changes with every edit. An edit must pass the nonce of the version that it is based on."
     )
@@ -183,6 +206,13 @@ class ProductFilter:
         default=None, description="The title begins with these characters, case-sensitive. Uses an index."
     )
     title_word: str | None = strawberry.field(default=None, description="The title has this word, in any case.")
+    typed: str | None = strawberry.field(
+        default=None,
+        description="The title and the people have all of these words, in any case and without accents. The last word "
+        "can be the beginning of a word. A word of 4 letters or more that nothing has finds words that differ by one "
+        f"typo. A word stands for at most 64 words. Up to {MAX_TEXT} characters; words after the first {MAX_TYPED} are "
+        "ignored.",
+    )
     search: str | None = strawberry.field(
         default=None,
         description="Full-text search over title, description and people: any of the words; "
@@ -202,13 +232,14 @@ class ProductFilter:
     )
     in_stock: bool | None = strawberry.field(default=None, description="Whether units are available.")
 
-    def query(self, context: Context) -> product_search.ProductQuery:
+    async def query(self, context: Context) -> product_search.ProductQuery:
         """Returns the conditions. Raises NotFound for an id that is not that of a category."""
         plain = {name: value for name, value in vars(self).items() if name not in _DECODED}
         categories = self.category_ids
         return product_search.ProductQuery(
             type=None if self.type is None else self.type.name,
             category_ids=None if categories is None else [key_in(context, "Category", key) for key in categories],
+            typed_words=() if self.typed is None else await product_reads.typed_words(context, self.typed),
             properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
             **plain,
         )
@@ -259,7 +290,7 @@ async def product_page(
     within: product_search.Within | None = None,
 ) -> ProductConnection:
     """Returns a page of products."""
-    query = product_search.ProductQuery() if given is None else given.query(info.context)
+    query = product_search.ProductQuery() if given is None else await given.query(info.context)
     asked = Asked(query, (sort or ProductSort.NEWEST).name, within)
     listing = await product_reads.bounded(info.context, asked.listing())
     page = await PAGES.spanned(info, listing, span, default=DEFAULT_PRODUCTS)

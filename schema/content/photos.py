@@ -7,11 +7,11 @@ import strawberry
 from graphql import GraphQLError
 
 from portico.resolvers.content import photo_uploads as uploads
-from portico.resolvers.content import photos, thumbnails
+from portico.resolvers.content import photos
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.refusals import PhotoLocked
-from portico.resolvers.pictures import UNKNOWN_TYPE
+from portico.resolvers.pictures import UNKNOWN_TYPE, WIDTHS
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
 from portico.schema.fields import as_document, as_type, computed, reads, stored
@@ -59,8 +59,8 @@ class Photo(ContentNode):
         root: strawberry.Parent[NodeDocument],
         width: Annotated[int, described("Pixels, 16 or more. It is rounded down to one of a few widths.")] = 320,
     ) -> str:
-        if width < thumbnails.WIDTHS[0]:
-            text = f"`width` must be {thumbnails.WIDTHS[0]} or more; got {width}."
+        if width < WIDTHS[0]:
+            text = f"`width` must be {WIDTHS[0]} or more; got {width}."
             raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
         return photos.path_of_thumbnail(root, width)
 

@@ -54,6 +54,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
                 "PriceBand",
                 "ProductFacets",
                 "RejectedAd",
+                "TextPart",
             ),
             _STATISTICS,
         ),

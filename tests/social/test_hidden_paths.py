@@ -114,6 +114,7 @@ async def _everything(gateway: GatewayClient, first: int, ids: list[str]) -> Any
         f"{{ publicPosts(first: {first}) {connection} }}",
         f"{{ users(first: {first}) {found} }}",
         f'{{ usersByName(text: "a", first: {first}) {user} }}',
+        f'{{ suggest(text: "a", first: {min(first, 20)}) {{ title match {{ text }} node {node} }} }}',
         f"{{ viewer {_selection(gateway, 'Viewer', first)} }}",
         f"{{ {users} }}",
         f"{{ nodes(ids: {json.dumps(ids)}) {node} }}",

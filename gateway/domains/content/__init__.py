@@ -34,7 +34,11 @@ from .records import photo_record, post_record
 
 @contextlib.asynccontextmanager
 async def _upload_rules(resources: Resources, _db: Database) -> AsyncIterator[UploadRules]:
-    yield upload_rules(resources.of(Settings))
+    settings, own = resources.of(Settings), resources.of(ContentSettings)
+    most = settings.max_upload_bytes
+    # An upload extends its lock while bytes arrive and are decoded, so the lock need not outlast a longer pause.
+    lasts = timedelta(seconds=settings.upload_stall_seconds)
+    yield UploadRules(most, lasts, PictureProcesses(max_pixels=own.max_photo_pixels, max_bytes=most))
 
 
 def upload_rules(settings: Settings) -> UploadRules:

@@ -44,6 +44,7 @@ DOMAIN = Domain(
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
+    suggesters=(people_fields.suggest,),
     importers={"people": people.people(), "wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
     pages=(users.PAGES, posts.LISTED),
