@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from portico.gateway import domains, production
+from portico.gateway.http import tickets
 from portico.gateway.http.compression import accepts_compression, compression_of
 from portico.gateway.http.cors import cors_of
 from portico.gateway.http.endpoint import GraphQLEndpoint
@@ -28,7 +29,7 @@ from portico.gateway.mongo.driver import Connection, connect
 from portico.gateway.mongo.rights import require_rights
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
-from portico.gateway.pages import explorer
+from portico.gateway.pages import explorer, storefront
 from portico.gateway.work.job_runs import AllRuns
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.cursors import Cursors
@@ -40,9 +41,11 @@ from .auth import Authenticator
 from .clock import Clock
 from .cursor_secret import cursors_of
 from .live import Counts, Hub
+from .live_queries import LiveCounts, LiveQueries
 from .logs import configure, logger
-from .metrics import Metrics
+from .metrics import AdmissionMetrics, JobMetrics, LiveMetrics, Metrics, OperationMetrics, SubscriptionMetrics
 from .rates import Rates
+from .reads.feed import Feed, FeedCounts
 from .settings import Settings
 from .state import State
 from .telemetry.exporters import exporters_of
@@ -118,8 +121,20 @@ class Gateway:
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)
         self._counts = Counts()
+        self._live_counts = LiveCounts()
+        self._feed_counts = FeedCounts()
         self._runs = AllRuns()
-        self._metrics = Metrics(self._executor, self._counts, self._runs, self._domains.gauges, self._domains.counters)
+        self._metrics = Metrics(
+            [
+                OperationMetrics(self._executor),
+                AdmissionMetrics(self._executor),
+                SubscriptionMetrics(self._counts),
+                LiveMetrics(self._live_counts, self._feed_counts),
+                JobMetrics(self._runs),
+            ],
+            self._domains.gauges,
+            self._domains.counters,
+        )
         self._exporters = exporters_of(os.environ)
         self._in_flight: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
@@ -191,7 +206,6 @@ class Gateway:
     async def _serving(
         self, connection: Connection, resources: Resources, clock: Clock, telemetry: Telemetry
     ) -> AsyncIterator[None]:
-        max_waiting = self._settings.max_waiting_events
         self._state = State(
             settings=self._settings,
             clock=clock,
@@ -202,7 +216,19 @@ class Gateway:
             served=Served(self._domains, resources),
             rates=self._rates,
             telemetry=telemetry,
-            live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
+            live=Hub(
+                connection.database,
+                self._domains.events,
+                self._counts,
+                max_waiting=self._settings.max_waiting_events,
+                resume_seconds=self._settings.resume_seconds,
+            ),
+            live_queries=LiveQueries(
+                Feed(connection.database, self._domains.answered_from, self._feed_counts),
+                self._live_counts,
+                most=self._settings.max_live_queries,
+                pause=self._settings.live_pause_ms / 1_000,
+            ),
         )
         worker = Worker(
             connection.database,
@@ -218,6 +244,7 @@ class Gateway:
         try:
             yield
         finally:
+            await self._state.live_queries.aclose()
             await self._state.live.aclose()
             for job in jobs:
                 job.cancel()
@@ -229,10 +256,12 @@ class Gateway:
         return [
             Route(_PATH, _Graphql(self)),
             WebSocketRoute(_PATH, _Sockets(self)),
+            Route(tickets.PATH, tickets.endpoint(lambda: self.state), methods=["POST"]),
             *self._health_checks(),
             *([self._metrics_route()] if self._settings.shows_metrics else []),
             *self._domains.routes(lambda: self.state),
             *explorer.routes(self._settings, self._domains),
+            *storefront.routes(self._settings, self._authenticator),
         ]
 
     def middleware(self) -> Sequence[Middleware]:
@@ -257,6 +286,7 @@ class Gateway:
         """Ends subscriptions and WebSockets, so that a server that stops need not wait for them."""
         if self._state is not None:
             self._state.live.stop()
+            self._state.live_queries.stop()
 
     @property
     def state(self) -> State:

@@ -45,6 +45,8 @@ ERROR_CODES: Mapping[str, str] = {
     "READ_ONLY": "The gateway runs with `PORTICO_READ_ONLY`, and refuses mutations. Nothing was executed.",
     "TIMEOUT": "The operation timed out. A mutation may have succeeded: retry it with the same idempotency key.",
     "TOKEN_EXPIRED": "The token has expired. Get a new one, and send the request again.",
+    "TOO_MANY_LIVE_QUERIES": "The gateway has `PORTICO_MAX_LIVE_QUERIES` different live queries. Read without `@live`, "
+    "or retry later.",
     "TOO_MANY_OPERATIONS": "The WebSocket has `PORTICO_MAX_OPERATIONS` operations in flight.",
     "TOO_SLOW": "The client did not read its events in time, and the subscription ended.",
     "UNAUTHENTICATED": "The token is missing or not valid.",

@@ -18,12 +18,14 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Counter, Gauge, Resources
 
 from .live import Counts
+from .live_queries import LiveCounts
+from .reads.feed import FeedCounts
 
 # How long a gauge may wait for the database.
 _MEASURE_SECONDS = 2.0
 
 
-class _Operations(Collector):
+class OperationMetrics(Collector):
     """Counts of the operations that ran, read only when `/metrics` is requested."""
 
     def __init__(self, executor: Executor) -> None:
@@ -52,7 +54,7 @@ class _Operations(Collector):
         yield untrusted
 
 
-class _Admission(Collector):
+class AdmissionMetrics(Collector):
     """What runs, waits and was refused, by kind. A mutation is first counted as a query, until it is parsed."""
 
     def __init__(self, executor: Executor) -> None:
@@ -79,7 +81,7 @@ class _Admission(Collector):
         yield from (running, queued, waiting, refused)
 
 
-class _Live(Collector):
+class SubscriptionMetrics(Collector):
     """Counts of subscriptions, their events, and why they ended."""
 
     def __init__(self, counts: Counts) -> None:
@@ -99,6 +101,8 @@ class _Live(Collector):
             ("portico_events_delivered", "Events delivered to subscriptions.", counts.deliveries),
             ("portico_event_runs", "Selections that ran for an event. Equal subscriptions share a run.", counts.runs),
             ("portico_event_retries", "Runs repeated because the database was unavailable.", counts.retries),
+            ("portico_subscriptions_resumed", "Subscriptions that continued after their last event.", counts.resumed),
+            ("portico_replays", "Change streams opened to read missed events again.", counts.replays),
             ("portico_connections_unread", "Connections dropped because their clients did not read.", counts.unread),
         ):
             yield CounterMetricFamily(name, text, number)
@@ -118,7 +122,33 @@ class _Live(Collector):
         yield ended
 
 
-class _Jobs(Collector):
+class LiveMetrics(Collector):
+    """Counts of live queries, and of the changes that they follow."""
+
+    def __init__(self, counts: LiveCounts, changes: FeedCounts) -> None:
+        self._counts = counts
+        self._changes = changes
+
+    def collect(self) -> Iterator[Metric]:
+        counts, changes = self._counts, self._changes
+        for name, text, number in (
+            ("portico_live_queries", "Different live queries.", counts.queries),
+            ("portico_live_listeners", "Clients of live queries.", counts.listeners),
+        ):
+            yield GaugeMetricFamily(name, text, number)
+        for name, text, number in (
+            ("portico_live_runs", "Runs of live queries. Equal live queries share a run.", counts.runs),
+            ("portico_live_vain_runs", "Runs of live queries whose answer was the former one.", counts.vain),
+            ("portico_live_answers", "Answers sent to clients of live queries.", counts.sent),
+            ("portico_changes", "Changes that live queries have followed.", changes.changes),
+            ("portico_changes_read", "Changed documents that were read to find what they affect.", changes.looked_up),
+            ("portico_changes_affecting", "Runs that changes have affected.", changes.affected),
+            ("portico_changes_lost", "Times that changes were lost, and all live queries ran.", changes.losses),
+        ):
+            yield CounterMetricFamily(name, text, number)
+
+
+class JobMetrics(Collector):
     """What the jobs of this worker did, and how long their current runs take."""
 
     def __init__(self, runs: AllRuns) -> None:
@@ -175,9 +205,7 @@ class Metrics:
 
     def __init__(
         self,
-        executor: Executor,
-        counts: Counts,
-        runs: AllRuns,
+        collectors: Sequence[Collector],
         gauges: Sequence[Gauge] = (),
         counters: Sequence[Counter] = (),
     ) -> None:
@@ -186,7 +214,7 @@ class Metrics:
         self._measured = _Measured()
         self._counted = _Counted()
         self._registry = CollectorRegistry()
-        for collector in (_Operations(executor), _Admission(executor), _Live(counts), _Jobs(runs)):
+        for collector in collectors:
             self._registry.register(collector)
         self._registry.register(self._measured)
         self._registry.register(self._counted)

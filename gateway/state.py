@@ -22,6 +22,7 @@ from .bodies import Bodies
 from .bounded_log import BoundedLog
 from .clock import Clock
 from .live import Hub
+from .live_queries import LiveQueries
 from .processes import this_process
 from .settings import Settings
 from .telemetry.recording import Telemetry
@@ -39,6 +40,7 @@ class State:
     reading: Database
     served: Served
     live: Hub
+    live_queries: LiveQueries
     rates: Rates
     process: Process = field(default_factory=this_process)
     telemetry: Telemetry = field(default_factory=Telemetry)

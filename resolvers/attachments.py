@@ -41,13 +41,15 @@ class Host:
 
     `find` reads objects by key. Each has its `_id`, and the mark `deleting: {id}` if a deletion has closed its
     attachments. `find_named` finds an object by a readable name, such as a path or a SKU, and returns its key and
-    `_id`. `being_deleted` returns the keys of the objects whose attachments a deletion is about to drop.
+    `_id`. `being_deleted` returns the keys of the objects whose attachments a deletion is about to drop. `find_authors`
+    returns the subjects of those who have written the objects, by key: they are notified of comments.
     """
 
     kind: str
     find: Callable[[Database, Sequence[str]], Awaitable[Mapping[str, Mapping[str, Any]]]]
     find_named: Callable[[Database, str], Awaitable[tuple[str, DocumentId] | None]] | None = None
     being_deleted: Callable[[Database], Awaitable[set[str]]] | None = None
+    find_authors: Callable[[Database, Sequence[str]], Awaitable[Mapping[str, str]]] | None = None
 
 
 class Hosts:
@@ -71,6 +73,15 @@ class Hosts:
     async def find_one(self, db: Database, kind: str, key: str) -> Mapping[str, Any] | None:
         """Returns the object of this kind with this key; None if there is none or the kind is no host."""
         return (await self.find(db, [(kind, key)])).get((kind, key))
+
+    async def find_authors(self, db: Database, targets: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Returns the authors of these objects, given by kind and key. Leaves out objects that have none."""
+        found: dict[tuple[str, str], str] = {}
+        for host in self._hosts.values():
+            keys = [key for kind, key in targets if kind == host.kind]
+            if keys and host.find_authors is not None:
+                found |= {(host.kind, key): author for key, author in (await host.find_authors(db, keys)).items()}
+        return found
 
     async def find_named(self, db: Database, name: str) -> Target | None:
         """Finds an object of any kind by its readable name, such as a path or a SKU."""

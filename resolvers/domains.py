@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from .attachments import Attachment, Host, Hosts
 from .changes import ChangeSource
 from .documents import CollectionSpec, Database
+from .notifying import HiddenMembers, NotificationSource
 from .problems import Invariant
 
 T = TypeVar("T")
@@ -40,11 +41,15 @@ class Service:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one run of a job gets. `now` is UTC."""
+    """What one run of a job gets. `now` is UTC.
+
+    `patience` is for how many seconds a job that `waits` may wait for work.
+    """
 
     db: Database
     now: datetime
     resources: Resources
+    patience: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,14 @@ class Job:
     """Background work. `run` does some of it and returns how much; two workers can run it concurrently.
 
     Normally, one worker at a time runs a job, because others would only repeat its work. If `is_shared`, all workers
-    run it, and each finds other work to do.
+    run it, and each finds other work to do. If it `waits`, a run without work waits for some, as long as the patience
+    of its `Turn` lasts, and the next run follows at once.
     """
 
     name: str
     run: Callable[[Turn], Coroutine[Any, Any, int]]
     is_shared: bool = False
+    waits: bool = False
 
 
 # A job that starts at once would take the time of the answer to the request that wakes it.
@@ -152,6 +159,8 @@ class Domain:
         gauges:         what `/metrics` shows of its data.
         counters:       what `/metrics` shows of what this process has done.
         events:         the changes that subscriptions listen to.
+        notifications:  what members are notified of.
+        hidden_members: returns who of some members a viewer gets no notifications of, e.g. because of a block.
         settings:       a dataclass of `setting`s.
         require:        checks its settings before the process connects. Its error ends the start with one line.
         services:       what it keeps open while the gateway runs, e.g. clients.
@@ -161,6 +170,7 @@ class Domain:
         queries, mutations, subscriptions:  strawberry types whose fields become root fields.
         extensions:     strawberry types whose fields a type or an interface gets, by its name; also `Viewer`.
         kind_extensions: returns such a type for a kind and the hosts, or None; called for every kind that is served.
+        suggesters:     find objects of its kinds by a text that a person types (`schema.suggesting`).
         error_codes:    the meaning of each `errors[].extensions.code`, by code.
         commands:       what `portico` can do besides its own commands.
         importers:      how files are read and stored, by the word on the command line.
@@ -184,6 +194,8 @@ class Domain:
     gauges: Sequence[Gauge] = ()
     counters: Sequence[Counter] = ()
     events: Sequence[ChangeSource] = ()
+    notifications: Sequence[NotificationSource] = ()
+    hidden_members: HiddenMembers | None = None
     settings: type | None = None
     require: Callable[[Resources], object] | None = None
     services: Sequence[Service] = ()
@@ -195,6 +207,7 @@ class Domain:
     subscriptions: Sequence[type] = ()
     extensions: Mapping[str, Sequence[type]] = field(default_factory=dict)
     kind_extensions: Callable[[Any, Hosts], type | None] | None = None
+    suggesters: Sequence[Callable[..., Awaitable[Any]]] = ()
     error_codes: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[Command] = ()
     importers: Mapping[str, Any] = field(default_factory=dict)

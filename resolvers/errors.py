@@ -226,6 +226,10 @@ class SlugTaken(DomainError):
         self.slug = slug
 
 
+class UnacceptableFile(DomainError):
+    """The file is not a picture, or the picture is too large. The message says which."""
+
+
 class OperationKeyReused(Exception):
     """The idempotency key was used for an operation with another input. Nothing was written."""
 

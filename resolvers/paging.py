@@ -224,11 +224,11 @@ def _counted(collection: Collection, listing: Listing, most: int) -> list[Docume
     return [{"$match": listing.filter}, {"$limit": most}]
 
 
-def page_size(first: int | None, default: int, *, name: str = "first") -> int:
-    """Returns `first`, or the default. Raises InvalidInput below 1 and above 100, for the argument with this name."""
-    if first is not None and not 1 <= first <= MAX_PAGE:
-        bounds: Any = {"code": InvalidInput.OUT_OF_RANGE, "least": 1, "most": MAX_PAGE}
-        raise InvalidInput(f"`{name}` must be between 1 and {MAX_PAGE}; got {first}.", name, **bounds)
+def page_size(first: int | None, default: int, *, name: str = "first", most: int = MAX_PAGE) -> int:
+    """Returns `first`, or the default. Raises InvalidInput below 1 or above `most`, for the argument with this name."""
+    if first is not None and not 1 <= first <= most:
+        bounds: Any = {"code": InvalidInput.OUT_OF_RANGE, "least": 1, "most": most}
+        raise InvalidInput(f"`{name}` must be between 1 and {most}; got {first}.", name, **bounds)
     return default if first is None else first
 
 

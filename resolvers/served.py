@@ -12,6 +12,7 @@ from .attachments import Attachments, Hosts
 from .changes import ChangeSource
 from .documents import CollectionSpec, Database, upgrade_batch
 from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
+from .notifying import Notifications
 from .persisted_queries import PERSISTED_QUERIES
 from .problems import Invariant
 from .shared_secrets import SECRETS
@@ -46,13 +47,21 @@ class Domains:
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
         self._require_unique("role", self._each(lambda domain: [role.name for role in domain.roles]))
         self._require_unique("importer", self._each(lambda domain: domain.importers))
+        announced = [(domain, source) for domain in self.all for source in domain.notifications]
+        self._require_unique("notification source", ((domain, source.name) for domain, source in announced))
+        self._require_unique(
+            "reason of notifications", ((domain, name) for domain, source in announced for name in source.reasons)
+        )
         self._require_unique("GraphiQL tab", self._each(lambda domain: [title for title, _ in domain.examples]))
         self.kinds: Mapping[str, Any] = {kind.name: kind for domain in self.all for kind in domain.kinds}
         self.pages: Sequence[Any] = [paged for domain in self.all for paged in domain.pages]
+        self.suggesters: Sequence[Any] = [one for domain in self.all for one in domain.suggesters]
         self.hosts = Hosts(host for domain in self.all for host in domain.hosts)
         self.attachments = Attachments(
             self.hosts, (attachment for domain in self.all for attachment in domain.attachments)
         )
+        hidden = [domain.hidden_members for domain in self.all if domain.hidden_members is not None]
+        self.notifications = Notifications([source for _, source in announced], hidden)
 
     @property
     def names(self) -> Sequence[str]:
@@ -67,6 +76,11 @@ class Domains:
     def collections(self) -> Sequence[CollectionSpec]:
         """The collections of all domains, and the shared ones."""
         return [*SHARED_COLLECTIONS, *(spec for domain in self.all for spec in domain.collections)]
+
+    @property
+    def answered_from(self) -> Sequence[str]:
+        """The names of the collections that answers are made from: those of the domains."""
+        return [spec.name for domain in self.all for spec in domain.collections]
 
     @property
     def jobs(self) -> Sequence[Job]:
@@ -183,6 +197,11 @@ class Served:
     def kinds(self) -> Mapping[str, Any]:
         """The kinds of objects by name."""
         return self.domains.kinds
+
+    @property
+    def suggesters(self) -> Sequence[Any]:
+        """What finds objects by a text that a person types."""
+        return self.domains.suggesters
 
     @property
     def hosts(self) -> Hosts:

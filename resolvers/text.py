@@ -36,6 +36,12 @@ def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
+def without_accents(text: str) -> str:
+    """Returns the folded text without its accents."""
+    parts = unicodedata.normalize("NFD", fold(text))
+    return unicodedata.normalize("NFC", "".join(one for one in parts if not unicodedata.combining(one)))
+
+
 def words(text: str) -> list[str]:
     """Returns the folded words of the text, each once, in order. A word can contain apostrophes."""
     return list(dict.fromkeys(_WORD.findall(fold(text).replace("\u2019", "'"))))
@@ -127,6 +133,11 @@ def check_length(text: str, *path: str, longest: int) -> str:
     if "\0" in text:
         raise InvalidInput(f"{_label(path)} holds a NUL character.", *path, code=InvalidInput.FORBIDDEN_CHARACTER)
     return text
+
+
+def is_filled(text: str, longest: int) -> bool:
+    """Returns whether `require_filled` accepts the text. For batches, whose texts are almost always valid."""
+    return 0 < len(text) <= longest and "\0" not in text
 
 
 def require_filled(text: str, *path: str, longest: int) -> str:

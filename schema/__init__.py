@@ -16,9 +16,12 @@ from .fields import costs
 from .inputs import described
 from .installation import install
 from .kept import require_keepable
+from .live_directive import add_live
 from .nodes import MAX_NODES, Node, find_node
+from .notification_reasons import add_reasons
 from .roles import add_roles
 from .scalars import SCALARS
+from .suggesting import SuggestQuery
 from .viewer import ViewerQuery
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
 
 @strawberry.type(description="The queries.")
-class Query(ViewerQuery):
+class Query(ViewerQuery, SuggestQuery):
     @strawberry.field(description="The object with this id, of any type; null if there is none.")
     async def node(self, info: Info, id: Annotated[strawberry.ID, described("The `id` of the object.")]) -> Node | None:
         return await find_node(core(info), id)  # type: ignore[return-value]
@@ -89,6 +92,8 @@ def create_schema(domains: Domains) -> strawberry.Schema:
     )
     require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     install(schema, domains.kinds, domains.pages)
+    add_live(schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     add_roles(schema._schema, domains.roles)  # noqa: SLF001 - strawberry has no public name for it
+    add_reasons(schema._schema, domains.notifications.reasons)  # noqa: SLF001 - strawberry has no public name for it
     require_keepable(schema)
     return schema

@@ -80,18 +80,19 @@ class Live(Protocol):
 
 
 class Operation:
-    """The operation of one root field of a mutation: its id and its time.
+    """The operation of one root field of a mutation: its id and its time, and whether an earlier call has begun it.
 
     The executor creates one for each field, when the fields before it have ended. `mutation` begins it once: after
     waiting for another call with the same idempotency key.
     """
 
-    __slots__ = ("_claim", "_id", "_now")
+    __slots__ = ("_claim", "_id", "_now", "is_repeated")
 
     def __init__(self, now: datetime) -> None:
         self._id = ""
         self._now = now
         self._claim: asyncio.Task[bool] | None = None
+        self.is_repeated = False
 
     def begin(self, operation_id: str, now: datetime) -> None:
         """Sets the id and the time of the operation. Raises RuntimeError if it has begun before."""
@@ -107,7 +108,7 @@ class Operation:
 
     def take_over(self, operation_id: str, now: datetime) -> None:
         """Goes on as the operation of an earlier call with the key."""
-        self._id, self._now, self._claim = operation_id, now, None
+        self._id, self._now, self._claim, self.is_repeated = operation_id, now, None, True
 
     async def confirm(self) -> None:
         """Waits until the operation is claimed.
@@ -129,6 +130,11 @@ class Operation:
         """The time of the operation; before its beginning, the time at which its turn came."""
         return self._now
 
+    @property
+    def compared(self) -> datetime:
+        """The same time, for comparisons with the dates of documents, as they are stored, and nothing else."""
+        return self._now
+
 
 @dataclass(frozen=True)
 class Context:
@@ -144,7 +150,8 @@ class Context:
     `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
     yet. `connection` identifies the connection that the operation came by: connections take turns. `slots` has
     what domains keep for the fields of the operation, see `Slot`. `record` is what telemetry records of the
-    operation; None if it records nothing. If it `is_read_only`, mutations are refused.
+    operation; None if it records nothing. If it `is_read_only`, mutations are refused. If it `is_live`, the operation
+    is run again when what it reads changes, so it shares no reads with others.
     """
 
     db: Database
@@ -165,6 +172,7 @@ class Context:
     connection: Hashable = None
     record: Any = None
     is_read_only: bool = False
+    is_live: bool = False
     write: Operation | None = None
 
     @property
@@ -182,7 +190,8 @@ class Context:
     @property
     def answering(self) -> Answering:
         """How a mutation that settles is answered when it is decided."""
-        return Answering(self.resources.of(Settler), None if self.write is None else self.write.confirm)
+        settler, write = self.resources.of(Settler), self.write
+        return Answering(settler) if write is None else Answering(settler, write.confirm, write.is_repeated)
 
     def forget_reads(self) -> None:
         """Drops what the operation has read, when it has ended.
@@ -209,8 +218,13 @@ class Context:
 
     @property
     def sees_until(self) -> datetime | None:
-        """The caller sees content that is visible by this time; None if the caller sees all content."""
-        return None if self.has_role(Role.EDITOR) else self.now
+        """The caller sees content that is visible by this time; None if the caller sees all content.
+
+        A live query takes this time to be compared with dates of documents, as they are stored, and for nothing else.
+        """
+        if self.has_role(Role.EDITOR):
+            return None
+        return self.started if self.write is None else self.write.compared
 
     @property
     def subject(self) -> str | None:

@@ -13,7 +13,7 @@ from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from portico.resolvers import errors
-from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
 
 from .fields import costs, kept_privately
 from .nodes import encode_id
@@ -47,6 +47,7 @@ __all__ = [
     "InvalidInput",
     "NotFound",
     "SlugTaken",
+    "UnacceptableFile",
     "UserError",
     "camel_case",
     "failure",
@@ -248,3 +249,4 @@ failure(
     "Another category, or another node in the same section, already has the slug.",
     slug="The slug that is already in use.",
 )(SlugTaken)
+failure("The file is not a picture of an accepted type, or it is too large.")(UnacceptableFile)

@@ -77,9 +77,10 @@ async def shared(
 
     Args:     key: everything that the figure depends on besides the caller.
               read: reads the figure.
-              current_for: a role whose callers share nothing, because they can change the objects.
+              current_for: a role whose callers share nothing, because they can change the objects. Live queries
+              share nothing either: they show the newest figure.
     """
-    if current_for is not None and context.has_role(current_for):
+    if context.is_live or (current_for is not None and context.has_role(current_for)):
         return await read()
     # If every caller sees all objects, rights do not matter. Reads of anonymous callers can go to secondaries.
     rights = None if kind.is_open else context.caller

@@ -20,6 +20,7 @@ from portico.gateway.settings import Settings, declared
 from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.domains import Domain, Resources, Wakeups
 from portico.resolvers.errors import DomainError
+from portico.resolvers.notifying import Notifications
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
@@ -45,7 +46,7 @@ OWN_COMMANDS = (
     "token",
     "worker",
 )
-BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game", "ads", "analytics")
+BUILT_IN = ("catalog", "accounts", "shop", "content", "comments", "social", "game", "ads", "analytics", "notifications")
 
 
 @functools.cache
@@ -125,7 +126,7 @@ def base_resources(settings: Settings, domains: Domains) -> Resources:
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     shared = SharedReads(settings.count_seconds)
     own = {Settings: settings, SharedReads: shared, Wakeups: Wakeups()}
-    own |= {Hosts: domains.hosts, Attachments: domains.attachments}
+    own |= {Hosts: domains.hosts, Attachments: domains.attachments, Notifications: domains.notifications}
     resources = Resources({**own, **{kind: settings.of(kind) for kind in kinds}})
     for domain in domains.all:
         if domain.require is not None:

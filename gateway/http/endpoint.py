@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from graphql import OperationType
@@ -25,7 +26,7 @@ from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
 
-from . import uploads
+from . import tickets, uploads
 from .cors import log_refused_page
 from .headers import RequestHeaders
 from .request_ids import request_id_of
@@ -41,14 +42,17 @@ from .requests import (
     parse_body,
     parse_query,
     read_body,
+    unauthenticated,
 )
 from .resolving import resolved
 from .sse import ClientGone, EventStream
 from .streaming import Session, address_of
+from .validators import has_it, validators_of
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
+_UNCHANGED = 304
 _CONTENT_TYPES = {name: f"{name}; charset=utf-8".encode() for name in (JSON_TYPE, RESPONSE_TYPE)}
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
@@ -119,6 +123,10 @@ class GraphQLEndpoint:
             body = encode(payload)
         if "errors" in payload:
             added = {**added, "Cache-Control": "no-store"}
+        elif scope["method"] != "POST":
+            added = {**added, **(validators := validators_of(body, media_type, headers))}
+            if has_it(headers, validators):
+                status, body = _UNCHANGED, b""
         await _send(send, status, media_type, body, request_id, added)
 
     async def _respond(
@@ -130,14 +138,23 @@ class GraphQLEndpoint:
             return await self._answer_upload(scope, headers, receive, request_id)
         with Body(self._state.bodies) as room:
             request = await self._request(scope, headers, receive, room)
-            session = await self._session(scope, headers)
+            ticket = None if request.ticket is None else tickets.opened(self._state, request.ticket)
+            session = await self._session(
+                scope, headers, headers.get("authorization") if ticket is None else ticket.authorization
+            )
             context = self._state.context(session.caller, request_id, session.connection)
             try:
                 if request.reference is not None or not self._state.executor.references.accepts_all:
                     request = await self._resolved(request, context, headers)
                 if accepted.events and self._is_streamed(request, accepted, scope["method"], room.size):
+                    last_id = headers.get("last-event-id")
+                    if ticket is not None:
+                        ticket.require_current(session.resumable(request).ids, last_id)
+                    request = replace(request, last_event_id=last_id or request.last_event_id)
                     await EventStream(session, context, receive, send).run(request)
                     return None
+                if ticket is not None:
+                    raise Refused(400, "BAD_REQUEST", f"A ticket opens a stream: send `Accept: {EVENT_TYPE}`.")
                 return await self._answer(request, session, context, receive, headers, may_write=is_post)
             except Overloaded as overloaded:
                 raise _refused(overloaded) from None
@@ -159,32 +176,37 @@ class GraphQLEndpoint:
         executor, connection = self._state.executor, context.connection
         return await resolved(request, executor, headers, db=context.db, now=context.now, connection=connection)
 
-    async def _session(self, scope: Scope, headers: Headers) -> Session:
-        authorization = headers.get("authorization")
+    async def _session(self, scope: Scope, headers: Headers, authorization: str | None) -> Session:
         session = Session(
             self._state, authorization, headers, connection=scope.get("client"), address=address_of(scope)
         )
         try:
             await session.check()
         except InvalidToken as error:
-            raise Refused(401, error.code, str(error), {"WWW-Authenticate": error.challenge}) from None
+            raise unauthenticated(error) from None
         except KeysUnavailable:
-            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
+            raise Refused(503, "UNAVAILABLE", tickets.NO_KEYS) from None
         return session
 
     def _is_streamed(self, request: Request, accepted: Accepted, method: str, size: int) -> bool:
         """Returns whether to answer as a stream of events: a subscription, or a client that accepts nothing else.
 
-        Raises Refused (413) for a subscription whose body is too long.
+        Raises Refused (413) for a subscription or a live query whose body is too long.
         """
         if method == "HEAD":
             return False
         kind = self._state.executor.kind_of(request.query, request.operation_name)
         if kind is OperationType.MUTATION and method != "POST":
             return False
-        if kind is OperationType.SUBSCRIPTION and size > MOST_OF_SUBSCRIPTION:
+        is_streamed = kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+        executor = self._state.executor
+        if (
+            is_streamed
+            and size > MOST_OF_SUBSCRIPTION
+            and executor.lasts(request.query, request.operation_name, request.variables)
+        ):
             raise Refused(413, "BODY_TOO_LARGE", LONG_SUBSCRIPTION)
-        return kind is OperationType.SUBSCRIPTION or accepted.media_type is None
+        return is_streamed
 
     async def _answer(
         self,
@@ -228,7 +250,7 @@ class GraphQLEndpoint:
     ) -> Response:
         request, files = await uploads.read_request(receive, headers, self._state.settings, room)
         try:
-            session = await self._session(scope, headers)
+            session = await self._session(scope, headers, headers.get("authorization"))
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
             request = await self._resolved(request, context, headers)
@@ -295,7 +317,8 @@ async def _send(
 ) -> None:
     sent = [
         (b"content-type", _CONTENT_TYPES[media_type]),
-        (b"content-length", str(len(body)).encode()),
+        # A response without changes must not have another length than the answer.
+        *(() if status == _UNCHANGED else ((b"content-length", str(len(body)).encode()),)),
         (b"x-request-id", request_id.encode()),
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),
     ]

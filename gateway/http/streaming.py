@@ -1,4 +1,4 @@
-"""Streams of responses: those of a subscription, and the one response of any other operation."""
+"""Streams of responses: those of a subscription or a live query, and the one response of any other operation."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
-from graphql import ExecutionResult, GraphQLError
+from graphql import ExecutionResult, GraphQLError, OperationType
 from starlette.types import Scope
 
-from portico.gateway.auth import Identity, KeysUnavailable
-from portico.gateway.live import Stopping, TooSlow
+from portico.gateway.auth import Identity, InvalidToken, KeysUnavailable
+from portico.gateway.ended import Stopping, TooSlow
+from portico.gateway.event_ids import EventIds
 from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Call, Executor, Progress, Subscription
 from portico.gateway.operations.json_text import compact
 from portico.gateway.operations.responses import Response, format_error, response_of
 from portico.gateway.rates import Meter, RateLimited
+from portico.gateway.resuming import Resumable
 from portico.gateway.state import State
 from portico.resolvers.changes import Event
+from portico.resolvers.cursors import Cursors
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context, derived
 from portico.schema.subscriptions import Occurrences
 
+from .live_runs import listen
 from .requests import Request
 
 # How long an event is read again after it could not be read the first time. A failover takes seconds.
@@ -102,6 +106,14 @@ class Session:
             if self.seconds_left <= 0:
                 raise
 
+    def resumable(self, request: Request | None = None) -> Resumable:
+        """Returns the live events whose ids fit this subscription; without one, all subscriptions of the caller."""
+        subject = None if self.caller is None else self.caller.subject
+        asked = () if request is None else (request.query, request.operation_name, request.variables)
+        ids = EventIds(self.state.resources.of(Cursors), subject, *asked)
+        last_id = None if request is None else request.last_event_id
+        return Resumable(self.state.live, ids, last_id)
+
     async def context(self) -> Context:
         """Returns the context of one operation. Raises InvalidToken."""
         await self.renew()
@@ -119,8 +131,10 @@ async def responses(
               connection.
     """
     opened = await _opened(executor, request, session, context, progress)
-    if isinstance(opened, EncodedResponse):
-        yield opened
+    if not isinstance(opened, tuple):
+        async with aclosing(_answers(executor, request, session, opened, progress)) as others:
+            async for answer in others:
+                yield answer
         return
     running, source = opened
     progress.live.set()
@@ -134,10 +148,8 @@ async def responses(
                 event = await anext(events)
             except StopAsyncIteration:
                 return
-            except (TooSlow, Stopping):
-                raise
             except GraphQLError as error:
-                yield EncodedResponse.of(_last(context, error))
+                yield _end(context, error)
                 return
             response = await answers.get(event, selection, session.caller, partial(running.answer, source, event))
             # The answer may have taken long, and others may have asked for it.
@@ -150,6 +162,36 @@ async def responses(
                     return
 
 
+async def _answers(
+    executor: Executor, request: Request, session: Session, opened: EncodedResponse | Call, progress: Progress
+) -> AsyncGenerator[EncodedResponse, None]:
+    """Yields the one response to an operation; of a live query the answer, and each newer one that differs."""
+    if isinstance(opened, EncodedResponse):
+        yield opened
+        return
+    call = opened
+    try:
+        async with aclosing(await listen(executor, session.state, call, session.caller, _asked(request))) as answers:
+            progress.live.set()
+            async for response in answers:
+                if not session.is_checked:
+                    await session.renew()
+                yield response
+                if response.is_last:
+                    return
+    except (Stopping, InvalidToken):
+        raise
+    except Exception as error:  # noqa: BLE001 - any fault goes to the log, not to the client
+        yield EncodedResponse.of(_last(call.context, error))
+
+
+def _end(context: Context, error: GraphQLError) -> EncodedResponse:
+    """Returns the response that ends a subscription with this error. Raises one that concerns the connection."""
+    if isinstance(error, TooSlow | Stopping):
+        raise error
+    return EncodedResponse.of(_last(context, error))
+
+
 def _asked(request: Request) -> tuple[Hashable, ...]:
     """Returns what decides the answer to an event, besides the caller and what the subscription shows."""
     return request.query, request.operation_name, request.on_error, _hashable(request.variables)
@@ -157,11 +199,16 @@ def _asked(request: Request) -> tuple[Hashable, ...]:
 
 async def _opened(
     executor: Executor, request: Request, session: Session, context: Context, progress: Progress
-) -> EncodedResponse | tuple[_RunningSubscription, Occurrences]:
-    """Runs the operation, or starts the subscription. Returns the response, or the events of the subscription."""
+) -> EncodedResponse | Call | tuple[_RunningSubscription, Occurrences]:
+    """Runs the operation, or starts the subscription. Returns the response, or the events of the subscription.
+
+    Returns a live query unrun.
+    """
     with session.state.telemetry.operation(session.headers, request.trace) as record:
         outcome = await _outcome(executor, request, session, record.recording(context), progress)
         if isinstance(outcome, Subscription):
+            if outcome.call.definition.operation is OperationType.QUERY:
+                return outcome.call
             running = _RunningSubscription(executor, session, outcome.call)
             source = await running.source()
             if not isinstance(source, Response):
@@ -188,6 +235,7 @@ async def _outcome(
             progress=progress,
             refusal=request.refusal,
             on_error=request.on_error,
+            may_stream=True,
         )
     except RateLimited as limited:
         return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})
@@ -228,7 +276,7 @@ class _RunningSubscription:
             response = await self._attempt(source, event, self._state.context(caller, uuid4().hex))
             is_unread = response is not None and response.has_begun and not response.codes.isdisjoint(_RETRIED)
             if not is_unread or time.monotonic() > retries_until:
-                return None if response is None else EncodedResponse.of(response)
+                return None if response is None else EncodedResponse.of(response, event.at)
             # An attempt can take as long as all retries may. There is at least one.
             retries_until = min(retries_until, time.monotonic() + _RETRY_SECONDS)
             self._state.live.counts.retries += 1

@@ -29,6 +29,7 @@ from portico.gateway.operations.plans.trace import explain_commands, tracing
 from portico.gateway.settings import Settings
 from portico.resolvers.answer_bounds import Room
 from portico.schema.context import Context, derived
+from portico.schema.live_directive import is_live
 
 from .admission import Admission
 from .documents import InvalidOperation, Operation, Operations
@@ -100,8 +101,11 @@ class Executor:
         progress: Progress | None = None,
         refusal: InvalidOperation | None = None,
         on_error: OnError = DEFAULT,
+        may_stream: bool = False,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
+
+        With `may_stream`, a live query is returned unrun, too. Otherwise it is answered once.
 
         A mutation times out after `seconds`; with None, after those of the settings. `charge` is called with the cost
         before the operation runs, and may raise. `on_error` says what an error of a field does to its place. `refusal`
@@ -118,6 +122,8 @@ class Executor:
             if call.definition.operation is OperationType.SUBSCRIPTION:
                 return Subscription(call)
             if call.definition.operation is OperationType.QUERY:
+                if may_stream and is_live(call.definition, variables):
+                    return Subscription(call)
                 return await self._begun(call, wants_plan=wants_plan)
         if not may_write:
             raise MutationNotAllowed
@@ -171,6 +177,14 @@ class Executor:
             return self.operations.get(text).definition(name).operation
         except InvalidOperation:
             return None
+
+    def lasts(self, text: str, name: str | None, variables: Mapping[str, Any]) -> bool:
+        """Returns whether the text is a subscription or a live query, which can have many responses."""
+        try:
+            definition = self.operations.get(text).definition(name)
+        except InvalidOperation:
+            return False
+        return definition.operation is OperationType.SUBSCRIPTION or is_live(definition, variables)
 
     async def run(self, call: Call) -> ExecutionResult:
         """Runs a call. Fields that are not finished when the operation times out get an error; the others keep their
@@ -266,6 +280,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription that is valid and within the limits, and has not started."""
+    """A subscription or a live query that is valid and within the limits, and has not started."""
 
     call: Call

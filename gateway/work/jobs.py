@@ -35,6 +35,8 @@ _RENEWALS_PER_LEASE = 3
 # The pause after a run that found work, in seconds. Without a pause, work that cannot be finished would spin.
 _PAUSE_AFTER_WORK = 0.1
 RELEASE_SECONDS = 2.0
+# For how many seconds a job that waits does so, at most. It is shorter than the time between two renewals of a lease.
+_PATIENCE = 3.0
 
 
 class Worker:
@@ -105,16 +107,17 @@ class Worker:
             await leases.release(self._db, names, owner=self._owner)
 
     async def _repeat(self, job: Job) -> None:
-        woken = self._wakeups.of(job.name)
+        woken, loop = self._wakeups.of(job.name), asyncio.get_running_loop()
         worked = 0
         while True:
+            begun = loop.time()
             # A shared job that was woken, or has work, needs nobody on duty.
             was_woken = woken.is_set()
             is_called = job.is_shared and (was_woken or worked > 0)
             woken.clear()
             runs = self._runs.of(job)
             if is_called or self._duty is None or self._duty.is_ours():
-                worked = await self._turn(job)
+                worked = await self._turn(job, min(self._pause, _PATIENCE) if job.waits else 0)
                 self._note_work(job, worked)
             else:
                 worked = 0
@@ -124,17 +127,18 @@ class Worker:
                 # A request that wakes the job does not shorten the pause.
                 await asyncio.sleep(runs.pause(self._pause))
             else:
-                await rest(woken, _PAUSE_AFTER_WORK if worked else self._pause)
+                has_waited = job.waits and loop.time() - begun >= min(self._pause, _PATIENCE) / 2
+                await rest(woken, _PAUSE_AFTER_WORK if worked or has_waited else self._pause)
 
-    async def _turn(self, job: Job) -> int:
+    async def _turn(self, job: Job, patience: float = 0) -> int:
         done, runs = 0, self._runs.of(job)
         try:
             if job.is_shared:
                 with runs.running(asyncio.current_task()):
-                    done = await job.run(self._begin())
+                    done = await job.run(self._begin(patience))
                 runs.succeeded(done)
             elif await self._acquire(job):
-                done = await self._run_job(job)
+                done = await self._run_job(job, patience)
                 runs.succeeded(done)
         except Exception as error:  # noqa: BLE001 - a run that fails must not stop the next one
             end_if_cancelled()
@@ -149,8 +153,8 @@ class Worker:
         if self._duty is not None and job.is_shared:
             (self._duty.at_work.add if worked else self._duty.at_work.discard)(job.name)
 
-    def _begin(self) -> Turn:
-        return Turn(self._db, self._clock.now(), self._resources)
+    def _begin(self, patience: float) -> Turn:
+        return Turn(self._db, self._clock.now(), self._resources, patience)
 
     async def _acquire(self, job: Job) -> bool:
         """Acquires or renews the lease. Returns whether this worker has it. Cancelling it does not stop the command."""
@@ -167,9 +171,9 @@ class Worker:
             # If the caller was cancelled, nobody else asks for the error, and asyncio would log it.
             acquiring.exception()
 
-    async def _run_job(self, job: Job) -> int:
+    async def _run_job(self, job: Job, patience: float) -> int:
         """Runs a leased job once. Stops if the lease is lost."""
-        work = asyncio.create_task(job.run(self._begin()))
+        work = asyncio.create_task(job.run(self._begin(patience)))
         heartbeat = asyncio.create_task(self._renew(job))
         try:
             with self._runs.of(job).running(work):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from portico.loaders.declaring import batched, in_order
-from portico.resolvers.catalog import product_bounds, products
+from portico.resolvers.catalog import product_bounds, products, related_products, vocabulary
 from portico.resolvers.paging import Listing
 
 by_sku = batched(products.find_by_skus)
 pages = in_order(products.find_product_pages)
+typed_words = batched(vocabulary.find_words)
+related = batched(related_products.find_related)
 totals = in_order(products.count_products)
 
 # A listing may examine as many products as this, however many listings an operation reads.

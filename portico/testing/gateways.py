@@ -23,6 +23,7 @@ from portico.gateway.clock import Clock, SystemClock
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.imports.runs import Import
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Progress
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
@@ -178,10 +179,8 @@ class Gateway:
 
         Args:     token: as for `ask`.
         """
-        session = Session(self.state, None if token is None else f"Bearer {token or self.token()}", {})
         progress = Progress()
-        request = Request(query, variables or {}, None)
-        answers = responses(self.state.executor, request, session, await session.context(), progress)
+        answers = self.answers(query, variables, progress, token=token)
         async with contextlib.aclosing(answers):
             first = asyncio.ensure_future(anext(answers))
             listening = asyncio.ensure_future(progress.live.wait())
@@ -193,6 +192,25 @@ class Gateway:
                 listening.cancel()
                 first.cancel()
                 await asyncio.wait({first, listening})
+
+    async def answers(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        *,
+        token: str | None = "",
+    ) -> AsyncGenerator[EncodedResponse, None]:
+        """Yields the responses to a subscription or a live query. `progress` says when it misses nothing more.
+
+        Args:     token: as for `ask`.
+        """
+        session = Session(self.state, None if token is None else f"Bearer {token or self.token()}", {})
+        request = Request(query, variables or {}, None)
+        given = responses(self.state.executor, request, session, await session.context(), progress or Progress())
+        async with contextlib.aclosing(given):
+            async for response in given:
+                yield response
 
     async def import_records(self, importer: str, file: Path, **options: Any) -> Counter[str]:
         """Imports a file of JSON Lines. Returns how many records were created, changed, unchanged and failed."""

@@ -15,12 +15,15 @@ from typing import NotRequired
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import CollectionSpec, Database, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Listing, Sort
+from portico.resolvers.text import words
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import settling
+
+from .images import ListedImage
 
 
 class Ancestor(TypedDict):
@@ -51,6 +54,10 @@ class CategoryDocument(Ancestor, Repeatable):
     parent: ObjectId | None
     # Root first, without the category itself.
     ancestors: list[Ancestor]
+    # The words of the name. It is missing in documents of version 1 that are not upgraded yet.
+    words: NotRequired[list[str]]
+    description: NotRequired[str | None]
+    images: NotRequired[list[ListedImage]]
     # Created, but its parent is not confirmed yet.
     pending: NotRequired[Change]
     # Renamed or moved, but its subtree is not updated yet. `at` is the time of the change, or of the next retry by a
@@ -61,11 +68,20 @@ class CategoryDocument(Ancestor, Repeatable):
     deleting: NotRequired[Change]
 
 
+def upgrade_category(document: Document) -> Document:
+    """Upgrades a document of version 1, which has no words."""
+    return {**document, "words": words(document["name"])}
+
+
 # The collection is small and stays on one shard; a unique index on the slug could not span several shards.
 CATEGORIES = CollectionSpec(
     "categories",
     document=CategoryDocument,
+    version=2,
+    upgrade=upgrade_category,
     indexes=[
+        IndexModel([("words", ASCENDING)]),
+        IndexModel([("schema_version", ASCENDING)]),
         IndexModel([("slug", ASCENDING)], unique=True),
         IndexModel([("parent", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("ancestors._id", ASCENDING), ("name", ASCENDING), ("_id", ASCENDING)]),

@@ -19,6 +19,7 @@ one to leave its mark sees all the others, as marks or as new parents.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
-from portico.resolvers.text import require_slug, require_text
+from portico.resolvers.text import require_slug, require_text, words
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import SweepFailed
@@ -36,15 +37,25 @@ from portico.resolvers.writes.sweeps import SweepFailed
 from . import products
 from .categories import CATEGORIES, Ancestor, CategoryDocument, find_usable, lineage_below, require_usable
 from .category_lineage import LineageUnsettled, refresh_lineage, refresh_subtree
+from .images import delete_images, unsettle_images
+from .vocabulary import store_words
 
 MAX_NAME = 200
+MAX_DESCRIPTION = 20_000
 # Two conflicting moves both roll back, and retry at different times.
 _MOVE_ATTEMPTS = 8
 _UNMARKED: Document = {"pending": None, "deleting": None}
 
 
 async def create_category(
-    db: Database, *, name: str, slug: str, parent_id: ObjectId | None, now: datetime, operation_id: str
+    db: Database,
+    *,
+    name: str,
+    slug: str,
+    parent_id: ObjectId | None,
+    description: str | None = None,
+    now: datetime,
+    operation_id: str,
 ) -> CategoryDocument:
     """Creates a category below its parent, with its ancestors.
 
@@ -60,8 +71,11 @@ async def create_category(
             "name": check(require_text, name, "name", longest=MAX_NAME),
             "parent": parent_id,
             "ancestors": [],
+            "words": words(name),
             SCHEMA_VERSION: CATEGORIES.version,
         }
+        if description is not None:
+            document["description"] = check(require_text, description, "description", longest=MAX_DESCRIPTION)
     mine = await _created_before(db, category_id) if idempotency.is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Category", str(category_id)))
@@ -69,6 +83,7 @@ async def create_category(
             parents = await require_usable(db, [parent_id])
             document["ancestors"] = lineage_below(parents[parent_id])
             document["pending"] = {"op": operation_id, "at": now}
+        await store_words(db, document.get("words", ()))
         mine = await _insert(db, document)
     await idempotency.note(db, operation_id, done=True)
     return await confirm_created(db, mine) if "pending" in mine else mine
@@ -104,10 +119,18 @@ async def confirm_created(db: Database, category: CategoryDocument) -> CategoryD
 
 
 async def rename_category(
-    db: Database, *, category_id: ObjectId, name: str | None, slug: str | None, now: datetime, operation_id: str
+    db: Database,
+    *,
+    category_id: ObjectId,
+    name: str | None,
+    slug: str | None,
+    texts: Mapping[str, str | None] | None = None,
+    now: datetime,
+    operation_id: str,
 ) -> CategoryDocument:
-    """Changes the name, the slug, or both, here and in the ancestors that its descendants store.
+    """Changes the name and the slug, here and in the ancestors that its descendants store.
 
+    Args:     texts: the new `description`, if it changes; None clears it.
     Returns:  the category.
     Raises:   InvalidInput, NotFound, SlugTaken, Conflict (others kept changing the category).
     Writes:   categories; one guarded update, then the subtree, then the removal of the mark.
@@ -116,10 +139,14 @@ async def rename_category(
     with InvalidInput.collect() as check:
         if name is not None:
             changes["name"] = check(require_text, name, "name", longest=MAX_NAME)
+            changes["words"] = words(name)
         if slug is not None:
             changes["slug"] = check(require_slug, slug, "slug")
+        for key, text in (texts or {}).items():
+            changes[key] = None if text is None else check(require_text, text, key, longest=MAX_DESCRIPTION)
     if not changes:
         return await _require(db, category_id)
+    await store_words(db, changes.get("words", ()))
     async for _ in attempts():
         if await _try_rename(db, category_id, changes, now, operation_id):
             return await _refreshed(db, category_id, operation_id)
@@ -264,9 +291,11 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
     mark = {"deleting": {"op": operation_id, "at": now}}
     free = {"_id": category_id, "pending": None, "moving": None, "deleting.op": {"$in": [None, operation_id]}}
     async for _ in settling():
-        marked = await CATEGORIES.of(db).find_one_and_update(free, {"$set": mark}, {"parent": 1})
+        marked = await CATEGORIES.of(db).find_one_and_update(free, {"$set": mark}, {"parent": 1, "images": 1})
         if marked is not None:
-            await finish_delete(db, category_id, operation_id, parent_id=marked["parent"])
+            # From now on it gets no more images, so these are all.
+            images = bool(marked.get("images"))
+            await finish_delete(db, category_id, operation_id, parent_id=marked["parent"], has_images=images, now=now)
             return marked["parent"]
         if not await _exists(db, category_id):
             if "deleting" in earlier:
@@ -278,7 +307,15 @@ async def delete_category(db: Database, *, category_id: ObjectId, now: datetime,
     raise Conflict("Somebody else is moving or deleting the category. Try again.")
 
 
-async def finish_delete(db: Database, category_id: ObjectId, operation_id: str, *, parent_id: ObjectId | None) -> None:
+async def finish_delete(
+    db: Database,
+    category_id: ObjectId,
+    operation_id: str,
+    *,
+    parent_id: ObjectId | None,
+    has_images: bool = True,
+    now: datetime,
+) -> None:
     """Deletes a marked category, or removes its mark if it is not empty. Idempotent. Raises CategoryNotEmpty."""
     mine = {"_id": category_id, "deleting.op": operation_id}
     below = {"$or": [{"parent": category_id}, {"moving.to": category_id}]}
@@ -287,7 +324,11 @@ async def finish_delete(db: Database, category_id: ObjectId, operation_id: str, 
         await db[CATEGORIES.name].update_one(mine, {"$unset": {"deleting": ""}})
         raise CategoryNotEmpty
     await idempotency.note(db, operation_id, deleting={"parent": parent_id})
+    if has_images:
+        await unsettle_images(db, category_id, now=now)
     deleted = await db[CATEGORIES.name].delete_one(mine)
+    if deleted.deleted_count and has_images:
+        await delete_images(db, category_id)
     if not deleted.deleted_count and await _exists(db, category_id):
         # A job has removed the mark, because it saw something below the category.
         raise CategoryNotEmpty

@@ -12,12 +12,13 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import SCHEMA_VERSION, Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
-from portico.resolvers.text import require_slug, require_text
+from portico.resolvers.text import require_slug, require_text, words
 from portico.resolvers.writes import idempotency
 
 from .categories import CATEGORIES, CategoryDocument, find_usable, lineage_below
-from .category_edits import MAX_NAME, confirm_created, move_category, rename_category
+from .category_edits import MAX_DESCRIPTION, MAX_NAME, confirm_created, move_category, rename_category
 from .category_lineage import refresh_lineage
+from .vocabulary import store_words
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class CategoryRecord:
     slug: str
     name: str
     parent: str | None = None
+    description: str | None = None
 
 
 async def import_categories(db: Database, records: Sequence[CategoryRecord], *, now: datetime) -> list[Outcome]:
@@ -60,12 +62,17 @@ async def _bring_up_to_date(
         return "waiting"
     parent_id = known[record.parent]["_id"] if record.parent else None
     name = require_text(record.name, "name", longest=MAX_NAME)
-    if category["name"] == name and category["parent"] == parent_id:
+    text = record.description
+    description = None if text is None else require_text(text, "description", longest=MAX_DESCRIPTION)
+    texts = {} if category.get("description") == description else {"description": description}
+    if category["name"] == name and category["parent"] == parent_id and not texts:
         return "unchanged"
     key: ObjectId = category["_id"]
     operation_id = idempotency.random_operation_id()
-    if category["name"] != name:
-        await rename_category(db, category_id=key, name=name, slug=None, now=now, operation_id=operation_id)
+    if category["name"] != name or texts:
+        await rename_category(
+            db, category_id=key, name=name, slug=None, texts=texts, now=now, operation_id=operation_id
+        )
     if category["parent"] != parent_id:
         await move_category(db, category_id=key, new_parent_id=parent_id, now=now, operation_id=operation_id)
     return "changed"
@@ -86,6 +93,7 @@ async def _insert_level(
     if not documents:
         return outcomes
     ids = [document["_id"] for document in documents.values()]
+    await store_words(db, {word for document in documents.values() for word in document.get("words", ())})
     try:
         await CATEGORIES.of(db).insert_many(documents.values(), ordered=False)
     except BulkWriteError as error:
@@ -116,8 +124,11 @@ def _document(
         "name": require_text(record.name, "name", longest=MAX_NAME),
         "parent": parent["_id"] if parent else None,
         "ancestors": lineage_below(parent),
+        "words": words(record.name),
         SCHEMA_VERSION: CATEGORIES.version,
     }
+    if record.description is not None:
+        document["description"] = require_text(record.description, "description", longest=MAX_DESCRIPTION)
     if parent:
         document["pending"] = {"op": operation_id, "at": now}
     return document

@@ -53,7 +53,7 @@ async def _settle(db: Database, category: CategoryDocument, mark: str, now: date
         await categories.update_one(guard, {"$unset": {"moving": ""}})
     elif mark == "deleting":
         operation_id = category["deleting"]["op"]
-        await category_edits.finish_delete(db, category["_id"], operation_id, parent_id=category["parent"])
+        await category_edits.finish_delete(db, category["_id"], operation_id, parent_id=category["parent"], now=now)
     else:
         await _refresh(db, category, now)
 

@@ -17,8 +17,9 @@ from portico.resolvers.writes import idempotency
 from .categories import CATEGORIES
 from .product_edits import create_products, needs_mark, update_product
 from .product_rules import DescribedProduct, ProductFields, document_of
-from .product_terms import search_keys
+from .product_terms import search_keys, words_in
 from .products import PRODUCTS, ProductDocument, find_by_skus
+from .vocabulary import store_words
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,14 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
     known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}
     new: dict[int, DescribedProduct] = {}
     changed: dict[int, DescribedProduct] = {}
-    for number, one in described.items():
-        present = known.get(one["sku"])
+    for number, read in described.items():
+        present = known.get(read["sku"])
         if present is None:
-            new[number] = one
+            new[number] = read
             continue
+        # Pages of other sites link to the slug. So a file without slugs, e.g. from a merchant's own system, keeps it.
+        has_slug = "slug" in records[number].fields.plain
+        one: DescribedProduct = read if has_slug else {**read, "slug": present.get("slug")}
         # The search keys also depend on fields that a record does not have, e.g. whether the product is in stock.
         document: DescribedProduct = {**one, **search_keys({**present, **one})}
         if all(present.get(key) == value for key, value in document.items()):
@@ -98,6 +102,8 @@ async def _change(
             guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}
             nonce = nonces[document["sku"]] = idempotency.derived_nonce(operation_id, present["nonce"])
             updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
+    # Words come before the products that have them.
+    await store_words(db, {word for one in changed.values() for word in words_in(one) - words_in(known[one["sku"]])})
     if updates and (await db[PRODUCTS.name].bulk_write(updates, ordered=False)).matched_count < len(updates):
         outcomes |= await _overtaken(db, changed, nonces)
     return outcomes

@@ -14,7 +14,7 @@ regular expression.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from portico.resolvers.text import fold, words
@@ -44,6 +44,11 @@ def type_term(product_type: str) -> str:
     return term("type", {ALBUM: "AUDIO_ALBUM", FILM: "FILM"}.get(product_type, "GENERAL"))
 
 
+def type_name_term(product_type: str) -> str:
+    """Returns the term of the merchant's own type. For an album and a film, that of the schema's type is the same."""
+    return type_term(product_type) if product_type in {ALBUM, FILM} else term("named", product_type)
+
+
 def property_term(name: str, value: str) -> str:
     return term("property", fold(name), fold(value))
 
@@ -52,19 +57,36 @@ def stock_term(*, in_stock: bool) -> str:
     return term("stock", "in" if in_stock else "out")
 
 
+_WORD_KINDS = ("word", "person")
+
+
+def word_terms(words_of: Iterable[str]) -> list[str]:
+    """Returns the keywords of products that have one of the words in their title or in the names of their people."""
+    return [term(kind, word) for word in words_of for kind in _WORD_KINDS]
+
+
+def words_in(product: Mapping[str, Any]) -> set[str]:
+    """Returns the words in the title and in the names of the people of a product, from its keywords."""
+    parts = (keyword.split(_SEPARATOR) for keyword in product.get("keywords") or () if isinstance(keyword, str))
+    return {part[1] for part in parts if part[0] in _WORD_KINDS}
+
+
 def search_keys(product: Mapping[str, Any]) -> SearchKeys:
     """Returns the terms and keywords of the product, each once.
 
     Args:     product: with its type, title, details, properties and category_ids.
     """
     details: dict[str, Any] = product["details"]
-    terms = [EVERY, type_term(product["type"]), stock_term(in_stock=bool(product.get("in_stock")))]
+    kind = product["type"]
+    terms = [EVERY, type_term(kind), type_name_term(kind), stock_term(in_stock=bool(product.get("in_stock")))]
     terms += [term("category", category_id) for category_id in product["category_ids"]]
     keywords = [term("word", word) for word in words(product["title"])]
     keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
-    if product["type"] in {ALBUM, FILM}:
+    if kind in {ALBUM, FILM}:
         terms += [term("genre", fold(genre)) for genre in details.get("genres", ())]
         keywords += [term("actor", fold(actor)) for actor in details.get("actors", ())]
         if details.get("artist"):
             keywords.append(term("artist", fold(details["artist"])))
+        people = [details.get("artist") or "", *details.get("actors", ()), *details.get("directors", ())]
+        keywords += [term("person", word) for word in words(" ".join(people))]
     return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}

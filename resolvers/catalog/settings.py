@@ -14,3 +14,7 @@ class CatalogSettings:
         "The most products that MongoDB reads for one page, one count, or the facets of one list; also the most "
         "categories that the lists of one operation cover.",
     )
+    max_image_bytes: int = setting(8_388_608, "The largest file of an image, in bytes. At most 12 MB.")
+    max_image_pixels: int = setting(
+        25_000_000, "The most pixels in an image. For an animation: in all frames together."
+    )

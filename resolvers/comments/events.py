@@ -22,7 +22,7 @@ def _posted(change: Document) -> Iterator[Event]:
     yield Event(comments_of(ref.discussion), ref)
 
 
-_COMMENTS = ChangeSource(
+POSTED = ChangeSource(
     frozenset(
         {
             posted.COMMENTS_COLLECTION,
@@ -34,4 +34,4 @@ _COMMENTS = ChangeSource(
     posted.PATHS,
     _posted,
 )
-SOURCES: Sequence[ChangeSource] = (_COMMENTS,)
+SOURCES: Sequence[ChangeSource] = (POSTED,)

@@ -151,4 +151,9 @@ async def _being_deleted(db: Database) -> set[str]:
     return await intents.announced(db, kind=DELETION)
 
 
-HOST = Host(KIND, _find_hosts, _find_named, _being_deleted)
+async def _find_authors(db: Database, keys: Sequence[str]) -> dict[str, str]:
+    found = await find_by_ids(db, [ObjectId(key) for key in keys], {"author.id": 1})
+    return {str(node_id): node["author"]["id"] for node_id, node in found.items()}
+
+
+HOST = Host(KIND, _find_hosts, _find_named, _being_deleted, _find_authors)

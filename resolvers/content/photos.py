@@ -16,13 +16,13 @@ from bson import ObjectId
 
 from portico.resolvers.content.refusals import PhotoLocked
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.pictures import SUFFIXES, width_for
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each
 
 from . import assets, thumbnails
 from .assets import FileDocument
 from .nodes import NODES, PHOTO, NodeDocument, find_by_ids
-from .pictures import SUFFIXES
 
 # Bytes are served below this path, by the photo's _id, the checksum and a file name.
 ASSETS = "/assets"
@@ -59,7 +59,7 @@ def path_of_bytes(photo: Mapping[str, Any]) -> str:
 def path_of_thumbnail(photo: Mapping[str, Any], width: int) -> str:
     """Returns the URL path of a thumbnail; empty if the photo has no bytes yet."""
     path = path_of_bytes(photo)
-    return path and f"{path}?width={thumbnails.width_for(width, photo['detail']['width'])}"
+    return path and f"{path}?width={width_for(width, photo['detail']['width'])}"
 
 
 async def find_photo(db: Database, node_id: ObjectId) -> NodeDocument | None:

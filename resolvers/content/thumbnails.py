@@ -25,31 +25,16 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.pictures import THUMBNAIL_SUFFIX, THUMBNAIL_TYPE, WIDTHS, Pictures
 
 from . import assets
 from .assets import FILES, FileDocument
 from .nodes import NODES
-from .pictures import Pictures
 
-CONTENT_TYPE = "image/webp"
-SUFFIX = "webp"
-# Pixels. Requested widths are rounded down to one of these, so that requests cannot fill the disk.
-WIDTHS = (16, 40, 80, 160, 320, 640, 1280, 1920)
-_NARROW = 80
 # A thumbnail that is unfinished after this time was left by a crash.
 _STALE_AFTER = timedelta(minutes=3)
 # Seconds to wait for another process that makes the thumbnail, before making it without storing it.
 _PATIENCE = 5.0
-
-
-def width_for(asked: int, photo_width: int) -> int:
-    """Returns the width of a thumbnail: the largest of `WIDTHS` up to `asked`, which is 16 or more.
-
-    Of the widths above that of the photo, uses only the smallest: all of them would show the photo in its own size.
-    """
-    largest = max(width for width in WIDTHS if width <= asked)
-    # A narrow photo may be tall, and this width also limits the height.
-    return next(width for width in WIDTHS if width >= min(largest, max(photo_width, _NARROW)))
 
 
 def thumbnail_id(file_id: ObjectId, width: int) -> ObjectId:
@@ -157,8 +142,8 @@ async def _store(db: Database, photo: Mapping[str, Any], file_id: ObjectId, mark
     if await NODES.of(db).find_one(in_use, {"_id": 1}) is None:
         return False
     facts = {
-        "filename": f"{photo['slug']}.{SUFFIX}",
-        "contentType": CONTENT_TYPE,
+        "filename": f"{photo['slug']}.{THUMBNAIL_SUFFIX}",
+        "contentType": THUMBNAIL_TYPE,
         "length": writer.length,
         "metadata.checksum": writer.checksum,
     }

@@ -216,7 +216,7 @@ async def _conclude(
         attempt = attempt_of(trade_id, lines, timer.now(), round_=trade["round"], new=new)
         if await prepare(db, attempt):
             await confirm(db, answering, attempt)
-            if decided := await _decide(db, attempt, trade["round"], state, operation_id):
+            if decided := await _decide(db, attempt, trade, state, operation_id):
                 return await finish(db, decided)
             await undo(db, attempt)
         else:
@@ -261,14 +261,16 @@ def lines_of(trade: Document, state: str) -> list[Line]:
     return [*debits(to, wants), *credits_of(to, offers), *credits_of(source, wants)]
 
 
-async def _decide(db: Database, attempt: Attempt, round_: int, state: str, operation_id: str) -> Document | None:
+async def _decide(db: Database, attempt: Attempt, trade: Document, state: str, operation_id: str) -> Document | None:
     """Sets the state of a trade that is still OFFERED, in the round of the attempt. Returns it, or None."""
     changes: Document = {"state": state, "decided": attempt.key, "concluded_at": attempt.at}
     if state == ACCEPTED:
         changes["open_since"] = attempt.at
+    else:
+        changes["concluded_for"] = trade["owners"]
     if idempotency.is_repeatable(operation_id):
         changes["decided_by"] = operation_id
-    guard = {"_id": attempt.record, "state": OFFERED, "round": round_}
+    guard = {"_id": attempt.record, "state": OFFERED, "round": trade["round"]}
     return await db[TRADES.name].find_one_and_update(guard, {"$set": changes}, return_document=ReturnDocument.AFTER)
 
 
@@ -299,6 +301,6 @@ async def finish(db: Database, decided: Document) -> Document:
     await both(settle(db, attempt), trade_bounds.release_place(db, decided))
     if decided["state"] == CANCELLED:
         return decided
-    update = {"$set": {"state": SETTLED}, "$unset": {"open_since": ""}}
+    update = {"$set": {"state": SETTLED, "concluded_for": decided["owners"]}, "$unset": {"open_since": ""}}
     await db[TRADES.name].update_one({"_id": decided["_id"], "state": ACCEPTED}, update)
     return {**decided, "state": SETTLED}

@@ -75,6 +75,8 @@ class TradeDocument(_WithSides, Versioned):
     claim: NotRequired[ObjectId]
     # When it was accepted or cancelled.
     concluded_at: NotRequired[datetime]
+    # The owners, set again with the state that concludes the trade, so that the change names them to subscriptions.
+    concluded_for: NotRequired[list[str]]
     # Increased to make attempts to accept or cancel it impossible.
     round: NotRequired[int]
     # Of a trade: the ids of the stacks that an acceptance reads, those that give and those that receive.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bson import ObjectId
 
 from portico.resolvers.accounts import accounts, transfer_records, transfers
+from portico.resolvers.accounts.accounts import AccountDocument
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown, Refund
 from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes import settlements
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt
 
 _TRANSFER = "transfer-"
 # The reference of a transfer that refunds: this, and the id of the order.
@@ -31,36 +34,27 @@ class AccountPayments:
     def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == ACCOUNT)
 
+    async def ready(self, db: Database, charge: Charge) -> _AccountCharge | None:
+        """Returns the charge if the account of the payer has the money."""
+        source, shop = await _accounts_of(db, charge)
+        if source is None or shop is None or not _is_payers(source, charge):
+            return None
+        if source["currency"] != charge.currency or source["balance"] < charge.amount:
+            return None
+        return _AccountCharge(db, charge, source, shop, self._answering)
+
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
         """Collects the money by a transfer; see `Payments.charge`. The transfer records the outcome, also a refusal.
 
         Writes:   transfers, accounts; a settlement.
         """
-        account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
-        found = await accounts.find_stored(db, [account_id, shop_id])
-        source = found.get(account_id)
-        if source is None or charge.payer is None or source["owner"] != charge.payer:
-            raise NotFound("Account", str(account_id))
+        source, shop = await _accounts_of(db, charge)
+        if source is None or not _is_payers(source, charge):
+            raise NotFound("Account", str(charge.payment["account_id"]))
         if source["currency"] != charge.currency:
             raise PaymentDeclined(f"The account is in {source['currency']}, the cart in {charge.currency}.")
-        shop = found.get(shop_id) or await accounts.open_shop_account(db, charge.currency, now=now)
-        try:
-            paid = await transfers.move(
-                db,
-                source,
-                shop,
-                amount=charge.amount,
-                now=now,
-                operation_id=charge.reference,
-                reference=charge.reference,
-                answering=self._answering,
-            )
-        except InvalidInput as error:
-            raise PaymentDeclined(error.message) from None
-        except (Conflict, NotFound):
-            # The transfer may be in flight, even if an account is missing. Only the next call can find out.
-            raise PaymentUnknown from None
-        return f"{_TRANSFER}{paid['_id']}"
+        shop = shop or await accounts.open_shop_account(db, charge.currency, now=now)
+        return await _AccountCharge(db, charge, source, shop, self._answering).collect(now=now)
 
     async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
         """Gives the money back by a transfer to the account that paid; see `Payments.refund`.
@@ -88,6 +82,62 @@ class AccountPayments:
         except Conflict:
             raise PaymentUnknown from None
         return transfer_reference(moved["_id"])
+
+
+async def _accounts_of(db: Database, charge: Charge) -> tuple[AccountDocument | None, AccountDocument | None]:
+    """Returns the account that pays, and that of the shop."""
+    account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
+    found = await accounts.find_stored(db, [account_id, shop_id])
+    return found.get(account_id), found.get(shop_id)
+
+
+def _is_payers(account: AccountDocument, charge: Charge) -> bool:
+    return charge.payer is not None and account["owner"] == charge.payer
+
+
+@dataclass
+class _AccountCharge:
+    """A charge, with both accounts as they were read."""
+
+    db: Database
+    charge: Charge
+    source: AccountDocument
+    shop: AccountDocument
+    answering: Answering
+    _begun: tuple[Attempt, bool] | None = field(default=None, init=False)
+
+    @property
+    def is_prepared(self) -> bool:
+        return self._begun is not None and self._begun[1]
+
+    async def prepare(self, *, now: datetime) -> None:
+        amount, reference = self.charge.amount, self.charge.reference
+        attempt = transfers.first_attempt(self.source, self.shop, amount=amount, now=now, operation_id=reference)
+        self._begun = attempt, await settlements.prepare(self.db, attempt)
+
+    async def undo(self) -> None:
+        if self._begun is not None and self._begun[1]:
+            await settlements.undo(self.db, self._begun[0])
+
+    async def collect(self, *, now: datetime) -> str:
+        try:
+            paid = await transfers.move(
+                self.db,
+                self.source,
+                self.shop,
+                amount=self.charge.amount,
+                now=now,
+                operation_id=self.charge.reference,
+                reference=self.charge.reference,
+                answering=self.answering,
+                begun=self._begun,
+            )
+        except InvalidInput as error:
+            raise PaymentDeclined(error.message) from None
+        except (Conflict, NotFound):
+            # The transfer may be in flight, even if an account is missing. Only the next call can find out.
+            raise PaymentUnknown from None
+        return transfer_reference(paid["_id"])
 
 
 def refunded_by(reference: str) -> str | None:

@@ -46,6 +46,8 @@ class Checkout(TypedDict):
     payer: str | None
     # How it is paid; missing once it is paid.
     payment: NotRequired[dict[str, Any]]
+    # What the order says of the payment, if the order may be missing yet.
+    payment_reference: NotRequired[str]
     # Where the order is sent; missing in checkouts of former versions.
     address: NotRequired[Address | None]
     amount: int
@@ -91,7 +93,7 @@ class CartDocument(Repeatable):
     settlement: NotRequired[list[Move]]
     checkout: NotRequired[Checkout]
     refused: NotRequired[list[Refusal]]
-    # When a job must continue it; only while it is pending or expiring.
+    # When a job must continue it; only while it is pending or expiring, or complete and its order may be missing.
     due: NotRequired[datetime]
 
 

@@ -50,11 +50,13 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .carts import CARTS
-from .orders import ORDERS
+from .orders import ORDERS, place_due
 from .stock import STOCK, change, changed_by, notify_product
 
 Kind = Literal["reserve", "return", "sell", "restore", "pass"]
 
+# What shows the decisions of a cart, and is needed to write its order.
+_DECIDED = dict.fromkeys(("decided", "settlement", "status", "due", "checkout", "items"), 1)
 _PREPARED: dict[str, dict[str, int]] = {"reserve": {"available": -1, "reserved": 1}}
 _CONCLUDED: dict[tuple[str, bool], dict[str, int]] = {
     ("reserve", False): {"available": 1, "reserved": -1},
@@ -140,7 +142,7 @@ async def finish(
 async def settle(db: Database, move: Document, *, now: datetime) -> None:
     """Finishes a move that was left in the stock. Refuses it if its cart has not decided.
 
-    Writes:   carts or orders, then stock, then carts; each guarded.
+    Writes:   carts or orders, then stock, then carts; each guarded. If it is sold, also its order.
     """
     if move["kind"] == "restore":
         await conclude(db, move, is_taken=await _is_restored(db, move), now=now)
@@ -150,8 +152,10 @@ async def settle(db: Database, move: Document, *, now: datetime) -> None:
     if (await db[CARTS.name].update_one(undecided, refusal)).matched_count:
         await finish(db, move, is_taken=False, now=now)
         return
-    cart = await db[CARTS.name].find_one({"_id": move["cart_id"]}, {"decided": 1, "settlement": 1})
+    cart = await db[CARTS.name].find_one({"_id": move["cart_id"]}, _DECIDED)
     taken = {} if cart is None else decisions(cart)
+    if cart is not None and move["kind"] == "sell":
+        await place_due(db, cart)
     await finish(db, move, is_taken=taken.get(move["id"], False), now=now)
 
 
@@ -203,7 +207,8 @@ async def conclude_decided(db: Database, sku: str, *, now: datetime) -> bool:
         return False
     carts = list({move["cart_id"] for move in stock["under_way"]})
     decided: dict[str, bool] = {}
-    async for cart in db[CARTS.name].find({"_id": {"$in": carts}}, {"decided": 1, "settlement": 1}):
+    for cart in await db[CARTS.name].find({"_id": {"$in": carts}}, _DECIDED).to_list():
+        await place_due(db, cart)
         decided |= decisions(cart)
     decided |= dict.fromkeys(await _restored(db, stock["under_way"]), True)
     for is_taken in (True, False):

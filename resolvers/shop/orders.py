@@ -26,7 +26,7 @@ from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
 from .addresses import Address
-from .carts import Line
+from .carts import COMPLETE, Line
 from .stock import Move
 
 PLACED, SHIPPED, DELIVERED, CANCELLED = "PLACED", "SHIPPED", "DELIVERED", "CANCELLED"
@@ -125,7 +125,7 @@ def order_id(reference: str) -> str:
 
 
 async def place_order(db: Database, cart: Document, payment_reference: str) -> Document:
-    """Writes the order of a pending cart that is paid for. Idempotent.
+    """Writes the order of a cart that is paid for. Idempotent.
 
     Returns:  the order; every call writes the same.
     Writes:   orders; one insert.
@@ -134,6 +134,12 @@ async def place_order(db: Database, cart: Document, payment_reference: str) -> D
     with contextlib.suppress(DuplicateKeyError):
         await db[ORDERS.name].insert_one(order)
     return order
+
+
+async def place_due(db: Database, cart: Document) -> None:
+    """Writes the order of a sold cart, if it may be missing. Idempotent. See `checkout`."""
+    if cart.get("status") == COMPLETE and "due" in cart:
+        await place_order(db, cart, cart["checkout"]["payment_reference"])
 
 
 def order_of(cart: Document, payment_reference: str) -> Document:

@@ -11,7 +11,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, Problems, named, problems_in
 
 from .account_payments import refunded_by, transfer_reference
-from .carts import CARTS, PENDING
+from .carts import CARTS, COMPLETE, PENDING
 from .orders import CANCELLED, find_by_ids, order_id
 
 _NAME = named("transfer")
@@ -37,15 +37,16 @@ async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
 async def _without_order(db: Database, batch: list[Document]) -> list[Document]:
     """Returns the transfers that have paid for a checkout that no process will continue.
 
-    An order is written before its cart stops being pending. So if the order is missing before and after the carts are
-    read, and no pending cart has the reference, the order will never be written.
+    An order is written before its cart loses `due`. So if the order is missing before and after the carts are read, and
+    no cart that is due has the reference, the order will never be written.
     """
     paid = [transfer for transfer in _referring(batch) if refunded_by(transfer["reference"]) is None]
     paid = await _not_ordered(db, paid)
     if not paid:
         return []
     references = [transfer["reference"] for transfer in paid]
-    locked = {"due": {"$exists": True}, "status": PENDING, "checkout.reference": {"$in": references}}
+    statuses = {"$in": [PENDING, COMPLETE]}
+    locked = {"due": {"$exists": True}, "status": statuses, "checkout.reference": {"$in": references}}
     found = db[CARTS.name].find(locked, {"checkout.reference": 1})
     pending = {cart["checkout"]["reference"] async for cart in found}
     return await _not_ordered(db, [transfer for transfer in paid if transfer["reference"] not in pending])

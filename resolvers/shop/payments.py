@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from portico.resolvers.documents import Database, Document
 
@@ -90,6 +90,37 @@ class Payments(Protocol):
         ...
 
 
+class ReadyCharge(Protocol):
+    """A charge whose outcome is probably a payment. It can be prepared while its cart is being locked."""
+
+    @property
+    def is_prepared(self) -> bool: ...
+
+    async def prepare(self, *, now: datetime) -> None:
+        """Prepares the payment, if it is possible. Nothing is final before `collect`, and others can undo it."""
+        ...
+
+    async def undo(self) -> None:
+        """Rolls back `prepare`, because the cart is not locked. Idempotent."""
+        ...
+
+    async def collect(self, *, now: datetime) -> str:
+        """Collects the money, as `Payments.charge` does."""
+        ...
+
+
+@runtime_checkable
+class PreparesCharges(Protocol):
+    """What some `Payments` also do."""
+
+    async def ready(self, db: Database, charge: Charge) -> ReadyCharge | None:
+        """Returns the charge of a cart that is about to be locked. Writes nothing.
+
+        Returns None if the charge must be requested when the cart is locked, or may be refused.
+        """
+        ...
+
+
 class PaymentMethods:
     """Passes each payment to the method that it names."""
 
@@ -106,6 +137,10 @@ class PaymentMethods:
             # A gateway with other settings began this charge. Only such a gateway can find out the outcome.
             raise PaymentUnknown
         return await method.charge(db, charge, now=now)
+
+    async def ready(self, db: Database, charge: Charge) -> ReadyCharge | None:
+        method = self._methods.get(charge.payment["method"])
+        return await method.ready(db, charge) if isinstance(method, PreparesCharges) else None
 
     async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
         method = self._methods.get(refund.method)

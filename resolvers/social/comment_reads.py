@@ -89,6 +89,24 @@ async def find_row(db: Database, post: Mapping[str, Any], comment_id: ObjectId) 
     return None if page is None else _row(page["comments"][0], page["_id"]["page"])
 
 
+async def find_posted(db: Database, post: Mapping[str, Any], at: datetime, *, viewer: str | None) -> Document | None:
+    """Returns the comment that was posted at this time; None if it is gone, or if the viewer does not see it.
+
+    No command if the post still holds the comment, otherwise two.
+
+    Args:     post: the whole post, as the viewer sees it.
+    """
+    held = next((one for one in post["comments"] if one["posted"] == at), None)
+    if held is not None or not post["spilled"]:
+        return held
+    wanted = {"post": post["_id"], "comments.posted": at}
+    page = await db[COMMENT_PAGES.name].find_one(wanted, {"comments": {"$elemMatch": {"posted": at}}})
+    if page is None or page["_id"]["page"] >= post["spilled"]:
+        return None
+    found = [one for one in page["comments"] if one["id"] not in post.get("removing", ())]
+    return next(iter(without_blocked(found, await _relations_with(db, viewer, found))), None)
+
+
 async def find_latest(
     db: Database, posts: Sequence[DocumentId], *, viewer: str | None, last: int
 ) -> dict[DocumentId, list[Document]]:

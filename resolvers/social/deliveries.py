@@ -26,6 +26,7 @@ from .relations import DECIDING, find_pairs
 MERGED: Document = {"is_merged": True}
 # What entries and posts get if the post is too old to be an event.
 OLD: Document = {"is_old": True}
+_IS_MERGED = "updateDescription.updatedFields.is_merged"
 # The topic of all posts of merged authors.
 MERGED_POSTS: Hashable = "merged posts"
 # The latest posts that a listener remembers.
@@ -43,7 +44,9 @@ def _entry(change: Document) -> Sequence[Event]:
 
 
 def _merged(change: Document) -> Sequence[Event]:
-    return (Event(MERGED_POSTS, change["documentKey"]["_id"]),)
+    changed = (change.get("updateDescription") or {}).get("updatedFields") or {}
+    is_news = changed.get("is_merged") is True and not changed.get("is_old")
+    return (Event(MERGED_POSTS, change["documentKey"]["_id"]),) if is_news else ()
 
 
 SOURCES: Sequence[ChangeSource] = (
@@ -57,10 +60,10 @@ SOURCES: Sequence[ChangeSource] = (
         frozenset({POSTS.name}),
         {
             "operationType": "update",
-            "updateDescription.updatedFields.is_merged": True,
+            _IS_MERGED: True,
             "updateDescription.updatedFields.is_old": {"$ne": True},
         },
-        ("documentKey",),
+        ("documentKey", _IS_MERGED, "updateDescription.updatedFields.is_old"),
         _merged,
     ),
 )

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-from portico.resolvers.text import fold, words
+from portico.resolvers.text import without_accents, words
 from portico.resolvers.typed import TypedDict
 
 # The words of a search; further ones are ignored.
 MAX_WORDS = 8
-
-
-def without_accents(text: str) -> str:
-    """Returns the folded text without its accents."""
-    parts = unicodedata.normalize("NFD", fold(text))
-    return unicodedata.normalize("NFC", "".join(one for one in parts if not unicodedata.combining(one)))
 
 
 class Searched(TypedDict):

@@ -148,6 +148,8 @@ class Voter(TypedDict):
 
     id: str
     option: int
+    # When they voted first; missing in older votes.
+    at: NotRequired[datetime]
 
 
 class VoteSlot(Repeatable):

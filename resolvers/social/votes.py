@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import ObjectId
 from pymongo import ReturnDocument
@@ -78,7 +78,7 @@ async def vote(
     await answering.confirmed()
     if not has_vote:
         await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)
-    await _put(db, slot, voter, option, count, operation_id)
+    await _put(db, slot, Ballot(voter, option, count, now), operation_id)
 
 
 async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -99,9 +99,18 @@ async def _has_vote(db: Database, slot: Document, voter: str, option: int, opera
     return chosen == [option] or idempotency.was_applied(found, operation_id)
 
 
-async def _put(db: Database, slot: Document, voter: str, option: int, count: int, operation_id: str) -> None:
+class Ballot(NamedTuple):
+    """The vote of a member for one of so many options."""
+
+    voter: str
+    option: int
+    options: int
+    at: datetime
+
+
+async def _put(db: Database, slot: Document, ballot: Ballot, operation_id: str) -> None:
     guard = {"_id": slot, "post": slot["post"], **idempotency.not_applied(operation_id)}
-    update = _change(voter, option, count, operation_id)
+    update = _change(ballot, operation_id)
     # An upsert fails if the slot has the mark of this operation, or if another voter has just created the slot.
     for is_upsert in (True, False):
         try:
@@ -115,13 +124,14 @@ async def _put(db: Database, slot: Document, voter: str, option: int, count: int
         return
 
 
-def _change(voter: str, option: int, count: int, operation_id: str) -> list[Document]:
-    """Returns the update of a slot, which may not exist yet."""
-    me = {"$literal": voter}
+def _change(ballot: Ballot, operation_id: str) -> list[Document]:
+    """Returns the update of a slot, which may not exist yet. The last voter is the one who has voted last."""
+    me, option = {"$literal": ballot.voter}, ballot.option
     voters: Document = {"$ifNull": ["$voters", []]}
     mine = {"$filter": {"input": voters, "cond": {"$eq": ["$$this.id", me]}}}
     others = {"$filter": {"input": voters, "cond": {"$ne": ["$$this.id", me]}}}
-    before = {"$first": {"$map": {"input": mine, "in": "$$this.option"}}}
+    before, first = ({"$first": {"$map": {"input": mine, "in": f"$$this.{name}"}}} for name in ("option", "at"))
+    voter: Document = {"id": me, "option": option, "at": {"$ifNull": [first, ballot.at]}}
 
     def one_if(condition: Document) -> Document:
         return {"$cond": [condition, 1, 0]}
@@ -136,8 +146,8 @@ def _change(voter: str, option: int, count: int, operation_id: str) -> list[Docu
     return [
         {
             "$set": {
-                "votes": {"$map": {"input": {"$range": [0, count]}, "in": counted}},
-                "voters": {"$concatArrays": [others, [{"id": me, "option": option}]]},
+                "votes": {"$map": {"input": {"$range": [0, ballot.options]}, "in": counted}},
+                "voters": {"$concatArrays": [others, [voter]]},
                 "applied": idempotency.applied_with(operation_id),
             }
         }

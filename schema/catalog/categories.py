@@ -24,6 +24,8 @@ from portico.schema.parts import part_id
 from portico.schema.reading import document_kind, document_pages
 from portico.schema.roles import Role
 
+from .images import Image, images_field
+
 DEFAULT_CATEGORIES = 50
 
 CATEGORY = document_kind(
@@ -48,6 +50,8 @@ class Category(Node):
     id: strawberry.ID = node_id("Category", "_id")
     slug: str = stored(description="Unique in the whole hierarchy, for use in URLs.")
     name: str = stored(description="For display.")
+    description: str | None = stored(text=20_000, description="In plain text.")
+    images: list[Image] = images_field("category")
     breadcrumbs: list[Breadcrumb] = stored(
         "ancestors",
         default=(),
@@ -113,14 +117,16 @@ class CreateCategoryInput:
     parent_id: strawberry.ID | None = strawberry.field(
         default=None, description="The parent. Omit it to create a root."
     )
+    description: str | None = strawberry.field(default=None, description="In plain text.")
     idempotency_key: str | None = idempotency_key()
 
 
-@strawberry.input(description="A new name, a new slug, or both.")
+@strawberry.input(description="A new name, slug or description, or several of them.")
 class RenameCategoryInput:
     id: strawberry.ID = strawberry.field(description="The category.")
     name: str | None = strawberry.field(default=None, description="Omit it or pass null to keep it.")
     slug: str | None = strawberry.field(default=None, description="Omit it or pass null to keep it.")
+    description: strawberry.Maybe[str | None] = strawberry.field(description="In plain text. Null clears it.")
     idempotency_key: str | None = idempotency_key()
 
 
@@ -198,6 +204,7 @@ class CategoryMutation:
             name=input.name,
             slug=input.slug,
             parent_id=_parent_key(info, input.parent_id),
+            description=input.description,
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -210,6 +217,7 @@ class CategoryMutation:
             category_id=key_in(info.context, "Category", input.id),
             name=input.name,
             slug=input.slug,
+            texts={} if input.description is None else {"description": input.description.value},
             now=info.context.now,
             operation_id=info.context.operation_id,
         )

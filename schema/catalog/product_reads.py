@@ -5,18 +5,24 @@ Everybody sees all products, so callers share the figures. A MERCHANT gets curre
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
 
 from portico.loaders.batching import BatchRead
 from portico.loaders.catalog import products as loaders
-from portico.resolvers.catalog import product_bounds, product_search, products
+from portico.resolvers.catalog import product_bounds, product_facets, products
+from portico.resolvers.catalog.product_facets import Asked
+from portico.resolvers.catalog.products import ProductDocument
+from portico.resolvers.catalog.related_products import MAX_RELATED, Subject
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document
-from portico.resolvers.paging import Listing
-from portico.schema.context import Context
-from portico.schema.nodes import Kind
+from portico.resolvers.paging import Listing, page_size
+from portico.resolvers.text import check_length
+from portico.resolvers.typed_text import MAX_TEXT
+from portico.schema.context import Context, Info, core
+from portico.schema.nodes import Kind, projection_of
 from portico.schema.roles import Role
 from portico.schema.sharing import shared
 
@@ -74,9 +80,33 @@ async def total(context: Context, listing: Listing) -> products.Total:
     return (await shared(context, _products(context), ("total", listing.digest()), read))[0]
 
 
-async def facets(context: Context, listing: Listing, wanted: Sequence[str]) -> Document:
-    """Returns the facets of the list by their names."""
+async def typed_words(context: Context, text: str) -> list[list[str]]:
+    """Returns for each word of a typed text the words that it stands for. Raises InvalidInput."""
+    check_length(text, "filter", "typed", longest=MAX_TEXT)
+    batch = context.loader("typed words", lambda: loaders.typed_words(context.reading))
+    return await batch.load(text) or []
+
+
+async def related(
+    info: Info, kind: Kind[ProductDocument], product: ProductDocument, first: int
+) -> list[ProductDocument]:
+    """Returns the products that have most in common with a product. Those of all products of a level take one command.
+
+    Raises:   InvalidInput (`first`).
+    """
+    page_size(first, MAX_RELATED, most=MAX_RELATED)
+    context, projection = info.context, projection_of(core(info), kind)
+    name = ("related products", first, None if projection is None else tuple(projection))
+    batch = context.loader(name, lambda: loaders.related(context.reading, first=first, projection=projection))
+    return await batch.load(Subject.of(product)) or []
+
+
+async def facets(context: Context, asked: Asked, listing: Listing, wanted: Sequence[str]) -> Document:
+    """Returns the facets of the list by their names. A facet with a filter of its own counts the list without it."""
     most = _most(context)
-    read = functools.partial(product_search.find_facets, context.reading, listing, wanted, most=most)
-    key = ("facets", listing.digest(), *wanted)
+    others = {name: other for name in wanted if (other := asked.without(name)) is not None}
+    lists = await asyncio.gather(*(bounded(context, other.listing()) for other in others.values()))
+    apart = dict(zip(others, lists, strict=True))
+    read = functools.partial(product_facets.find_facets, context.reading, listing, wanted, apart=apart, most=most)
+    key = ("facets", listing.digest(), *wanted, *(other.digest() for other in lists))
     return await shared(context, _products(context), key, read, current_for=Role.MERCHANT)

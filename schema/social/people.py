@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import strawberry
@@ -15,6 +16,7 @@ from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, as_types, costs
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import loader_of, projection_of
+from portico.schema.suggesting import Suggested
 
 from .users import DEFAULT_FOLLOWERS, PAGES, USER, User
 
@@ -22,6 +24,8 @@ DEFAULT_FOUND, MAX_FOUND = 10, 100
 MAX_TEXT = 200
 # What a search costs in addition: MongoDB considers up to 1,000 members.
 _SEARCH = 100
+# Of more members, none is suggested. The first are hidden only from those whom they have blocked.
+_MOST_SUGGESTED = 100
 
 
 @strawberry.type
@@ -54,6 +58,14 @@ class PeopleQuery:
         size = page_size(first, DEFAULT_FOUND)
         found = await _named(info, wanted, size)
         return as_types(User, found)
+
+
+async def suggest(info: Info, text: str, first: int) -> Sequence[Suggested]:
+    """Suggests members whom the caller sees."""
+    keys = await _keys(info.context, text, _MOST_SUGGESTED)
+    visible = await loader_of(USER, {"_id": 1, "name": 1})(info.context).load_all(keys)
+    names = {key: member["name"] for key, member in visible.items() if isinstance(member, Mapping)}
+    return [Suggested("User", key, names[key], names[key]) for key in keys if key in names][:first]
 
 
 async def _named(info: Info, text: str, size: int) -> list[Source]:

@@ -60,13 +60,21 @@ EXCEPTIONS = {
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands
     "gateway/outages.py": {"pymongo.errors"},  # recognizes database errors that are no faults
     "gateway/production.py": {"pymongo.uri_parser"},  # checks that the URI has a user and TLS
+    "gateway/reads/comparing.py": {"bson"},  # compares values as the database does
+    "gateway/reads/feed.py": {"pymongo.errors", "bson"},  # orders changes and reads by the time of the database
+    "gateway/reads/matching.py": {"bson"},  # tells a regular expression from a value
     "gateway/telemetry/command_spans.py": {"pymongo.monitoring"},  # listens to commands
     "gateway/work/jobs.py": {"pymongo.errors"},  # releases its leases if the database is reachable
 }
 INSIDE = [path for path in MODULES if not path.is_relative_to(ROOT / "gateway")]
 OUTSIDE = [path for path in MODULES if not path.is_relative_to(ROOT / "resolvers")]
 # Stand-ins for a collection, which pass its calls on.
-STAND_INS = {"gateway/mongo/direct.py", "gateway/mongo/driver.py", "gateway/mongo/faults.py"}
+STAND_INS = {
+    "gateway/mongo/direct.py",
+    "gateway/mongo/driver.py",
+    "gateway/mongo/faults.py",
+    "gateway/reads/recorded.py",
+}
 LONGEST = 400
 
 

@@ -110,4 +110,4 @@ async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) ->
     for subject, rows in given.items():
         done = await put(gateway.db, subject, tmp_path / f"{subject}.jsonl", rows, gateway.state.resources)
         assert done.counts == {"failed": len(rows)}, subject
-    assert set(given) | {"photos"} == set(IMPORTERS)
+    assert set(given) | {"photos", "images"} == set(IMPORTERS)

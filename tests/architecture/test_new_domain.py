@@ -59,7 +59,7 @@ def add_reviews(tree: Path) -> None:
     (tree / "tests/reviews/__init__.py").touch()
     shutil.copy(EXAMPLE / "kit.py", tree / "tests/reviews/kit.py")
     registry = tree / "gateway/domains/__init__.py"
-    registry.write_text(registry.read_text().replace('"analytics")', '"analytics", "reviews")'))
+    registry.write_text(registry.read_text().replace('"notifications")', '"notifications", "reviews")'))
 
 
 @pytest.mark.timeout(600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.catalog.support import cases, failures, leftovers, seeds, slugs, stages
+from tests.catalog.support import cases, failures, images, leftovers, seeds, slugs, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CATEGORY = "... on CategoryPayload { category { id slug name breadcrumbs { categoryId slug name } parent { id } } }"
@@ -13,6 +13,7 @@ _PRODUCT = (
     "categories { slug } properties { name value } issueDate } }"
 )
 _EDIT_CONFLICT = "... on ProductEditConflict { current { title nonce } }"
+_IMAGES = f"... on ImagesPayload {{ product {{ sku {images.IMAGES} }} category {{ slug {images.IMAGES} }} }}"
 MUTATIONS = {
     "createCategory": f"{_CATEGORY} {INVALID} ... on SlugTaken {{ slug }}",
     "renameCategory": f"{_CATEGORY} {INVALID} ... on SlugTaken {{ slug }}",
@@ -20,6 +21,8 @@ MUTATIONS = {
     "deleteCategory": f"{DELETED} {NOT_FOUND}",
     "createProduct": f"{_PRODUCT} {INVALID} ... on SkuTaken {{ sku }} ... on SlugTaken {{ slug }}",
     "updateProduct": f"{_PRODUCT} {INVALID} {_EDIT_CONFLICT} ... on SlugTaken {{ slug }}",
+    "addImage": f"{_IMAGES} {INVALID}",
+    "removeImage": f"{_IMAGES} {NOT_FOUND}",
     "deleteProduct": f"{DELETED} {NOT_FOUND} {_EDIT_CONFLICT}",
 }
 
@@ -28,12 +31,15 @@ KIT = Kit(
     adds=("products", "Product"),
     mutations=MUTATIONS,
     inputs=cases.CASES,
+    # Its input contains a file. `test_images` has the cases.
+    untried=("addImage",),
     failures={**failures.FAILURES, **slugs.FAILURES},
     unfailed={
         # The input of an edit is checked only if its product exists. A conflict is temporary.
         ("updateProduct", "InvalidInput"),
         ("moveCategory", "Conflict"),
         ("deleteCategory", "Conflict"),
+        *(("addImage", name) for name in ("UnacceptableFile", "NotFound", "InvalidInput", "Conflict")),
     },
     leftovers={
         "finish-categories": (
@@ -48,6 +54,7 @@ KIT = Kit(
             leftovers.deleting_product,
         ),
         "settle-slugs": (slugs.claimed_slug,),
+        "settle-images": (leftovers.unsettled_image,),
         "upgrade-documents": (leftovers.old_product,),
     },
     budgets=read_budgets(__file__),

@@ -14,6 +14,7 @@ from PIL import Image
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash
+from portico.resolvers import pictures
 from portico.resolvers.content import photo_jobs, thumbnails
 from portico.resolvers.documents import Database, Document
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, picture, result, use_pictures
@@ -48,12 +49,12 @@ async def kept(gateway: GatewayClient) -> list[int]:
 
 @given(st.integers(16, 100_000), st.integers(1, 30_000))
 def test_a_thumbnail_has_one_of_a_few_widths(asked: int, own: int) -> None:
-    width = thumbnails.width_for(asked, own)
+    width = pictures.width_for(asked, own)
 
-    assert width in thumbnails.WIDTHS
+    assert width in pictures.WIDTHS
     assert width <= asked
     # Any larger width would exceed the requested one, or add no detail.
-    assert all(other > asked or width >= max(own, 80) for other in thumbnails.WIDTHS if other > width)
+    assert all(other > asked or width >= max(own, 80) for other in pictures.WIDTHS if other > width)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,17 @@ from portico.schema import (
     states,
     stored,
 )
-from portico.store import ChangeSource, CollectionSpec, Database, Event, TypedDict
-from portico.writes import Host, create_once, derived_id
+from portico.store import (
+    Backlog,
+    ChangeSource,
+    CollectionSpec,
+    Database,
+    Event,
+    Notice,
+    NotificationSource,
+    TypedDict,
+)
+from portico.writes import Host, Hosts, create_once, derived_id
 
 
 class ShowDocument(TypedDict):
@@ -115,6 +124,26 @@ STATES = ChangeSource(
     match={"operationType": "update", "updateDescription.updatedFields.state": {"$exists": True}},
     paths=("documentKey",),
     events=state_changed,
+)
+
+
+async def find_notices(db: Database, _hosts: Hosts, keys: Sequence[ObjectId]) -> list[Notice]:
+    return [
+        Notice(reason="SEAT_BOOKED", to=booking["booker"], about=("Booking", str(booking["_id"])), at=booking["held"])
+        async for booking in BOOKINGS.of(db).find({"_id": {"$in": list(keys)}, "state": "BOOKED"})
+    ]
+
+
+def booked_since(booking: Mapping[str, Any], since: datetime) -> list[ObjectId]:
+    return [booking["_id"]] if booking["held"] >= since else []
+
+
+BOOKED = NotificationSource(
+    name="bookings",
+    reasons={"SEAT_BOOKED": "The viewer's seat is paid for."},
+    changes=STATES,
+    notices=find_notices,
+    backlogs=(Backlog(BOOKINGS, ("held",), booked_since),),
 )
 
 
@@ -289,6 +318,7 @@ DOMAIN = Domain(
     counters=(Counter("portico_seats_sold", "Seats that were sold.", lambda resources: resources.of(BoxOffice).sold),),
     hosts=(Host("Show", find_shows),),
     events=(STATES,),
+    notifications=(BOOKED,),
     jobs=(Job("finish-bookings", finish_bookings),),
     invariants=(Invariant("Every booked seat is paid for.", find_unpaid),),
     kinds=(SHOW, BOOKING),

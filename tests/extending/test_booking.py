@@ -222,3 +222,19 @@ async def test_a_database_that_was_used_before_gets_the_indexes_of_the_domain(
             indexes = await gateway.db["bookings"].index_information()
 
     assert set(indexes) == {"_id_", "show_1_seat_1", "state_1_held_1"}
+
+
+async def test_the_booker_is_notified(
+    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notified = "{ viewer { notifications { nodes { reason node { ... on Booking { seat } } } } } }"
+    with served(monkeypatch, "booking", "tests.extending.booking"):
+        chosen = replace(settings, domains="accounts,booking,notifications")
+        async with running(chosen, clock=clock) as gateway:
+            await run_jobs(gateway, clock, "write-notifications")
+            await book(gateway, await open_show(gateway), await open_account(gateway.db, 100), seat=2)
+            await run_jobs(gateway, clock, "write-notifications")
+
+            (row,) = (await gateway.data(notified))["viewer"]["notifications"]["nodes"]
+
+    assert row == {"reason": "SEAT_BOOKED", "node": {"seat": 2}}

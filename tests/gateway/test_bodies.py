@@ -98,7 +98,7 @@ async def test_long_messages_of_sockets_share_the_room_while_they_run(narrow: Ga
 async def test_a_long_subscription_is_refused_because_it_stays_in_memory(gateway: GatewayClient, size: int) -> None:
     text = 'subscription { commentPosted(discussionId: "x") { id } }'
     variables = {"unused": "x" * size}
-    message = "A subscription with its variables can have 16,384 bytes at most."
+    message = "A subscription or live query can have 16,384 bytes at most, with its variables."
 
     answer = await gateway.http.post(
         "/graphql", json={"query": text, "variables": variables}, headers={"accept": "text/event-stream"}

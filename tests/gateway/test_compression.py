@@ -72,7 +72,7 @@ async def test_a_large_answer_has_an_encoding_that_the_client_accepts(
     assert len(found["data"]) == 200
     if used is not None or method == "GET":
         # A cache must not give the answer to a client that cannot decode it.
-        assert headers["vary"] == "Accept-Encoding"
+        assert "Accept-Encoding" in headers["vary"].split(", ")
 
 
 async def test_a_small_answer_is_not_compressed(settings: Settings) -> None:

@@ -18,6 +18,7 @@ from tests.catalog.support.cases import (
     Given,
     id_and_nonce,
 )
+from tests.notifications.support.news import notify
 from tests.support.databases import documents_in
 from tests.support.domains import COLLECTIONS
 from tests.support.harness import (
@@ -171,6 +172,8 @@ async def test_the_same_key_from_another_caller_is_another_operation(gateway: Ga
             transfer_input(await open_account(gateway.db, 10, owner=owner), given["destinationId"])
             for owner in ("one", "another")
         ]
+    if mutation == "markNotificationsRead":
+        given, other = [{"which": {"ids": await notify(gateway.db, owner, "somebody")}} for owner in ("one", "another")]
     for played, owner in ((given, "one"), (other, "another")):
         if "characterId" in played:
             character = {"_id": key_in("Character", played["characterId"])}

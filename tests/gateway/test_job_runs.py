@@ -16,9 +16,8 @@ from rich.console import Console
 from structlog.testing import capture_logs
 
 from portico.gateway.cli.data import check_invariant
-from portico.gateway.live import Counts
 from portico.gateway.logs import configure
-from portico.gateway.metrics import Metrics
+from portico.gateway.metrics import JobMetrics, Metrics
 from portico.gateway.settings import Settings
 from portico.gateway.work import job_runs
 from portico.gateway.work.job_runs import LONGEST_PAUSE, AllRuns, JobRuns
@@ -107,7 +106,7 @@ async def test_a_failing_job_delays_no_other_and_both_are_counted(gateway: Gatew
     with capture_logs():
         await a_worker(gateway, clock, runs, failing, other).run_once()
 
-    shown = await numbers(Metrics(gateway.state.executor, Counts(), runs), gateway)
+    shown = await numbers(Metrics([JobMetrics(runs)]), gateway)
     assert shown['portico_job_runs_total{job="failing"}'] == shown['portico_job_failures_total{job="failing"}'] == 1
     assert (shown['portico_job_runs_total{job="other"}'], shown['portico_job_failures_total{job="other"}']) == (1, 0)
     assert shown['portico_job_done_total{job="other"}'] == 2
@@ -205,9 +204,7 @@ async def test_a_number_that_fails_is_left_out_named_and_counted(gateway: Gatewa
         raise TypeError("no counter")
 
     metrics = Metrics(
-        gateway.state.executor,
-        Counts(),
-        AllRuns(),
+        [],
         [Gauge("portico_broken", "Breaks.", broken), Gauge("portico_ten", "Is ten.", ten)],
         [Counter("portico_uncounted", "Breaks.", uncounted), Counter("portico_four", "Is four.", lambda _: 4)],
     )

@@ -192,6 +192,8 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "finish-categories": 12,
         "finish-products": 6,
         "settle-slugs": 0,
+        "settle-images": 0,
+        "collect-words": 0,
         "finish-content": 0,
         "finish-stock": 0,
         "expire-carts": 0,
@@ -219,6 +221,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "settle-hits": 0,
         "forget-hit-ids": 0,
         "roll-up-sessions": 0,
+        "write-notifications": 0,
         "upgrade-documents": 0,
     }
     assert [await left(gateway, name) for name in LEFT] == [0] * 6

@@ -20,6 +20,7 @@ _WITHOUT_IDS = {
     "InvalidInput": "A part of the answer to one call.",
     "OrderItem": "The lines of an order never change.",
     "PageCount": "A row belongs to the answer that it was worked out for.",
+    "TextPart": "A part belongs to the text that was typed.",
     "PriceBand": "The bands never change their places.",
     "RejectedAd": "A part of the answer to one choice.",
     "SessionStats": "A row belongs to the answer that it was worked out for.",

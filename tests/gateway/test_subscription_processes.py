@@ -93,12 +93,13 @@ async def test_the_clients_graphql_ws_and_graphql_sse_work(gateway: GatewayClien
         "unknown": [{"codes": ["NOT_FOUND"]}] * 2,
         "refused": [{"code": 4403, "reason": "The token cannot be read."}, {"status": 401}],
         "received": [["one by ann", "two by ann", "three by ann"]] * 2,
+        "live": [True, True],
     }
 
 
 async def test_graphiql_runs_subscriptions(gateway: GatewayClient, other: Served) -> None:
     project = node_modules("interop")
-    if not (TESTS.parent / "gateway" / "graphiql" / "node_modules").exists():
+    if not (TESTS.parent / "gateway" / "pages" / "graphiql" / "node_modules").exists():
         pytest.skip("GraphiQL is not built: run `make graphiql`")
     discussion = await open_on_product(gateway, "DOCUMENTS")
 
@@ -111,6 +112,7 @@ async def test_graphiql_runs_subscriptions(gateway: GatewayClient, other: Served
     assert seen["who"] == {"data": {"viewer": {"subject": "ann"}}}
     assert seen["received"] == {"data": {"commentPosted": {"text": "Hello"}}}
     assert seen["ended"] is True
+    assert seen["live"] == 1
     assert seen["unknown"]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
     assert seen["refused"] == {"errors": [{"message": "The connection was closed: The token cannot be read. (4403)."}]}
 

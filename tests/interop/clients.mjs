@@ -8,6 +8,7 @@ const [url, token, discussion] = process.argv.slice(2);
 const socketUrl = url.replace(/^http/, 'ws');
 const POSTED = 'subscription ($id: ID!) { commentPosted(discussionId: $id) { text author { name } } }';
 const POST = 'mutation ($input: PostCommentInput!) { postComment(input: $input) { __typename } }';
+const COUNT = 'query ($id: ID!) @live { node(id: $id) { ... on Discussion { commentCount } } }';
 const VIEWER = '{ viewer { subject } }';
 const variables = { id: discussion };
 
@@ -66,6 +67,16 @@ async function subscribed(client) {
   return { found, isLive, ended };
 }
 
+// The counts that a live query shows until it shows enough.
+async function counted(client, enough) {
+  const found = [];
+  for await (const { data } of client.iterate({ query: COUNT, variables })) {
+    found.push(data.node.commentCount);
+    if (found.at(-1) >= enough) break;
+  }
+  return found;
+}
+
 const seen = {};
 const [ws, sse] = [sockets(token), streams(token)];
 seen.queries = [await first(ws, { query: VIEWER }), await first(sse, { query: VIEWER })];
@@ -78,6 +89,8 @@ seen.unknown = [
 seen.refused = [await failure(sockets('x'), { query: VIEWER }), await failure(streams('x'), { query: VIEWER })];
 
 const post = (text) => first(ws, { query: POST, variables: { input: { discussionId: discussion, text } } });
+// 'begin' and three others at least.
+const counts = Promise.all([counted(ws, 4), counted(sse, 4)]);
 const subscribers = await Promise.all([subscribed(ws), subscribed(sse)]);
 let isBegun = false;
 const begun = Promise.all(subscribers.map(({ isLive }) => isLive)).then(() => {
@@ -91,6 +104,7 @@ await begun;
 for (const text of ['one', 'two', 'three']) await post(text);
 await Promise.all(subscribers.map(({ ended }) => ended));
 seen.received = subscribers.map(({ found }) => found);
+seen.live = (await counts).map((found) => found[0] === 0 && found.every((count, at) => !at || count > found[at - 1]));
 console.log(JSON.stringify(seen));
 await ws.dispose();
 sse.dispose();

@@ -1,4 +1,4 @@
-// Runs subscriptions with GraphiQL's own fetcher: node explorer.mjs HTTP_URL TOKEN DISCUSSION.
+// Runs subscriptions and a live query with GraphiQL's own fetcher: node explorer.mjs HTTP_URL TOKEN DISCUSSION.
 // Prints what it shows as JSON.
 import { parse } from 'graphql';
 import WebSocket from 'ws';
@@ -12,6 +12,7 @@ const fetcher = createFetcher(url);
 const TEXT = `
   query Who { viewer { subject } }
   mutation Post($input: PostCommentInput!) { postComment(input: $input) { __typename } }
+  query Counted($id: ID!) @live { node(id: $id) { ... on Discussion { commentCount } } }
   subscription Posted($id: ID!) { commentPosted(discussionId: $id) { text } }
 `;
 const ask = (operationName, variables, given = token) =>
@@ -42,6 +43,11 @@ seen.received = (await arriving).value;
 while (JSON.stringify((await Promise.race([events.next(), new Promise((resolve) => setTimeout(resolve, 500))])) ?? 0) !== '0');
 await events.return();
 seen.ended = (await events.next()).done;
+const counts = await ask('Counted', { id: discussion });
+const before = (await counts.next()).value.data.node.commentCount;
+await ask('Post', { input: { discussionId: discussion, text: 'Again' } });
+seen.live = (await counts.next()).value.data.node.commentCount - before;
+await counts.return();
 seen.unknown = await first(await ask('Posted', { id: 'x' }));
 seen.refused = await first(await ask('Posted', { id: discussion }, 'x'));
 console.log(JSON.stringify(seen));

@@ -11,6 +11,7 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
+from tests.accounts.support.accounts import open_account
 from tests.shop.kit import KIT
 from tests.shop.support.shop import (
     Provider,
@@ -113,6 +114,21 @@ async def test_claiming_the_first_cart_sends_the_commands_of_its_budget(gateway:
     await assert_indexed(gateway, commands)
 
 
+async def test_a_checkout_by_account_sends_the_commands_of_its_budget(gateway: GatewayClient) -> None:
+    account, sku = await open_account(gateway.db, 90_000), await stock_up(gateway)
+    carts = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]
+    given = [checkout_input(cart, payment={"accountId": account}) for cart in carts]
+    # The first one opens the account of the shop.
+    await gateway.result("checkout", given[0])
+    text = "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }"
+
+    commands = await sent(gateway, lambda: gateway.data(text, {"input": given[1]}))
+
+    assert names(commands) == BUDGETS["check out by account"]
+    assert unroutable(commands) == []
+    await assert_indexed(gateway, commands)
+
+
 @pytest.mark.usefixtures("provider")
 async def test_every_mutation_sends_the_commands_of_its_budget_and_each_to_one_shard(gateway: GatewayClient) -> None:
     _, writes = await scene(gateway)
@@ -160,7 +176,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
         "find orders due",
         "find orders $or upgrade_failed",
         "find carts decided",
-        "find carts decided.0 last_modified status",
+        "find carts decided.0 due last_modified status",
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",

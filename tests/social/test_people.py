@@ -107,6 +107,10 @@ async def test_a_member_who_has_blocked_the_viewer_is_not_found(gateway: Gateway
 
     assert await _found(gateway, "mia", "reader", first=2) == ["Mia3", "Mia4"]
     assert await _found(gateway, "mia", None, first=2) == ["Mia0", "Mia1"]
+    suggested = '{ suggest(text: "mia", first: 2) { kind title match { text isMatch } node { ... on User { name } } } }'
+    found = (await gateway.data(suggested, **as_member(gateway, "reader")))["suggest"]
+    assert [one["node"]["name"] for one in found] == [one["title"] for one in found] == ["Mia3", "Mia4"]
+    assert found[0]["match"] == [{"text": "Mia", "isMatch": True}, {"text": "3", "isMatch": False}]
     shown, info = await _directory(gateway, "reader", first=1)
     assert (shown, info["hasNextPage"], info["hasPreviousPage"]) == (["Mia3"], True, False)
     shown, info = await _directory(gateway, "reader", first=1, after=info["endCursor"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from graphql import GraphQLError
@@ -20,7 +21,9 @@ from portico.gateway.imports.fields import (
     optional,
     text_at,
 )
+from portico.gateway.pictures.picture_files import PictureFile
 from portico.resolvers.catalog.category_imports import CategoryRecord
+from portico.resolvers.catalog.image_edits import ImageRecord
 from portico.resolvers.catalog.product_fields import MAX_SKU, PLAIN, PlainField
 from portico.resolvers.catalog.product_imports import ProductRecord
 from portico.resolvers.catalog.product_rules import Price, ProductFields
@@ -34,10 +37,30 @@ _READ = {str: as_text, datetime: as_instant}
 
 
 def category_record(given: Any) -> CategoryRecord:
-    """Parses {"slug", "name", "parent"?: a slug}. Raises InvalidInput."""
-    record = object_of(given, {"slug", "name", "parent"})
+    """Parses {"slug", "name", "parent"?: a slug, "description"?}. Raises InvalidInput."""
+    record = object_of(given, {"slug", "name", "parent", "description"})
     return CategoryRecord(
-        slug=key_at(record, "slug"), name=text_at(record, "name"), parent=optional(record, "parent", as_key)
+        slug=key_at(record, "slug"),
+        name=text_at(record, "name"),
+        parent=optional(record, "parent", as_key),
+        description=optional(record, "description", as_text),
+    )
+
+
+def image_record(given: Any, records: Path) -> ImageRecord:
+    """Parses {"product": a SKU or "category": a slug, "file", "alt"?}. Raises InvalidInput.
+
+    `file` is the name of a file next to the import file.
+    """
+    record = object_of(given, {"product", "category", "file", "alt"})
+    if ("product" in record) == ("category" in record):
+        raise InvalidInput("give either `product` or `category`", "product")
+    name = "product" if "product" in record else "category"
+    return ImageRecord(
+        kind=name.capitalize(),
+        name=key_at(record, name, longest=MAX_SKU),
+        alt=optional(record, "alt", as_text) or "",
+        read=PictureFile(records, text_at(record, "file")).read,
     )
 
 
@@ -50,7 +73,11 @@ def product_record(given: Any) -> ProductRecord:
     fields = ProductFields(
         sku=key_at(record, "sku", longest=MAX_SKU),
         type=text_at(record, "type"),
-        plain={name: _plain(record, PLAIN[name], given) for name, given in _PLAIN.items()},
+        plain={
+            name: _plain(record, PLAIN[name], given)
+            for name, given in _PLAIN.items()
+            if given in record or PLAIN[name].is_required
+        },
         list_price=_price(pricing, "list"),
         retail_price=_price(pricing, "retail"),
         weight=weight,

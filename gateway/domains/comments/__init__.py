@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.comments import checks, discussion_checks, events, jobs
+from portico.resolvers.comments import checks, discussion_checks, events, jobs, notices
 from portico.resolvers.comments.buckets import BUCKETS
 from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttachment
 from portico.resolvers.comments.document_storage import COMMENTS
@@ -52,6 +52,7 @@ DOMAIN = Domain(
     ),
     host_invariants=_invariants_of,
     events=events.SOURCES,
+    notifications=notices.SOURCES,
     kinds=(discussions.DISCUSSION, discussions.COMMENT),
     pages=(discussions.COMMENT_PAGES,),
     mutations=(posting.CommentMutation,),

@@ -27,12 +27,12 @@ from portico.resolvers.content import nodes as content
 from portico.resolvers.content.assets import FileDocument
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.content.pictures import PictureBroken
 from portico.resolvers.documents import Database
+from portico.resolvers.pictures import THUMBNAIL_SUFFIX, THUMBNAIL_TYPE, WIDTHS, PictureBroken, width_for
 
 ROUTE = f"{photos.ASSETS}/{{photo}}/{{checksum}}/{{name}}"
 _ID = re.compile(r"[0-9a-f]{24}")
-_MIN_WIDTH, _MAX_WIDTH = thumbnails.WIDTHS[0], 100_000
+_MIN_WIDTH, _MAX_WIDTH = WIDTHS[0], 100_000
 _SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
@@ -63,7 +63,7 @@ class Assets(Files):
         db, photo, file = await _find(state, named["photo"], named["checksum"])
         tag = f'"{named["checksum"]}"'
         if width is not None:
-            width = thumbnails.width_for(width, photo["detail"]["width"])
+            width = width_for(width, photo["detail"]["width"])
             tag = f'"{named["checksum"]}-{width}"'
         shown = _headers(tag, file["uploadDate"])
         status = precondition_status(request.headers, request.method, tag=tag, modified=file["uploadDate"])
@@ -139,8 +139,8 @@ async def _thumbnail(state: State, photo: NodeDocument, modified: datetime, widt
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield data[start:end]
 
-    name = f"{photo['slug']}-{width}.{thumbnails.SUFFIX}"
-    return _Asset(thumbnails.CONTENT_TYPE, name, len(data), tag, modified, read)
+    name = f"{photo['slug']}-{width}.{THUMBNAIL_SUFFIX}"
+    return _Asset(THUMBNAIL_TYPE, name, len(data), tag, modified, read)
 
 
 def _answer(asset: _Asset, headers: Headers, shown: Mapping[str, str]) -> Response:

@@ -15,6 +15,7 @@ from portico.resolvers.shop import (
     cancelling,
     cart_checks,
     cart_jobs,
+    notices,
     order_checks,
     payment_checks,
     stock_checks,
@@ -63,7 +64,10 @@ async def _delete_carts(turn: Turn) -> int:
 
 
 async def _finish_checkouts(turn: Turn) -> int:
-    return await cart_jobs.finish_checkouts(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
+    return await in_turn(
+        partial(cart_jobs.finish_checkouts, turn.db, turn.resources.of(PaymentMethods), now=turn.now),
+        partial(cart_jobs.finish_orders, turn.db, now=turn.now),
+    )
 
 
 async def _finish_orders(turn: Turn) -> int:
@@ -107,6 +111,7 @@ DOMAIN = Domain(
         ),
     ),
     events=SOURCES,
+    notifications=notices.SOURCES,
     kinds=(carts.CART, orders.ORDER),
     pages=(orders.PAGES,),
     queries=(carts.CartQuery, orders.OrderQuery),
@@ -118,5 +123,8 @@ DOMAIN = Domain(
         "Viewer": (carts.CartViewer, orders.OrderViewer),
     },
     demo=demo.load,
-    examples=(("Shop", Path(__file__).parent / "examples.graphql"),),
+    examples=(
+        ("Shop", Path(__file__).parent / "examples.graphql"),
+        ("Shop, live", Path(__file__).parent / "live.graphql"),
+    ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Resources, Service
-from portico.resolvers.social import deliveries
+from portico.resolvers.social import deliveries, notices, post_events
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
@@ -17,6 +17,7 @@ from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, hidden, membership, posts, users
 from portico.schema.social import people as people_fields
+from portico.schema.social import post_events as post_events_fields
 from portico.schema.social.posting import PostingMutation
 
 from . import demo, graph, people, posting
@@ -36,17 +37,20 @@ DOMAIN = Domain(
     needs=("content",),
     collections=(MEMBERS, RELATIONS, POSTS, COMMENT_PAGES, VOTES, NEWS, RATES),
     settings=SocialSettings,
-    events=deliveries.SOURCES,
+    events=(*deliveries.SOURCES, *post_events.SOURCES),
+    notifications=notices.SOURCES,
+    hidden_members=notices.hidden_members,
     services=(Service(deliveries.DeliveryReads, _delivery_reads),),
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,
+    suggesters=(people_fields.suggest,),
     importers={"people": people.people(), "wall-posts": WALL_POSTS},
     kinds=(users.USER, posts.POST),
     pages=(users.PAGES, posts.LISTED),
     types=(posts.StatusPost, posts.LinkPost, posts.PhotoPost, posts.CheckinPost, posts.PollPost),
     queries=(users.UserQuery, people_fields.PeopleQuery, feeds.TimelineQuery),
-    subscriptions=(events.NewsFeedSubscription,),
+    subscriptions=(events.NewsFeedSubscription, post_events_fields.PostSubscription),
     mutations=(membership.MembershipMutation, PostingMutation),
     extensions={
         "Author": (users.AuthorUser,),

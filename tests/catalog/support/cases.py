@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from portico.schema.nodes import encode_id
+from tests.catalog.support.images import add_directly
 from tests.support.harness import GatewayClient, category_input, create_category, create_product, product_input
 
 Given = dict[str, Any]
@@ -53,6 +55,15 @@ async def _delete_product(gateway: GatewayClient) -> tuple[Given, Given]:
     return id_and_nonce(await create_product(gateway)), id_and_nonce(await create_product(gateway))
 
 
+async def _remove_image(gateway: GatewayClient) -> tuple[Given, Given]:
+    product = await create_product(gateway)
+    now = gateway.state.clock.now()
+    for color in ("red", "blue"):
+        added = await add_directly(gateway.db, "Product", product["sku"], now, color)
+    one, other = [encode_id("Image", image["_id"]) for image in added["images"]]
+    return {"ofId": product["id"], "imageId": one}, {"ofId": product["id"], "imageId": other}
+
+
 # Two inputs for each mutation. Each input succeeds if it comes first.
 CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createCategory": _create_category,
@@ -62,4 +73,5 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "createProduct": _create_product,
     "updateProduct": _update_product,
     "deleteProduct": _delete_product,
+    "removeImage": _remove_image,
 }

@@ -77,4 +77,7 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("updateProduct", "NotFound"): fails_with(lambda: {**NO_PRODUCT, "title": "T"}),
     ("deleteProduct", "ProductEditConflict"): _edit_conflict,
     ("deleteProduct", "NotFound"): fails_with(lambda: NO_PRODUCT),
+    ("removeImage", "NotFound"): fails_with(
+        lambda: {"ofId": NO_PRODUCT["id"], "imageId": encode_id("Image", ObjectId())}
+    ),
 }

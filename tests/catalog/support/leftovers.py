@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.catalog.support.images import add_directly
 from tests.catalog.support.old_products import album
 from tests.support.harness import GatewayClient, create_category, create_product
 from tests.support.ids import key_in
@@ -49,6 +50,13 @@ async def incoming_product(gateway: GatewayClient) -> Left:
     incoming = {"op": OP, "at": LONG_AGO, "ids": [key_in("Category", category["id"])]}
     await gateway.db["products"].update_one({"sku": made["sku"]}, {"$set": {"incoming": [incoming]}})
     return "products", {"incoming.op": OP}
+
+
+async def unsettled_image(gateway: GatewayClient) -> Left:
+    made = await create_product(gateway)
+    await add_directly(gateway.db, "Product", made["sku"], LONG_AGO)
+    await gateway.db["images"].update_one({}, {"$set": {"unsettled": LONG_AGO}})
+    return "images", {"unsettled": LONG_AGO}
 
 
 async def deleting_product(gateway: GatewayClient) -> Left:

@@ -6,6 +6,7 @@ from bson import ObjectId
 
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.documents import Document
+from portico.resolvers.writes.settler import Settler
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import deposit, deposit_input, open_account
 from tests.shop.support.shop import checkout_input, new_cart, stock_up
@@ -85,6 +86,27 @@ async def pending_cart(gateway: GatewayClient) -> Left:
         )
     await set_values(gateway, "carts", key_in("Cart", cart), due=LONG_AGO)
     return "carts", {"status": "PENDING"}
+
+
+async def sold_cart(gateway: GatewayClient) -> Left:
+    """Leave a cart that is sold, but whose order was not written."""
+    account = await open_account(gateway.db, 5000)
+    sku = await stock_up(gateway)
+    for _ in range(2):
+        # The first checkout opens the account of the shop.
+        cart = await new_cart(gateway, **{sku: 1})
+        given = checkout_input(cart, payment={"accountId": account})
+        await gateway.result("checkout", given)
+    await gateway.state.resources.of(Settler).settled(gateway.db)
+    key = key_in("Cart", cart)
+    sold = await gateway.db["carts"].find_one({"_id": key})
+    assert sold is not None
+    await gateway.db["orders"].delete_one({"cart_id": key})
+    await gateway.db["stock"].update_one(
+        {"_id": sku}, {"$inc": {"reserved": 1, "sold": -1}, "$set": {"under_way": sold["settlement"]}}
+    )
+    await set_values(gateway, "carts", key, due=LONG_AGO)
+    return "carts", {"due": {"$exists": True}, "_id": key}
 
 
 async def cancelled_order(gateway: GatewayClient) -> Left:

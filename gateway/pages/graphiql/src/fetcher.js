@@ -6,7 +6,7 @@ export function createFetcher(endpoint) {
   const subscribe = createSubscriber(endpoint);
   return async (params, options) => {
     const operation = options?.documentAST && getOperationAST(options.documentAST, params.operationName);
-    if (operation?.operation === 'subscription') {
+    if (operation?.operation === 'subscription' || isLive(operation)) {
       return subscribe(params, options.headers ?? {});
     }
     // A Headers object lets the headers editor override these in any case.
@@ -33,6 +33,11 @@ export function createFetcher(endpoint) {
       return failure(`The request failed. ${error.message}`);
     }
   };
+}
+
+// A live query has further answers, like a subscription.
+function isLive(operation) {
+  return operation?.directives?.some((directive) => directive.name.value === 'live') ?? false;
 }
 
 // The editor prints the schema for its worker, but graphql-js 16 cannot print an object as the default of a scalar, e.g.

@@ -1,4 +1,4 @@
-"""The types of pictures, and the protocol to decode them. The gateway implements the protocol."""
+"""The types of pictures, the widths of thumbnails, and the protocol to decode pictures. The gateway implements it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-# The media types of photos, with their file name suffixes.
+# The media types of pictures, with their file name suffixes.
 SUFFIXES = {
     "image/jpeg": "jpg",
     "image/png": "png",
@@ -17,6 +17,12 @@ SUFFIXES = {
 UNKNOWN_TYPE = "application/octet-stream"
 # The number of first bytes that identify the type of a file.
 SIGNATURE_BYTES = 16
+# The type of thumbnails.
+THUMBNAIL_TYPE = "image/webp"
+THUMBNAIL_SUFFIX = "webp"
+# Pixels. Requested widths are rounded down to one of these, so that requests cannot fill the disk.
+WIDTHS = (16, 40, 80, 160, 320, 640, 1280, 1920)
+_NARROW = 80
 
 
 @dataclass(frozen=True)
@@ -46,3 +52,13 @@ class Pictures(Protocol):
 
         Raises:   PictureBroken.
         """
+
+
+def width_for(asked: int, photo_width: int) -> int:
+    """Returns the width of a thumbnail: the largest of `WIDTHS` up to `asked`, which is 16 or more.
+
+    Of the widths above that of the photo, uses only the smallest: all of them would show the photo in its own size.
+    """
+    largest = max(width for width in WIDTHS if width <= asked)
+    # A narrow photo may be tall, and this width also limits the height.
+    return next(width for width in WIDTHS if width >= min(largest, max(photo_width, _NARROW)))

@@ -1,0 +1,1 @@
+"""What a run reads of the database, and which changes affect it."""

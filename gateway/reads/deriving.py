@@ -1,0 +1,341 @@
+"""Derives interests from read commands. What is not derived exactly is widened, never narrowed.
+
+| read | interests |
+|---|---|
+| `find`, and a pipeline that only filters, sorts, limits, projects, and continues with further ranges of its collection | `Rows` and `Entering`, up to the last row of a full page |
+| a count | `Matches`, by the paths of its filter |
+| any other pipeline | `Matches` by the filter that it begins with, and everything in the collections that it looks up |
+"""  # noqa: E501 - a row of the table
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from .comparing import row_key
+from .interests import Entering, Interest, Matches, Reader, Rows, Window
+from .matching import Filter
+from .paths import ALL_PATHS, NO_PATHS, Paths, union
+
+Stage = Mapping[str, Any]
+Row = Mapping[str, Any]
+_ANYTHING: Mapping[str, Any] = {}
+
+
+class Shown:
+    """What a projection shows: the paths that its values depend on, and the fields that it shows as they are."""
+
+    __slots__ = ("_plain", "has_key", "paths")
+
+    def __init__(self, projection: Mapping[str, Any] | None) -> None:
+        self.has_key = not projection or projection.get("_id", 1) in (1, True)
+        named: list[str] = ["_id"]
+        self._plain: list[str] | None = None if not projection else ["_id"] if self.has_key else []
+        self.paths = ALL_PATHS
+        for path, value in (projection or {}).items():
+            if path == "_id" and not value:
+                continue
+            if value in (1, True) and isinstance(value, int):
+                assert self._plain is not None
+                self._plain.append(path)
+            elif not (isinstance(value, dict) and value.keys() <= {"$elemMatch", "$slice"}):
+                # An expression, or an exclusion: everything else is shown.
+                self._plain = []
+                return
+            named.append(path.removesuffix(".$"))
+        if projection:
+            self.paths = Paths(named)
+
+    def has(self, path: str) -> bool:
+        """Returns whether rows have the value at this path, as it is in the document."""
+        plain = self._plain
+        return plain is None or any(path == shown or path.startswith(f"{shown}.") for shown in plain)
+
+
+@dataclass(slots=True)
+class Branch:
+    """A part of a list: the documents that match, in this order, at most `limit`."""
+
+    query: Mapping[str, Any]
+    order: Sequence[tuple[str, int]] = ()
+    limit: int | None = None
+    projection: Mapping[str, Any] | None = None
+
+
+class Plan:
+    """What a command reads, and the interests that follow from it."""
+
+    collections: frozenset[str] = frozenset()
+    # Whether nothing of the documents is returned but their number.
+    is_count = False
+
+    def compares(self, value: datetime) -> bool:
+        """Returns whether a condition names this value."""
+        raise NotImplementedError
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
+        """Yields the interests after the command has returned these rows; None if its rows are not known."""
+        raise NotImplementedError
+
+
+class Listed(Plan):
+    """One branch after another, and of these the first `limit` rows."""
+
+    def __init__(self, collection: str, branches: Sequence[Branch], limit: int | None) -> None:
+        self.collections = frozenset({collection})
+        self._collection = collection
+        self._branches = branches
+        self._limit = limit
+        self._filters = [Filter(branch.query) for branch in branches]
+        self._shown = [Shown(branch.projection) for branch in branches]
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
+        shown = union(one.paths for one in self._shown)
+        places = [
+            wanted.paths | Paths(path for path, _ in branch.order)
+            for wanted, branch in zip(self._filters, self._branches, strict=True)
+        ]
+        if rows is None or not all(one.has_key for one in self._shown):
+            for wanted, used in zip(self._filters, places, strict=True):
+                yield Matches(reader, self._collection, wanted, used | shown)
+            return
+        if rows:
+            keys = frozenset(row_key(row.get("_id")) for row in rows)
+            yield Rows(reader, self._collection, keys, union([shown, *places]))
+        last, window = self._end(rows)
+        for number, (wanted, used) in enumerate(zip(self._filters[: last + 1], places, strict=False)):
+            yield Entering(reader, self._collection, wanted, used, window if number == last else None)
+
+    def compares(self, value: datetime) -> bool:
+        return any(wanted.names(value) for wanted in self._filters)
+
+    def _end(self, rows: Sequence[Row]) -> tuple[int, Window | None]:
+        """Returns the number of the last branch that rows can come from, and the part of it that they are."""
+        last = len(self._branches) - 1
+        if self._limit is None or len(rows) < self._limit or not rows:
+            return last, None
+        row = rows[-1]
+        # What the row does not show may match.
+        while last and self._cannot_have(last, row):
+            last -= 1
+        branch, shown = self._branches[last], self._shown[last]
+        if not branch.order or not all(shown.has(path) for path, _ in branch.order):
+            return last, None
+        return last, Window(branch.order, row)
+
+    def _cannot_have(self, number: int, row: Row) -> bool:
+        shown = self._shown[number]
+        return any(
+            condition.path and shown.has(condition.path) and condition.test(row) is False
+            for condition in self._filters[number].conditions
+        )
+
+
+class Matching(Plan):
+    """Everything in some collections that matches, with the paths that the result depends on."""
+
+    def __init__(self, parts: Iterable[tuple[str, Mapping[str, Any], Paths]], *, is_count: bool = False) -> None:
+        self.is_count = is_count
+        self._parts = [(collection, Filter(query), paths) for collection, query, paths in parts]
+        self.collections = frozenset(collection for collection, _, _ in self._parts)
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
+        del rows
+        for collection, wanted, paths in self._parts:
+            yield Matches(reader, collection, wanted, paths)
+
+    def compares(self, value: datetime) -> bool:
+        return any(wanted.names(value) for _, wanted, _ in self._parts)
+
+
+class Together(Plan):
+    """Several lists by one command. Each row is a document, with the number of its list."""
+
+    def __init__(self, parts: Sequence[Listed]) -> None:
+        self._parts = parts
+        self.collections = frozenset().union(*(part.collections for part in parts))
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
+        for number, part in enumerate(self._parts):
+            own = None if rows is None else [row["document"] for row in rows if row["part"] == number]
+            yield from part.interests(reader, own)
+
+    def compares(self, value: datetime) -> bool:
+        return any(part.compares(value) for part in self._parts)
+
+
+def of_find(
+    collection: str,
+    query: Mapping[str, Any] | None,
+    projection: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+) -> Plan:
+    """Returns the plan of a `find`."""
+    if options.keys() - {"sort", "limit", "batch_size", "hint"} or not isinstance(projection, Mapping | None):
+        return Matching([(collection, _ANYTHING, ALL_PATHS)])
+    limit = options.get("limit") or None
+    branch = Branch(query or {}, _order(options.get("sort")) or (), limit, projection)
+    return Listed(collection, [branch], limit)
+
+
+def of_count(collection: str, query: Mapping[str, Any]) -> Plan:
+    """Returns the plan of a count."""
+    return Matching([(collection, query, NO_PATHS)], is_count=True)
+
+
+def of_values(collection: str, path: str, query: Mapping[str, Any] | None) -> Plan:
+    """Returns the plan of a read of the different values at a path."""
+    return Matching([(collection, query or {}, Paths([path]))])
+
+
+def of_collection(collection: str) -> Plan:
+    """Returns the plan of a read of which nothing is known but the collection."""
+    return Matching([(collection, _ANYTHING, ALL_PATHS)])
+
+
+def of_pipeline(collection: str, stages: Sequence[Stage]) -> Plan:
+    """Returns the plan of an aggregation."""
+    try:
+        found = _together(collection, stages) or _listed(collection, list(stages)) or _counted(collection, stages)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        found = None
+    return Matching(_widened(collection, stages)) if found is None else found
+
+
+def _order(sort: Any) -> Sequence[tuple[str, int]] | None:
+    """Returns the paths and directions of a sort; None if it sorts by something else."""
+    found = list(sort.items() if isinstance(sort, Mapping) else sort or ())
+    return found if all(direction in (1, -1) and isinstance(direction, int) for _, direction in found) else None
+
+
+class _Stages:
+    """The stages that are not read yet."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._left = list(stages)
+
+    def take(self, name: str) -> Any:
+        """Returns the argument of the next stage, and goes on, if it has this name; otherwise None."""
+        if self._left and list(self._left[0]) == [name]:
+            return self._left.pop(0)[name]
+        return None
+
+    def take_all(self, name: str) -> list[Any]:
+        found = []
+        while (one := self.take(name)) is not None:
+            found.append(one)
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._left
+
+
+def _branch(left: _Stages) -> Branch | None:
+    """Reads a filter, a sort, a limit and a projection."""
+    matches = left.take_all("$match")
+    order = _order(left.take("$sort"))
+    if order is None:
+        return None
+    return Branch({"$and": matches} if matches else {}, order, left.take("$limit"), left.take("$project"))
+
+
+def _unions(collection: str, left: _Stages) -> list[Sequence[Stage]] | None:
+    """Reads the pipelines that follow the first one; None if one reads another collection."""
+    found = left.take_all("$unionWith")
+    if any(not isinstance(one, Mapping) or one["coll"] != collection for one in found):
+        return None
+    return [one["pipeline"] for one in found]
+
+
+def _listed(collection: str, stages: list[Stage]) -> Listed | None:
+    left = _Stages(stages)
+    branches = [_branch(left)]
+    unions = _unions(collection, left)
+    if unions is None:
+        return None
+    for union_stages in unions:
+        inner = _Stages(union_stages)
+        branches.append(_branch(inner))
+        if not inner.is_empty:
+            return None
+    limit = left.take("$limit")
+    if not left.is_empty or None in branches:
+        return None
+    found = [branch for branch in branches if branch is not None]
+    return Listed(collection, found, limit if limit is not None or unions else found[0].limit)
+
+
+def _together(collection: str, stages: Sequence[Stage]) -> Together | None:
+    """Returns the plan of several lists, if each ends with its number: `paging.find_pages` sends them so."""
+    places = [place for place, stage in enumerate(stages) if "$replaceWith" in stage]
+    if not places:
+        return None
+    first, others = stages[: places[0] + 1], _Stages(stages[places[0] + 1 :])
+    pipelines = _unions(collection, others)
+    if pipelines is None or not others.is_empty:
+        return None
+    parts: list[Listed] = []
+    for number, part in enumerate([first, *pipelines]):
+        if part[-1] != {"$replaceWith": {"part": {"$literal": number}, "document": "$$ROOT"}}:
+            return None
+        listed = _listed(collection, list(part[:-1]))
+        if listed is None:
+            return None
+        parts.append(listed)
+    return Together(parts)
+
+
+def _counted(collection: str, stages: Sequence[Stage]) -> Plan | None:
+    """Returns the plan of counts: `paging.count_listings` sends them."""
+    left = _Stages(stages)
+    queries: list[Mapping[str, Any]] = []
+    query = _count(left)
+    unions = _unions(collection, left)
+    if query is None or unions is None or not left.is_empty:
+        return None
+    queries.append(query)
+    for part in unions:
+        inner = _Stages(part)
+        query = _count(inner)
+        if query is None or not inner.is_empty:
+            return None
+        queries.append(query)
+    return Matching(((collection, one, NO_PATHS) for one in queries), is_count=True)
+
+
+def _count(left: _Stages) -> Mapping[str, Any] | None:
+    matches = left.take_all("$match")
+    left.take("$limit")
+    if left.take("$count") is None:
+        return None
+    part = left.take("$set")
+    if part is not None and not all(isinstance(one, Mapping) and list(one) == ["$literal"] for one in part.values()):
+        return None
+    return {"$and": matches} if matches else {}
+
+
+def _widened(collection: str, stages: Sequence[Stage]) -> Iterator[tuple[str, Mapping[str, Any], Paths]]:
+    """Yields what any pipeline reads: what its first filter matches, and everything that it reads elsewhere."""
+    matches = _Stages(stages).take_all("$match")
+    yield collection, {"$and": matches} if matches else {}, ALL_PATHS
+    for stage in stages:
+        yield from _elsewhere(collection, stage)
+
+
+def _elsewhere(collection: str, stage: Stage) -> Iterator[tuple[str, Mapping[str, Any], Paths]]:
+    for name, argument in stage.items():
+        if name == "$unionWith":
+            other = argument if isinstance(argument, str) else argument.get("coll", collection)
+            yield from _widened(other, () if isinstance(argument, str) else argument.get("pipeline", ()))
+        elif name in ("$lookup", "$graphLookup"):
+            other = argument.get("from", collection)
+            yield other, _ANYTHING, ALL_PATHS
+            for inner in argument.get("pipeline", ()):
+                yield from _elsewhere(other, inner)
+        elif name == "$facet":
+            for pipeline in argument.values():
+                for inner in pipeline:
+                    yield from _elsewhere(collection, inner)

@@ -1,0 +1,294 @@
+"""Finds the interests that a change affects.
+
+The cost of a change grows with the interests in what has changed, and not with all of them: rows are found by their
+keys, and conditions by the value of one of their equalities. Conditions without an equality are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+
+from .comparing import index_key
+from .deriving import Plan, Row
+from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
+from .matching import values_at
+from .paths import Paths
+
+Conditional = Entering | Matches
+
+
+class Index:
+    """The interests of all readers of a process, and the reads that are in flight."""
+
+    def __init__(self) -> None:
+        self._collections: dict[str, _Collection] = {}
+
+    @property
+    def size(self) -> int:
+        """How many interests there are."""
+        return sum(one.size for one in self._collections.values())
+
+    @property
+    def collections(self) -> Collection[str]:
+        """The names of the collections that somebody reads."""
+        return self._collections.keys()
+
+    def rows_of(self, collection: str) -> Collection[object]:
+        """The keys of the documents in a collection that somebody has read."""
+        found = self._collections.get(collection)
+        return () if found is None else found.rows.keys()
+
+    def add(self, interest: Interest) -> None:
+        self._of(interest.collection).add(interest)
+
+    def remove(self, interest: Interest) -> None:
+        found = self._collections[interest.collection]
+        found.remove(interest)
+        if found.is_empty:
+            del self._collections[interest.collection]
+
+    def begin(self, read: Read) -> None:
+        """Keeps the changes from now on for the read, until `end`."""
+        for name in read.plan.collections:
+            self._of(name).in_flight.add(read)
+
+    def end(self, read: Read) -> None:
+        for name in read.plan.collections:
+            found = self._collections[name]
+            found.in_flight.discard(read)
+            if found.is_empty:
+                del self._collections[name]
+
+    def needs_document(self, change: Change) -> bool:
+        """Returns whether somebody needs the document of an update to say whether they are affected."""
+        found = self._collections.get(change.collection)
+        return found is not None and found.needs_document(change.paths)
+
+    def used(self, collection: str) -> Sequence[str]:
+        """Returns the paths that decide whether a document is read; none if all may."""
+        found = self._collections.get(collection)
+        return () if found is None else found.used()
+
+    def dispatch(self, change: Change) -> int:
+        """Tells the readers that the change affects. Returns how many."""
+        found = self._collections.get(change.collection)
+        if found is None:
+            return 0
+        for read in found.in_flight:
+            read.changes.append(change)
+        readers = found.affected(change)
+        for reader in readers:
+            reader.affected()
+        return len(readers)
+
+    def dispatch_all(self) -> None:
+        """Tells all readers that anything may have changed."""
+        for name in tuple(self._collections):
+            self.dispatch(Change(name, ALL))
+
+    def _of(self, name: str) -> _Collection:
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = _Collection()
+        return found
+
+
+class Read:
+    """A command in flight, and the changes since it was sent."""
+
+    __slots__ = ("changes", "plan")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.changes: list[Change] = []
+
+    def interests(self, reader: Reader, rows: Iterable[Row] | None) -> Iterator[Interest]:
+        return self.plan.interests(reader, None if rows is None else list(rows))
+
+
+class _Collection:
+    def __init__(self) -> None:
+        self.in_flight: set[Read] = set()
+        self.rows: dict[object, set[Rows]] = {}
+        self._entering = _ByValue(needs_former=False)
+        self._matches = _ByValue(needs_former=True)
+        self._numbers: Counter[type] = Counter()
+
+    @property
+    def size(self) -> int:
+        return self._numbers.total()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.in_flight or self._numbers.total())
+
+    def add(self, interest: Interest) -> None:
+        self._numbers[type(interest)] += 1
+        if isinstance(interest, Rows):
+            for key in interest.keys:
+                self.rows.setdefault(key, set()).add(interest)
+        elif isinstance(interest, Entering):
+            self._entering.add(interest)
+        elif isinstance(interest, Matches):
+            self._matches.add(interest)
+
+    def remove(self, interest: Interest) -> None:
+        self._numbers[type(interest)] -= 1
+        if isinstance(interest, Rows):
+            for key in interest.keys:
+                self.rows[key].remove(interest)
+                if not self.rows[key]:
+                    del self.rows[key]
+        elif isinstance(interest, Entering):
+            self._entering.remove(interest)
+        elif isinstance(interest, Matches):
+            self._matches.remove(interest)
+
+    def needs_document(self, changed: Paths) -> bool:
+        return bool(self.in_flight) or self._entering.use(changed) or self._matches.use(changed)
+
+    def used(self) -> Sequence[str]:
+        named = self._entering.used() | self._matches.used()
+        if self.in_flight or self._entering.uses_all or self._matches.uses_all:
+            return ()
+        return [path for path in named if not any(path.startswith(f"{other}.") for other in named)]
+
+    def affected(self, change: Change) -> set[Reader]:
+        candidates: Iterable[Interest]
+        if change.kind == ALL:
+            rows: Iterable[Interest] = chain.from_iterable(self.rows.values())
+            candidates = chain(rows, self._entering.all(), self._matches.all())
+        else:
+            candidates = chain(
+                self.rows.get(change.key, ()), self._entering.candidates(change), self._matches.candidates(change)
+            )
+        found: set[Reader] = set()
+        for interest in candidates:
+            if interest.reader not in found and interest.is_affected(change):
+                found.add(interest.reader)
+        return found
+
+
+class _ByValue:
+    """Interests by the value of one of the equalities in their filters.
+
+    With `needs_former`, it matters to them also whether a document matched before the change.
+    """
+
+    def __init__(self, *, needs_former: bool) -> None:
+        self._needs_former = needs_former
+        self._paths: dict[str, _Values] = {}
+        self._rest: set[Conditional] = set()
+        self._places: dict[Conditional, tuple[str, tuple[object, ...]] | None] = {}
+        # How many interests use a path, and how many use one at or below it.
+        self._named: Counter[str] = Counter()
+        self._above: Counter[str] = Counter()
+        self._any = 0
+
+    def add(self, interest: Conditional) -> None:
+        place = self._places[interest] = self._place(interest)
+        if place is None:
+            self._rest.add(interest)
+        else:
+            self._paths.setdefault(place[0], _Values(place[0])).add(place[1], interest)
+        self._count(interest.paths, 1)
+
+    def remove(self, interest: Conditional) -> None:
+        place = self._places.pop(interest)
+        if place is None:
+            self._rest.remove(interest)
+        else:
+            values = self._paths[place[0]]
+            values.remove(place[1], interest)
+            if not values.by_key:
+                del self._paths[place[0]]
+        self._count(interest.paths, -1)
+
+    def use(self, changed: Paths) -> bool:
+        """Returns whether an interest uses one of these paths."""
+        if self._any or changed.is_all:
+            return bool(self._places)
+        return any(path in self._above for path in changed.named) or any(path in self._named for path in changed.above)
+
+    def used(self) -> set[str]:
+        return set(self._named)
+
+    @property
+    def uses_all(self) -> bool:
+        return self._any > 0
+
+    def all(self) -> Iterable[Conditional]:
+        return self._places
+
+    def candidates(self, change: Change) -> Iterator[Conditional]:
+        """Yields the interests that the change can affect, among others. None is left out."""
+        if not self._places or (change.kind == DELETE and not self._needs_former):
+            return
+        if change.kind == UPDATE and not self.use(change.paths):
+            return
+        yield from self._rest
+        has_former = self._needs_former and change.kind != INSERT
+        for values in self._paths.values():
+            if change.document is None or (has_former and change.paths.touch(values.paths)):
+                # Its value at the path is not known, or it had another one.
+                yield from values.all()
+            else:
+                yield from values.of(change)
+
+    def _place(self, interest: Conditional) -> tuple[str, tuple[object, ...]] | None:
+        """Returns the path and the keys of the values under which the fewest interests are."""
+        best: tuple[tuple[int, int], str, tuple[object, ...]] | None = None
+        for condition in interest.filter.conditions:
+            if condition.values is None:
+                continue
+            keys = tuple(dict.fromkeys(index_key(value) for value in condition.values))
+            values = self._paths.get(condition.path)
+            fullest = 0 if values is None else max((len(values.by_key.get(key, ())) for key in keys), default=0)
+            rank = (0 if condition.path == "_id" else 1, fullest)
+            if best is None or rank < best[0]:
+                best = rank, condition.path, keys
+        return None if best is None else best[1:]
+
+    def _count(self, paths: Paths, number: int) -> None:
+        if paths.is_all:
+            self._any += number
+        for counter, names in ((self._named, paths.named), (self._above, paths.above)):
+            for name in names:
+                counter[name] += number
+                if not counter[name]:
+                    del counter[name]
+
+
+class _Values:
+    """The interests in documents that have certain values at a path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.paths = Paths([path])
+        self.by_key: dict[object, set[Conditional]] = {}
+
+    def add(self, keys: Iterable[object], interest: Conditional) -> None:
+        for key in keys:
+            self.by_key.setdefault(key, set()).add(interest)
+
+    def remove(self, keys: Iterable[object], interest: Conditional) -> None:
+        for key in keys:
+            self.by_key[key].remove(interest)
+            if not self.by_key[key]:
+                del self.by_key[key]
+
+    def all(self) -> Iterator[Conditional]:
+        return chain.from_iterable(self.by_key.values())
+
+    def of(self, change: Change) -> Iterator[Conditional]:
+        """Yields the interests in a value that the document has."""
+        assert change.document is not None
+        for value in values_at(change.document, self.path):
+            key = index_key(value)
+            if key is not None:
+                yield from self.by_key.get(key, ())
+            elif value is not None:
+                # It can be equal to a value of which not all bytes are known.
+                yield from self.all()

@@ -1,0 +1,157 @@
+"""Interests: what of a read can make an answer change.
+
+A read of documents has two kinds of them. `Rows` are the documents that it has returned: a change of one of them
+affects it if a path that the read uses has changed. `Entering` is the condition under which another document would
+have been returned. A read whose documents are not known, such as a count, has an interest of the kind `Matches`.
+
+An interest may take a change for one that affects it although it does not. The contrary must not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .comparing import class_of, compare
+from .matching import Filter, Found
+from .paths import ALL_PATHS, Paths
+
+INSERT, UPDATE, REPLACE, DELETE, ALL = "insert", "update", "replace", "delete", "all"
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """A change of one document, or of `ALL`: the collection was dropped, or changes of it are lost.
+
+    `key` is a form of the `_id` that is hashable. `document` is the document after the change; None if it is deleted,
+    or if nobody needs it. Of an update, `paths` are those that have changed.
+    """
+
+    collection: str
+    kind: str
+    key: Any = None
+    document: Mapping[str, Any] | None = None
+    paths: Paths = ALL_PATHS
+
+
+class Reader(Protocol):
+    """What has read something: a run."""
+
+    def affected(self) -> None:
+        """Is called after a change that affects it."""
+        ...
+
+
+class Window:
+    """The part of a sorted list before and at its last row."""
+
+    __slots__ = ("_last", "_order")
+
+    def __init__(self, order: Sequence[tuple[str, int]], last: Mapping[str, Any]) -> None:
+        self._order = [(path.split("."), direction) for path, direction in order]
+        self._last = [_sorted_by(last, names) for names, _ in self._order]
+
+    def may_have(self, document: Mapping[str, Any]) -> bool:
+        """Returns whether the document can be in this part."""
+        for (names, direction), last in zip(self._order, self._last, strict=True):
+            order = _compare(_sorted_by(document, names), last)
+            if order is None:
+                return True
+            if order:
+                return order * direction < 0
+        return True
+
+
+_UNSORTABLE = object()
+
+
+def _sorted_by(document: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Returns the value that a document is sorted by, or something that cannot be compared."""
+    found = Found(document, names)
+    if not found.is_certain or len(found.values) > 1:
+        return _UNSORTABLE
+    return found.values[0] if found.values else None
+
+
+def _compare(one: Any, other: Any) -> int | None:
+    if one is _UNSORTABLE or other is _UNSORTABLE or class_of(one) is None or class_of(other) is None:
+        return None
+    return compare(one, other)
+
+
+class Interest:
+    """An interest of a reader in the documents of a collection."""
+
+    __slots__ = ("collection", "reader")
+
+    def __init__(self, reader: Reader, collection: str) -> None:
+        self.reader = reader
+        self.collection = collection
+
+    def is_affected(self, change: Change) -> bool:
+        """Returns whether the change can affect what was read."""
+        raise NotImplementedError
+
+
+class Rows(Interest):
+    """Documents that were read, by their keys. `paths` are those that the read uses."""
+
+    __slots__ = ("keys", "paths")
+
+    def __init__(self, reader: Reader, collection: str, keys: frozenset[Any], paths: Paths) -> None:
+        super().__init__(reader, collection)
+        self.keys = keys
+        self.paths = paths
+
+    def is_affected(self, change: Change) -> bool:
+        if change.kind == ALL:
+            return True
+        return change.key in self.keys and (change.kind == DELETE or change.paths.touch(self.paths))
+
+
+class Entering(Interest):
+    """The documents that were not read, and would be if they matched. `paths` are those of the filter and the sort."""
+
+    __slots__ = ("filter", "paths", "window")
+
+    def __init__(
+        self, reader: Reader, collection: str, wanted: Filter, paths: Paths, window: Window | None = None
+    ) -> None:
+        super().__init__(reader, collection)
+        self.filter = wanted
+        self.paths = paths
+        self.window = window
+
+    def is_affected(self, change: Change) -> bool:
+        if change.kind == ALL:
+            return True
+        if change.kind == DELETE or not change.paths.touch(self.paths):
+            # Its place has not changed: it is one of the rows, or was and is none of them.
+            return False
+        document = change.document
+        if document is None:
+            return True
+        return self.filter.may_match(document) and (self.window is None or self.window.may_have(document))
+
+
+class Matches(Interest):
+    """All documents that match, of which the keys are not known. `paths` are those of the filter and what is shown."""
+
+    __slots__ = ("filter", "paths")
+
+    def __init__(self, reader: Reader, collection: str, wanted: Filter, shown: Paths) -> None:
+        super().__init__(reader, collection)
+        self.filter = wanted
+        self.paths = wanted.paths | shown
+
+    def is_affected(self, change: Change) -> bool:
+        if change.kind in (DELETE, REPLACE, ALL):
+            # Nobody knows whether it matched before.
+            return True
+        if change.kind == INSERT:
+            return change.document is None or self.filter.may_match(change.document)
+        if not change.paths.touch(self.paths):
+            return False
+        # Whether it matched before depends on what has not changed.
+        return change.document is None or self.filter.may_match(change.document, change.paths)

@@ -1,0 +1,313 @@
+"""Says whether a document matches a filter, for the operators that reads of the gateway use.
+
+The answer is True or False only if MongoDB's is the same; otherwise it is None, and the caller must assume either.
+`tests/gateway/test_matching.py` compares the answers with MongoDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from bson import Regex
+
+from .comparing import compare, equal, index_key, is_comparable, is_type, stored_form
+from .paths import ALL_PATHS, NO_PATHS, Paths, union
+
+Answer = bool | None
+Test = Callable[[Mapping[str, Any]], Answer]
+Check = Callable[["Found"], Answer]
+_TESTS: Mapping[str, Callable[[int], bool]] = {
+    "$gt": lambda order: order > 0,
+    "$gte": lambda order: order >= 0,
+    "$lt": lambda order: order < 0,
+    "$lte": lambda order: order <= 0,
+}
+
+
+class Condition:
+    """One of the conditions that must all hold: its paths, its test, and the values of which the path must have one.
+
+    `values` is None if it is no equality. Each of them has a key.
+    """
+
+    __slots__ = ("path", "paths", "test", "values")
+
+    def __init__(self, paths: Paths, test: Test, path: str = "", values: Sequence[Any] | None = None) -> None:
+        self.paths = paths
+        self.test = test
+        self.path = path
+        self.values = values
+
+
+class Filter:
+    """A filter of a read."""
+
+    __slots__ = ("_query", "conditions", "paths")
+
+    def __init__(self, query: Mapping[str, Any]) -> None:
+        self._query: Mapping[str, Any] | None = None
+        try:
+            self._query = stored_form(query)
+            self.conditions = tuple(_conditions(self._query))
+        except Exception:  # noqa: BLE001 - whatever cannot be encoded or understood may match anything
+            self.conditions = (Condition(ALL_PATHS, _unknown),)
+        self.paths = union(condition.paths for condition in self.conditions)
+
+    def names(self, value: Any) -> bool:
+        """Returns whether the value is in a condition."""
+        return self._query is None or _has(self._query, value)
+
+    def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
+        """Returns whether the document can match now, or could before these paths changed."""
+        for condition in self.conditions:
+            if changed.touch(condition.paths):
+                continue
+            if condition.test(document) is False:
+                return False
+        return True
+
+    def answer(self, document: Mapping[str, Any]) -> Answer:
+        """Returns whether the document matches; None if it is not known here."""
+        return _every(condition.test(document) for condition in self.conditions)
+
+
+def _has(query: Any, value: Any) -> bool:
+    if isinstance(query, dict | list):
+        return any(_has(below, value) for below in (query.values() if isinstance(query, dict) else query))
+    return bool(query == value)
+
+
+def _unknown(_document: Mapping[str, Any]) -> Answer:
+    return None
+
+
+def _conditions(query: Mapping[str, Any]) -> Iterable[Condition]:
+    for name, wanted in query.items():
+        if name == "$and":
+            for part in wanted:
+                yield from _conditions(part)
+        elif name in ("$or", "$nor"):
+            yield _alternatives(name, [Filter(part) for part in wanted])
+        elif name == "$comment":
+            continue
+        elif name.startswith("$"):
+            yield Condition(ALL_PATHS, _unknown)
+        else:
+            yield from _of_path(name, wanted)
+
+
+def _alternatives(name: str, parts: Sequence[Filter]) -> Condition:
+    def test(document: Mapping[str, Any]) -> Answer:
+        found = _some(part.answer(document) for part in parts)
+        return _not(found) if name == "$nor" else found
+
+    return Condition(union(part.paths for part in parts), test)
+
+
+def _of_path(path: str, wanted: Any) -> Iterable[Condition]:
+    names, paths = path.split("."), Paths([path])
+    if not _is_operators(wanted):
+        wanted = {"$eq": wanted}
+    for operator, operand in wanted.items():
+        check = _check(operator, operand)
+        values = [operand] if operator == "$eq" else operand if operator == "$in" else None
+        if values is not None and any(index_key(value) is None for value in values):
+            values = None
+        yield Condition(paths, _test_at(names, check), path, values)
+
+
+def _test_at(names: Sequence[str], check: Check) -> Test:
+    def test(document: Mapping[str, Any]) -> Answer:
+        found = Found(document, names)
+        return None if found.is_vague else check(found)
+
+    return test
+
+
+def _is_operators(wanted: Any) -> bool:
+    return isinstance(wanted, dict) and any(name.startswith("$") for name in wanted)
+
+
+class Found:
+    """What a document has at a path: `values`, and also the elements of those that are arrays.
+
+    `is_missing` says that the path leads nowhere, `is_certain` that it leads through no array on its way.
+    It `is_vague` if it names a position in an array, whose elements MongoDB treats in ways of its own.
+    """
+
+    __slots__ = ("is_certain", "is_missing", "is_vague", "values")
+
+    def __init__(self, document: Any, names: Sequence[str]) -> None:
+        self.values: list[Any] = []
+        self.is_missing = False
+        self.is_certain = True
+        self.is_vague = False
+        self._walk(document, names, 0)
+
+    @classmethod
+    def of(cls, value: Any) -> Found:
+        found = cls.__new__(cls)
+        found.values, found.is_missing, found.is_certain, found.is_vague = [value], False, True, False
+        return found
+
+    def _walk(self, value: Any, names: Sequence[str], place: int) -> None:
+        if place == len(names):
+            self.values.append(value)
+        elif isinstance(value, dict):
+            if names[place] in value:
+                self._walk(value[names[place]], names, place + 1)
+            else:
+                self.is_missing = True
+        elif isinstance(value, list):
+            self.is_certain = False
+            name = names[place]
+            if name.isdigit() and int(name) < len(value):
+                self.is_vague = True
+                self._walk(value[int(name)], names, place + 1)
+            for element in value:
+                if isinstance(element, dict):
+                    self._walk(element, names, place)
+            self.is_missing = True
+        else:
+            self.is_missing = True
+
+    def each(self) -> Iterable[Any]:
+        """Yields the values, and the elements of those that are arrays."""
+        for value in self.values:
+            yield value
+            if isinstance(value, list):
+                yield from value
+
+
+def _check(operator: str, operand: Any) -> Check:
+    """Returns the test of one operator."""
+    make = _CHECKS.get(operator)
+    return _nobody_knows if make is None else make(operand)
+
+
+def _nobody_knows(_found: Found) -> Answer:
+    return None
+
+
+def _negation(operand: Any) -> Check:
+    if not _is_operators(operand):
+        return _nobody_knows
+    checks = [_check(name, value) for name, value in operand.items()]
+    return lambda found: _not(_every(check(found) for check in checks))
+
+
+def _size(operand: Any) -> Check:
+    if not isinstance(operand, int):
+        return _nobody_knows
+    return lambda found: any(isinstance(value, list) and len(value) == operand for value in found.values)
+
+
+def _all(operand: Any) -> Check:
+    if not operand or any(_is_operators(one) for one in operand):
+        return _nobody_knows
+    return lambda found: _every(_equals(found, one) for one in operand)
+
+
+def _type(operand: Any) -> Check:
+    names = operand if isinstance(operand, list) else [operand]
+    return lambda found: _some(is_type(value, names) for value in found.each())
+
+
+def _order(operator: str) -> Callable[[Any], Check]:
+    return lambda operand: lambda found: _compares(found, operator, operand)
+
+
+def _element(wanted: Mapping[str, Any]) -> Check:
+    if _is_operators(wanted) and not {"$and", "$or", "$nor"} & wanted.keys():
+        checks = [_check(name, value) for name, value in wanted.items()]
+
+        def matches(element: Any) -> Answer:
+            if isinstance(element, list):
+                return None
+            return _every(check(Found.of(element)) for check in checks)
+    else:
+        parts = Filter(wanted)
+
+        def matches(element: Any) -> Answer:
+            if isinstance(element, list):
+                return None
+            return parts.answer(element) if isinstance(element, dict) else False
+
+    def test(found: Found) -> Answer:
+        return _some(matches(one) for value in found.values if isinstance(value, list) for one in value)
+
+    return test
+
+
+def _equals(found: Found, wanted: Any) -> Answer:
+    if isinstance(wanted, Regex):
+        return None
+    answer = _some(equal(value, wanted) for value in found.each())
+    if wanted is None and answer is False and found.is_missing:
+        return True if found.is_certain else None
+    return answer
+
+
+def _compares(found: Found, operator: str, wanted: Any) -> Answer:
+    if wanted is None or isinstance(wanted, dict | list):
+        return None
+    return _some(_holds(value, operator, wanted) for value in found.each())
+
+
+def _holds(value: Any, operator: str, wanted: Any) -> Answer:
+    is_alike = is_comparable(value, wanted)
+    if not is_alike:
+        return is_alike
+    order = compare(value, wanted)
+    return None if order is None else _TESTS[operator](order)
+
+
+def _exists(found: Found) -> Answer:
+    if found.values:
+        return True
+    return False if found.is_certain else None
+
+
+def _not(answer: Answer) -> Answer:
+    return None if answer is None else not answer
+
+
+def _some(answers: Iterable[Answer]) -> Answer:
+    found: Answer = False
+    for answer in answers:
+        if answer:
+            return True
+        if answer is None:
+            found = None
+    return found
+
+
+def _every(answers: Iterable[Answer]) -> Answer:
+    found: Answer = True
+    for answer in answers:
+        if answer is False:
+            return False
+        if answer is None:
+            found = None
+    return found
+
+
+_CHECKS: Mapping[str, Callable[[Any], Check]] = {
+    "$eq": lambda operand: lambda found: _equals(found, operand),
+    "$ne": lambda operand: lambda found: _not(_equals(found, operand)),
+    "$in": lambda operand: lambda found: _some(_equals(found, one) for one in operand),
+    "$nin": lambda operand: lambda found: _not(_some(_equals(found, one) for one in operand)),
+    "$exists": lambda operand: lambda found: _exists(found) if operand else _not(_exists(found)),
+    "$not": _negation,
+    "$size": _size,
+    "$all": _all,
+    "$elemMatch": _element,
+    "$type": _type,
+    **{operator: _order(operator) for operator in _TESTS},
+}
+
+
+def values_at(document: Mapping[str, Any], path: str) -> Iterable[Any]:
+    """Yields the values of a document that an equality of this path compares."""
+    return Found(document, path.split(".")).each()

@@ -1,0 +1,269 @@
+"""A database handle that records what a run reads.
+
+Every read of a run goes through the handle of its context, so relations, rules of visibility and loaders are recorded
+like everything else. A run that is not recorded uses the database itself.
+
+An interest in what a command reads begins before the command is sent. So a change that the command does not see
+reaches the run: the event of a change arrives after the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from portico.resolvers.documents import Database, Document
+from portico.schema.context import Operation
+
+from . import deriving
+from .comparing import stored_form
+from .deriving import Plan
+from .index import Index, Read
+from .interests import Interest
+
+# What reads nothing of the database, by attribute.
+_NO_READS = {
+    "bulk_write",
+    "client",
+    "codec_options",
+    "database",
+    "delete_many",
+    "delete_one",
+    "full_name",
+    "insert_many",
+    "insert_one",
+    "name",
+    "read_concern",
+    "read_preference",
+    "replace_one",
+    "update_many",
+    "update_one",
+    "write_concern",
+}
+
+
+_LONGEST_TIMER = 86_400.0
+
+
+class ReadSet:
+    """What one run reads, from its beginning until it is released. `on_affected` is called once, after a change of it.
+
+    `reads_clock` says that the answer can change at any time. `changes_at` is the next time at which it can, if the
+    clock alone changes it. `is_whole` is False if the run has read the database in a way that no interest describes:
+    any change may affect it.
+    """
+
+    def __init__(self, index: Index, on_affected: Callable[[], None]) -> None:
+        self.is_whole = True
+        self.is_affected = False
+        self.reads_clock = False
+        self.changes_at: datetime | None = None
+        # The time that the run has compared with dates of documents, and the reads that these can come from.
+        self._compared: datetime | None = None
+        self._now: datetime | None = None
+        self._dated: list[tuple[Plan, Sequence[Mapping[str, Any]] | None]] = []
+        self.commands = 0
+        self._index = index
+        self._on_affected = on_affected
+        self._interests: list[Interest] = []
+        self._in_flight: set[Read] = set()
+        self._is_released = False
+
+    def affected(self) -> None:
+        if not self.is_affected and not self._is_released:
+            self.is_affected = True
+            self._on_affected()
+
+    def begin(self, plan: Plan) -> Read:
+        """Keeps the changes that can affect a command, which is sent next."""
+        read = Read(plan)
+        self.commands += 1
+        self._in_flight.add(read)
+        self._index.begin(read)
+        return read
+
+    def end(self, read: Read, rows: Sequence[Mapping[str, Any]] | None) -> None:
+        """Notes the documents that the command has returned; None if they are not known."""
+        if read not in self._in_flight:
+            return
+        self._in_flight.remove(read)
+        self._index.end(read)
+        if self._is_released:
+            return
+        self._dated.append((read.plan, rows))
+        for interest in read.interests(self, rows):
+            if any(interest.is_affected(change) for change in read.changes if change.collection == interest.collection):
+                self.affected()
+            self._interests.append(interest)
+            self._index.add(interest)
+
+    def finish(self) -> None:
+        """Ends the run. Of commands that have not ended, anything may have been read."""
+        for read in tuple(self._in_flight):
+            self.end(read, None)
+        if self._compared is not None:
+            now = self._now = stored_form({"now": self._compared})["now"]
+            if any(plan.compares(now) or (rows is None and not plan.is_count) for plan, rows in self._dated):
+                # The documents whose time has not come are not among the rows.
+                self.reads_clock = True
+            later = (date for _, rows in self._dated for date in dates_in(rows) if date > now)
+            self.changes_at = min(later, default=None)
+        self._dated.clear()
+
+    def compare(self, now: datetime) -> None:
+        """Notes that the run compares this time with the dates of documents."""
+        self._compared = now
+
+    def release(self) -> None:
+        """Drops all interests."""
+        for read in tuple(self._in_flight):
+            self._index.end(read)
+        self._in_flight.clear()
+        for interest in self._interests:
+            self._index.remove(interest)
+        self._interests.clear()
+        self._is_released = True
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds until the clock can change the answer; None if it cannot."""
+        if self.changes_at is None or self._now is None:
+            return None
+        # A little later, because a stored date has no microseconds. A timer lasts a day at most.
+        return min(max((self.changes_at - self._now).total_seconds(), 0) + 0.002, _LONGEST_TIMER)
+
+    @property
+    def size(self) -> int:
+        """How many interests there are."""
+        return len(self._interests)
+
+
+class WatchedTime(Operation):
+    """The time of a query, which notes in a read set that it was read."""
+
+    __slots__ = ("_reads",)
+
+    def __init__(self, now: datetime, reads: ReadSet) -> None:
+        super().__init__(now)
+        self._reads = reads
+
+    @property
+    def now(self) -> datetime:
+        self._reads.reads_clock = True
+        return super().now
+
+    @property
+    def compared(self) -> datetime:
+        self._reads.compare(self._now)
+        return self._now
+
+
+def dates_in(value: Any) -> Iterator[datetime]:
+    """Yields the dates of documents, as they are stored."""
+    if isinstance(value, datetime):
+        yield value
+    elif isinstance(value, dict | list):
+        for below in value.values() if isinstance(value, dict) else value:
+            yield from dates_in(below)
+
+
+def recorded(database: Database, reads: ReadSet) -> Database:
+    """Returns the database with its reads recorded in this read set."""
+    return cast("Database", RecordedDatabase(database, reads))
+
+
+class RecordedDatabase:
+    def __init__(self, database: Any, reads: ReadSet) -> None:
+        self._database = database
+        self._reads = reads
+        self._collections: dict[str, RecordedCollection] = {}
+
+    def __getitem__(self, name: str) -> RecordedCollection:
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = RecordedCollection(self._database[name], self._reads)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _NO_READS:
+            self._reads.is_whole = False
+        return getattr(self._database, name)
+
+    def with_options(self, **options: Any) -> RecordedDatabase:
+        return RecordedDatabase(self._database.with_options(**options), self._reads)
+
+
+class RecordedCollection:
+    def __init__(self, collection: Any, reads: ReadSet) -> None:
+        self._collection = collection
+        self._reads = reads
+        self.name: str = collection.name
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _NO_READS:
+            self._reads.end(self._reads.begin(deriving.of_collection(self.name)), None)
+        return getattr(self._collection, name)
+
+    def with_options(self, **options: Any) -> RecordedCollection:
+        return RecordedCollection(self._collection.with_options(**options), self._reads)
+
+    def find(
+        self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
+    ) -> RecordedCursor:
+        read = self._reads.begin(deriving.of_find(self.name, query, projection, options))
+        return RecordedCursor(self._collection.find(query, projection, **options), read, self._reads)
+
+    async def find_one(
+        self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
+    ) -> Document | None:
+        read = self._reads.begin(deriving.of_find(self.name, query, projection, {**options, "limit": 1}))
+        found: Document | None = await self._collection.find_one(query, projection, **options)
+        self._reads.end(read, [] if found is None else [found])
+        return found
+
+    async def aggregate(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> RecordedCursor:
+        read = self._reads.begin(deriving.of_pipeline(self.name, pipeline))
+        return RecordedCursor(await self._collection.aggregate(pipeline, **options), read, self._reads)
+
+    async def count_documents(self, query: Mapping[str, Any], **options: Any) -> int:
+        read = self._reads.begin(deriving.of_count(self.name, query))
+        number = int(await self._collection.count_documents(query, **options))
+        self._reads.end(read, None)
+        return number
+
+    async def estimated_document_count(self, **options: Any) -> int:
+        read = self._reads.begin(deriving.of_count(self.name, {}))
+        number = int(await self._collection.estimated_document_count(**options))
+        self._reads.end(read, None)
+        return number
+
+    async def distinct(self, path: str, query: Mapping[str, Any] | None = None, **options: Any) -> list[Any]:
+        read = self._reads.begin(deriving.of_values(self.name, path, query))
+        found: list[Any] = await self._collection.distinct(path, query, **options)
+        self._reads.end(read, None)
+        return found
+
+
+class RecordedCursor:
+    """The result of a read. Until all of it is read, any document of its filter may be in it."""
+
+    def __init__(self, cursor: Any, read: Read, reads: ReadSet) -> None:
+        self._cursor = cursor
+        self._read = read
+        self._reads = reads
+
+    async def to_list(self) -> list[Document]:
+        found: list[Document] = await self._cursor.to_list()
+        self._reads.end(self._read, found)
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[Document]:
+        found: list[Document] = []
+        async for document in self._cursor:
+            found.append(document)
+            yield document
+        self._reads.end(self._read, found)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)

@@ -1,0 +1,146 @@
+"""The words of titles, people and names of categories, and how typed words find them.
+
+People type beginnings of words, without accents and with typos. Products are indexed by whole words (`product_terms`).
+So a typed word is first looked up here, and the result is a few of the words that products have.
+
+A word has one document, however many products have it. `plain` is the word without accents and apostrophes, and finds
+it by its beginning. `near` has the plain word with each letter left out: two words differ by one typo (a letter that is
+missing, too much, another one, or swapped with its neighbor) only if they, or what is left of them without one letter,
+have one in common. So one index finds all candidates, and a comparison keeps the right ones.
+
+Words are stored **before** a product that has them. So a crash leaves at most words that nothing has, which find
+nothing; words are never deleted. Words of products from before this collection existed are collected by a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NotRequired
+
+from bson import ObjectId
+from pymongo import ASCENDING, IndexModel
+from pymongo.errors import BulkWriteError
+
+from portico.resolvers.documents import SCHEMA_VERSION, UPGRADE_FAILED, CollectionSpec, Database, Document, Versioned
+from portico.resolvers.import_outcomes import rejected_rows
+from portico.resolvers.text import prefix_range
+from portico.resolvers.typed import TypedDict
+from portico.resolvers.typed_text import is_typo, plain, shortened, typed_words
+
+# The most words that a typed word finds.
+MAX_FOUND = 64
+_DUPLICATE = 11000
+
+
+class WordDocument(Versioned):
+    """A word; `_id` is the folded word."""
+
+    _id: str
+    plain: str
+    near: list[str]
+
+
+class WalkDocument(TypedDict):
+    """How far the job has collected the words of a collection, in the order of `_id`."""
+
+    _id: str
+    after: NotRequired[ObjectId]
+    is_done: bool
+
+
+# Both are small, and are not sharded.
+WORDS = CollectionSpec(
+    "catalog_words",
+    document=WordDocument,
+    indexes=[IndexModel([("plain", ASCENDING)]), IndexModel([("near", ASCENDING)])],
+)
+WALKS = CollectionSpec("catalog_word_walks", document=WalkDocument)
+
+
+async def store_words(db: Database, found: Iterable[str]) -> None:
+    """Stores words that are not known yet. Idempotent.
+
+    Writes:   catalog_words; inserts.
+    """
+    wanted = set(found)
+    if not wanted:
+        return
+    known = {one["_id"] async for one in WORDS.of(db).find({"_id": {"$in": sorted(wanted)}}, {"_id": 1})}
+    new: list[Any] = [
+        {"_id": word, "plain": (simple := plain(word)), "near": shortened(simple)} for word in sorted(wanted - known)
+    ]
+    if not new:
+        return
+    try:
+        await WORDS.of(db).insert_many(new, ordered=False)
+    except BulkWriteError as error:
+        # Another writer has stored it.
+        if any(row["code"] != _DUPLICATE for row in rejected_rows(error)):
+            raise
+
+
+async def find_words(db: Database, texts: Sequence[str]) -> dict[str, list[list[str]]]:
+    """Returns for each typed text and each of its words the words that it stands for, at most 64, by one command.
+
+    The last word of a text stands for all words that begin with it. A word that finds nothing stands for words that
+    differ by one typo.
+    """
+    asked = {text: typed_words(text) for text in texts}
+    wanted = {(word, word == found[-1]) for found in asked.values() for word in found}
+    lookups: dict[tuple[str, bool, bool], Document] = {}
+    for word, is_last in wanted:
+        lookups[word, is_last, False] = {"plain": prefix_range(word) if is_last else word}
+        if near := shortened(word):
+            lookups[word, is_last, True] = {"$or": [{"plain": {"$in": near}}, {"near": {"$in": [word, *near]}}]}
+    rows: dict[int, list[WordDocument]] = {}
+    for row in await _look_up(db, list(lookups.values())):
+        rows.setdefault(row["part"], []).append(row)
+    found_by = {key: rows.get(number, []) for number, key in enumerate(lookups)}
+    return {
+        text: [_chosen(word, found_by, is_last=word == found[-1]) for word in found] for text, found in asked.items()
+    }
+
+
+async def _look_up(db: Database, queries: Sequence[Document]) -> list[Any]:
+    parts: list[list[Document]] = [
+        [
+            {"$match": query},
+            # A typed word has more words beside it than it stands for.
+            {"$limit": 4 * MAX_FOUND},
+            {"$project": {"plain": 1, "part": {"$literal": number}}},
+        ]
+        for number, query in enumerate(queries)
+    ]
+    if not parts:
+        return []
+    unions = [{"$unionWith": {"coll": WORDS.name, "pipeline": part}} for part in parts[1:]]
+    return await (await db[WORDS.name].aggregate([*parts[0], *unions])).to_list()
+
+
+def _chosen(word: str, found: Mapping[tuple[str, bool, bool], Sequence[WordDocument]], *, is_last: bool) -> list[str]:
+    exact = sorted(found.get((word, is_last, False), ()), key=lambda one: (len(one["plain"]), one["_id"]))
+    rows = exact or [one for one in found.get((word, is_last, True), ()) if is_typo(word, one["plain"])]
+    return [one["_id"] for one in rows[:MAX_FOUND]]
+
+
+async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, read: Any, *, most: int = 500) -> int:
+    """Stores the words of the next documents of a collection, once for all documents. Returns how many it has read.
+
+    Args:     field: what `read` reads.  read: returns the words of a document.
+    Writes:   catalog_words, then catalog_word_walks.
+    """
+    walk = await WALKS.of(db).find_one({"_id": spec.name})
+    if walk is not None and walk["is_done"]:
+        return 0
+    is_old: Document = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
+    is_old[UPGRADE_FAILED] = {"$ne": spec.version}
+    if await db[spec.name].find_one(is_old, {"_id": 1}) is not None:
+        # Its words are not in the document yet.
+        return 0
+    behind: Document = {"_id": {"$gt": walk["after"]}} if walk is not None and "after" in walk else {}
+    cursor = spec.of(db).find(behind, {field: 1}, sort=[("_id", ASCENDING)], limit=most)
+    batch = await cursor.to_list()
+    await store_words(db, {word for document in batch for word in read(document)})
+    position: Document = {"is_done": len(batch) < most, **({"after": batch[-1]["_id"]} if batch else {})}
+    await db[WALKS.name].update_one({"_id": spec.name}, {"$set": position}, upsert=True)
+    return len(batch)

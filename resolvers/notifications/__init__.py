@@ -1,0 +1,1 @@
+"""Notifications: what members are notified of, and what they have read of it."""

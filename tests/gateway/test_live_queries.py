@@ -1,0 +1,293 @@
+"""Live queries: the answer, and each newer one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portico.gateway.auth import Authenticator
+from portico.gateway.clock import SystemClock
+from portico.gateway.settings import Settings
+from portico.schema.nodes import encode_id
+from tests.comments.support.discussions import post
+from tests.support.harness import GatewayClient, category_input, new_key, product_input, running
+from tests.support.sockets import Socket, listening, opened, streamed, until
+
+PRODUCT = """query ($sku: String!) @live { product(sku: $sku) {
+  title stock { available } discussion { commentCount } } }"""
+LIST = "query ($first: Int!) @live { products(first: $first, sort: TITLE_ASC) { totalCount nodes { title } } }"
+CATEGORY = "query ($slug: String!) @live { category(slug: $slug) { name } }"
+TITLE = "query ($sku: String!) @live { product(sku: $sku) { title } }"
+ME = "query ($slug: String!) @live { viewer { subject } category(slug: $slug) { name } }"
+QUIET_SECONDS = 0.3
+
+
+async def create(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
+    made = await gateway.result("createProduct", product_input(**fields))
+    found: dict[str, Any] = made["product"]
+    return found
+
+
+async def rename(gateway: GatewayClient, product: dict[str, Any], title: str) -> dict[str, Any]:
+    made = await gateway.result("updateProduct", {"id": product["id"], "nonce": product["nonce"], "title": title})
+    found: dict[str, Any] = made["product"]
+    return found
+
+
+async def expect_nothing(answers: AsyncGenerator[Any, None]) -> None:
+    """Asserts that no answer comes for a while. The generator can be read no more."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(answers), QUIET_SECONDS)
+
+
+def runs(gateway: GatewayClient) -> int:
+    return gateway.state.live_queries.counts.runs
+
+
+async def test_a_live_query_shows_what_several_domains_write(gateway: GatewayClient) -> None:
+    product = await create(gateway)
+    variables = {"sku": product["sku"]}
+    async with gateway.subscription(PRODUCT, variables) as answers:
+        expected = {"title": product["title"], "stock": {"available": 0}, "discussion": None}
+        assert (await anext(answers))["product"] == expected
+
+        await gateway.result("restock", {"sku": product["sku"], "quantity": 5, "idempotencyKey": new_key()})
+        assert (await anext(answers))["product"] == (expected := {**expected, "stock": {"available": 5}})
+
+        subject = encode_id("Product", product["sku"])
+        made = await gateway.result("openDiscussion", {"subjectId": subject, "storage": "DOCUMENTS"})
+        assert (await anext(answers))["product"] == (expected := {**expected, "discussion": {"commentCount": 0}})
+
+        await post(gateway, made["discussion"]["id"])
+        assert (await anext(answers))["product"] == (expected := {**expected, "discussion": {"commentCount": 1}})
+
+        await rename(gateway, product, "Another")
+        assert (await anext(answers))["product"] == {**expected, "title": "Another"}
+        await expect_nothing(answers)
+
+
+async def test_a_change_of_what_is_not_shown_runs_nothing(gateway: GatewayClient) -> None:
+    product, other = await create(gateway), await create(gateway)
+    async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
+        await anext(answers)
+        before = runs(gateway)
+        await gateway.result("restock", {"sku": product["sku"], "quantity": 5, "idempotencyKey": new_key()})
+        await rename(gateway, other, "Another")
+        await gateway.result("createCategory", category_input())
+        await expect_nothing(answers)
+        assert runs(gateway) == before
+
+
+async def test_a_page_follows_what_comes_into_it_and_nothing_behind_it(gateway: GatewayClient) -> None:
+    for title in ("b", "d"):
+        await create(gateway, title=title)
+    query = LIST.replace("totalCount", "")
+    async with gateway.subscription(query, {"first": 1}) as answers:
+        assert (await anext(answers))["products"]["nodes"] == [{"title": "b"}]
+        before = runs(gateway)
+        last = await create(gateway, title="e")
+        await asyncio.sleep(QUIET_SECONDS)
+        assert runs(gateway) == before
+        await rename(gateway, last, "a")
+        assert (await anext(answers))["products"]["nodes"] == [{"title": "a"}]
+
+
+async def test_a_count_follows_what_is_added_and_deleted(gateway: GatewayClient) -> None:
+    product = await create(gateway, title="a")
+    async with gateway.subscription(LIST, {"first": 5}) as answers:
+        assert (await anext(answers))["products"]["totalCount"] == 1
+        await create(gateway, title="b")
+        assert (await anext(answers))["products"]["totalCount"] == 2
+        await gateway.result("deleteProduct", {"id": product["id"], "nonce": product["nonce"]})
+        assert (await anext(answers))["products"] == {"totalCount": 1, "nodes": [{"title": "b"}]}
+
+
+async def test_what_is_missing_appears(gateway: GatewayClient) -> None:
+    async with gateway.subscription(CATEGORY, {"slug": "later"}) as answers:
+        assert (await anext(answers))["category"] is None
+        await gateway.result("createCategory", category_input(slug="later", name="Here"))
+        assert (await anext(answers))["category"] == {"name": "Here"}
+
+
+async def test_equal_callers_share_runs_and_others_do_not(gateway: GatewayClient) -> None:
+    made = await gateway.result("createCategory", category_input(slug="shared"))
+    anna, berta = gateway.as_caller("anna", *gateway.roles), gateway.as_caller("berta", *gateway.roles)
+    variables = {"slug": "shared"}
+    async with (
+        anna.subscription(CATEGORY, variables) as first,
+        berta.subscription(CATEGORY, variables) as second,
+        anna.subscription(ME, variables) as third,
+        berta.subscription(ME, variables) as fourth,
+    ):
+        assert await anext(first) == await anext(second)
+        assert [(await anext(one))["viewer"]["subject"] for one in (third, fourth)] == ["anna", "berta"]
+        assert gateway.state.live_queries.counts.queries == 3
+        before = runs(gateway)
+        await gateway.result("renameCategory", {"id": made["category"]["id"], "name": "New"})
+        for one in (first, second, third, fourth):
+            while (await anext(one))["category"]["name"] != "New":
+                pass
+        # A category is renamed by more than one write.
+        assert runs(gateway) - before < 8
+    assert gateway.state.live_queries.counts.queries == gateway.state.live_queries.counts.listeners == 0
+    assert gateway.state.live_queries.feed.index.size == 0
+
+
+async def test_a_new_listener_sees_what_was_written_before_it_came(gateway: GatewayClient) -> None:
+    product = await create(gateway)
+    async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
+        await anext(answers)
+        for number in range(20):
+            product = await rename(gateway, product, f"Title {number}")
+            async with gateway.subscription(TITLE, {"sku": product["sku"]}) as others:
+                assert (await anext(others))["product"]["title"] == f"Title {number}"
+
+
+async def test_a_slow_client_skips_states_and_ends_at_the_newest(gateway: GatewayClient) -> None:
+    product = await create(gateway)
+    async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
+        await anext(answers)
+        for number in range(30):
+            product = await rename(gateway, product, f"Title {number:02}")
+        titles: list[str] = []
+        while "Title 29" not in titles:
+            titles.append((await anext(answers))["product"]["title"])
+        assert titles == sorted(titles)
+        assert len(titles) < 5
+
+
+async def test_live_queries_over_websocket_and_server_sent_events(gateway: GatewayClient, port: int) -> None:
+    product = await create(gateway)
+    variables = {"sku": product["sku"]}
+    token = gateway.token()
+    async with opened(port) as socket, streamed(port, TITLE, variables, token=token) as events:
+        await socket.init(token)
+        await socket.subscribe("1", TITLE, variables)
+        expected = {"data": {"product": {"title": product["title"]}}}
+        assert await socket.receive() == {"id": "1", "type": "next", "payload": expected}
+        assert await events.receive() == ("next", expected)
+        await rename(gateway, product, "New")
+        expected = {"data": {"product": {"title": "New"}}}
+        assert await socket.receive() == {"id": "1", "type": "next", "payload": expected}
+        assert await events.receive() == ("next", expected)
+        # Any number of live queries leaves room for other queries.
+        for number in range(8):
+            await socket.subscribe(f"live {number}", TITLE, variables)
+            assert (await socket.receive())["type"] == "next"
+        await socket.subscribe("2", "{ viewer { subject } }")
+        assert (await socket.receive())["payload"]["data"] == {"viewer": {"subject": "tester"}}
+        assert await socket.receive() == {"id": "2", "type": "complete"}
+        await socket.send({"id": "1", "type": "complete"})
+    await until(lambda: gateway.state.live_queries.counts.listeners == 0)
+
+
+async def test_elsewhere_a_live_query_is_answered_once(gateway: GatewayClient) -> None:
+    product = await create(gateway)
+    answer = await gateway.data(TITLE, {"sku": product["sku"]})
+    assert answer == {"product": {"title": product["title"]}}
+    assert gateway.state.live_queries.counts.runs == 0
+
+
+async def test_the_directive_can_depend_on_a_variable(socket: Socket) -> None:
+    await socket.init()
+    query = "query ($on: Boolean!) @live(if: $on) { viewer { subject } }"
+    await socket.subscribe("1", query, {"on": False})
+    assert (await socket.receive())["type"] == "next"
+    assert (await socket.receive())["type"] == "complete"
+    await socket.subscribe("2", query, {"on": True})
+    assert (await socket.receive())["type"] == "next"
+    await socket.subscribe("3", "mutation @live { __typename }")
+    assert (await socket.receive())["payload"][0]["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
+
+
+async def test_the_number_of_different_live_queries_is_bounded(settings: Settings) -> None:
+    async with (
+        running(replace(settings, max_live_queries=2)) as gateway,
+        listening(gateway) as port,
+        opened(port) as socket,
+    ):
+        await socket.init()
+        for number in range(2):
+            await socket.subscribe(str(number), CATEGORY, {"slug": f"slug-{number}"})
+            assert (await socket.receive())["type"] == "next"
+        await socket.subscribe("2", CATEGORY, {"slug": "slug-2"})
+        refused = await socket.receive()
+        assert (refused["id"], refused["type"]) == ("2", "error")
+        assert refused["payload"][0]["extensions"]["code"] == "TOO_MANY_LIVE_QUERIES"
+        await socket.subscribe("3", CATEGORY, {"slug": "slug-1"})
+        assert (await socket.receive())["id"] == "3"
+
+
+async def test_lost_changes_run_every_live_query_again(gateway: GatewayClient) -> None:
+    product = await create(gateway)
+    async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
+        await anext(answers)
+        before = runs(gateway)
+        gateway.state.live_queries.feed.index.dispatch_all()
+        await until(lambda: runs(gateway) > before)
+        # The answer is the same.
+        await expect_nothing(answers)
+
+
+async def test_an_invalid_live_query_ends_at_once(socket: Socket) -> None:
+    await socket.init()
+    await socket.subscribe("1", "query @live { nothing }")
+    assert (await socket.receive())["type"] == "error"
+    await socket.subscribe("2", "query @live { products(first: 101) { nodes { title } } }")
+    answer = await socket.receive()
+    assert answer["payload"]["errors"][0]["extensions"]["code"] == "BAD_USER_INPUT", answer
+
+
+async def test_a_live_query_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
+    product = await create(gateway)
+    # A token is accepted for ten seconds after it expires, because clocks differ.
+    almost = SystemClock().now() - timedelta(seconds=9)
+    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=1))
+    async with opened(port) as socket, streamed(port, TITLE, {"sku": product["sku"]}, token=token) as events:
+        await socket.init(token)
+        await socket.subscribe("1", TITLE, {"sku": product["sku"]})
+        assert await socket.closed() == (4403, "The token has expired.")
+        received = [await events.receive() for _ in range(3)]
+    last = received[1]
+    assert last is not None
+    assert (last[0], last[1]["errors"][0]["extensions"]["code"]) == ("next", "TOKEN_EXPIRED")
+    assert received[2] == ("complete", None)
+    await until(lambda: gateway.state.live_queries.counts.listeners == 0)
+
+
+async def test_live_queries_leave_turns_to_others(settings: Settings) -> None:
+    async with running(replace(settings, max_running_queries=1)) as gateway, contextlib.AsyncExitStack() as stack:
+        for number in range(60):
+            answers = gateway.subscription(CATEGORY, {"slug": f"slug-{number}"})
+            await anext(await stack.enter_async_context(answers))
+        counts = gateway.state.live_queries.counts
+        ended = counts.vain
+        gateway.state.live_queries.feed.index.dispatch_all()
+        await until(lambda: counts.runs >= 120)
+        await gateway.data('{ viewer { subject } category(slug: "x") { name } }')
+        # One of them ran, and then it was the turn of the query.
+        assert counts.vain - ended < 10
+        await until(lambda: counts.vain - ended == 60)
+
+
+CONTENT = "query ($path: String!) @live { content(path: $path) { title } }"
+
+
+async def test_content_appears_when_its_time_comes(gateway: GatewayClient) -> None:
+    blog = await gateway.result("createSection", {"title": "Blog", "slug": "blog", "kind": "BLOG"})
+    soon = SystemClock().now() + timedelta(seconds=2.5)
+    entry = {"blogId": blog["content"]["id"], "title": "Soon", "slug": "soon", "text": "Text"}
+    await gateway.result("createBlogEntry", {**entry, "publishOn": f"{soon.isoformat(timespec='milliseconds')}Z"})
+    reader = gateway.as_caller("reader")
+    async with reader.subscription(CONTENT, {"path": "/blog/soon"}) as answers:
+        assert (await anext(answers))["content"] is None
+        before = runs(gateway)
+        assert (await anext(answers))["content"] == {"title": "Soon"}
+        assert SystemClock().now() > soon
+        assert runs(gateway) - before <= 2

@@ -1,0 +1,260 @@
+"""Each notification is stored once: after crashes, with two workers, and if the change stream cannot be resumed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pymongo.errors import OperationFailure
+
+from portico.gateway.clock import SystemClock
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.work.jobs import Worker
+from portico.resolvers import changes
+from portico.resolvers.attachments import Hosts
+from portico.resolvers.notifications import delivery
+from portico.resolvers.notifications.delivery import Delivery
+from portico.resolvers.notifications.settings import NotificationSettings
+from portico.resolvers.notifying import Notifications
+from portico.resolvers.writes.sweeps import SweepFailed
+from tests.notifications.kit import KIT
+from tests.notifications.support.news import JOB, begin, deliver, reasons_of, stored, write_news
+from tests.social.support.posts import later, write_comment, write_post
+from tests.social.support.social import circle, join
+from tests.support.domains import JOBS
+from tests.support.harness import Commands, GatewayClient, SettableClock, assert_invariants, stops
+
+
+def another(gateway: GatewayClient, days: float = 90) -> Delivery:
+    """The job of another process."""
+    resources = gateway.state.resources
+    return Delivery(resources.of(Notifications).sources, resources.of(Hosts), timedelta(days=days))
+
+
+async def run(one: Delivery, db: Any) -> int:
+    return await one.run(db, now=SystemClock().now(), patience=0)
+
+
+async def write_some(gateway: GatewayClient, number: int) -> list[tuple[str, str | None]]:
+    """Lets somebody follow and comment. Returns what ann is to be notified of."""
+    name = f"m{number}"
+    await join(gateway.db, name)
+    await circle(gateway.db, name, "ann")
+    written = await write_post(gateway.db, "ann", now=later(0))
+    await write_comment(gateway.db, written, name, now=later(1))
+    return [("FOLLOWED", name), ("POST_COMMENTED", name)]
+
+
+async def test_a_job_that_crashes_anywhere_loses_nothing_and_repeats_nothing(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+    expected: list[tuple[str, str | None]] = []
+    for stop in stops():
+        expected += await write_some(gateway, stop)
+        faulty, db = FaultyDatabase.around(gateway.db, stop)
+        crashing = another(gateway)
+        try:
+            await run(crashing, db)
+        except Crash:
+            pass
+        finally:
+            await crashing.aclose()
+
+        await deliver(gateway, clock)
+
+        assert sorted(await reasons_of(gateway, "ann")) == sorted(expected), stop
+        await assert_invariants(gateway)
+        if not faulty.has_crashed:
+            break
+    assert stop >= 2
+
+
+async def test_two_workers_at_once_store_each_notification_once(gateway: GatewayClient, clock: SettableClock) -> None:
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+    workers = [another(gateway) for _ in range(3)]
+    expected: list[tuple[str, str | None]] = []
+    done = 0
+    for number in range(5):
+        expected += await write_some(gateway, number)
+        done += sum(await asyncio.gather(*(run(worker, gateway.db) for worker in workers)))
+    done += await deliver(gateway, clock)
+    for worker in workers:
+        await worker.aclose()
+
+    assert sorted(await reasons_of(gateway, "ann")) == sorted(expected)
+    assert done == len(expected)
+    await assert_invariants(gateway)
+
+
+async def test_a_worker_that_resumes_late_does_not_move_the_position_back(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+    late = another(gateway)
+    await run(late, gateway.db)
+    await write_some(gateway, 1)
+    await deliver(gateway, clock)
+    (before,) = await gateway.db["notification_positions"].find({}).to_list()
+
+    assert await run(late, gateway.db) == 0
+
+    (after,) = await gateway.db["notification_positions"].find({}).to_list()
+    assert after == before
+    await write_some(gateway, 2)
+    assert await run(late, gateway.db) == 2
+    await late.aclose()
+
+
+async def lose(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the server refuse to resume the stream, as if it had no changes of that time any more."""
+    opened = changes.open_stream
+
+    async def refuse(db: Any, sources: Any, token: Any, await_ms: int) -> Any:
+        if token is not None:
+            monkeypatch.setattr(delivery, "open_stream", opened)
+            raise OperationFailure("The resume point is gone.", 286)
+        return await opened(db, sources, token, await_ms)
+
+    await gateway.state.resources.of(Delivery).aclose()
+    monkeypatch.setattr(delivery, "open_stream", refuse)
+
+
+async def test_what_a_lost_stream_has_not_delivered_is_found_in_the_collections(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+    known = await write_some(gateway, 1)
+    await deliver(gateway, clock)
+    missed = await write_some(gateway, 2)
+    await lose(gateway, monkeypatch)
+
+    await deliver(gateway, clock)
+    later_on = await write_some(gateway, 3)
+    for _ in range(20):
+        await deliver(gateway, clock)
+
+    (position,) = await gateway.db["notification_positions"].find({}).to_list()
+    assert "missed" not in position
+    assert sorted(await reasons_of(gateway, "ann")) == sorted([*known, *missed, *later_on])
+    await assert_invariants(gateway)
+
+
+async def test_a_crash_in_the_search_for_what_was_missed_loses_nothing(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+    expected = await write_some(gateway, 1)
+    await lose(gateway, monkeypatch)
+    for stop in (0, 1, 2, 1, 2, 3, 1, 2, 3, 1, 2, 3, *[2] * 12):
+        _, db = FaultyDatabase.around(gateway.db, stop)
+        crashing = another(gateway)
+        try:
+            await run(crashing, db)
+        except Crash:
+            pass
+        finally:
+            await crashing.aclose()
+    for _ in range(20):
+        await deliver(gateway, clock)
+
+    assert sorted(await reasons_of(gateway, "ann")) == sorted(expected)
+    (position,) = await gateway.db["notification_positions"].find({}).to_list()
+    assert "missed" not in position
+
+
+async def test_a_damaged_document_keeps_nobody_elses_notification_back(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    await begin(gateway, clock)
+    damaged = await write_post(gateway.db, "ann", now=later(0))
+    healthy = await write_post(gateway.db, "ann", now=later(0))
+    await write_comment(gateway.db, damaged, "bob", now=later(1))
+    await gateway.db["social.posts"].update_one({"_id": damaged["_id"]}, {"$unset": {"by": ""}})
+    await write_comment(gateway.db, healthy, "cem", now=later(2))
+
+    with pytest.raises(SweepFailed, match="1 could not be finished"):
+        await deliver(gateway, clock)
+
+    assert await reasons_of(gateway, "ann") == [("POST_COMMENTED", "cem")]
+    assert await deliver(gateway, clock) == 0
+
+
+async def test_what_is_older_than_notifications_are_kept_does_not_come_back(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    await join(gateway.db, "ann", "bob", "cem")
+    await begin(gateway, clock)
+    (position,) = await gateway.db["notification_positions"].find({}).to_list()
+    old = SystemClock().now() - timedelta(days=91)
+    await circle(gateway.db, "bob", "ann", now=old)
+    await circle(gateway.db, "cem", "ann")
+    assert await deliver(gateway, clock) == 1
+    await gateway.db["notification_positions"].replace_one({}, position)
+
+    assert await deliver(gateway, clock) == 0
+    assert await reasons_of(gateway, "ann") == [("FOLLOWED", "cem")]
+
+
+async def test_mongodb_forgets_notifications_after_the_setting(gateway: GatewayClient, clock: SettableClock) -> None:
+    assert NotificationSettings().kept == timedelta(days=90)
+    await join(gateway.db, "ann", "bob")
+    await begin(gateway, clock)
+    await circle(gateway.db, "bob", "ann")
+    short = another(gateway, days=2)
+    await run(short, gateway.db)
+    await short.aclose()
+
+    (document,) = await stored(gateway.db)
+    assert document["forget_at"] - document["created_at"] == timedelta(days=2)
+    indexes = dict(await gateway.db["notifications"].index_information())
+    assert indexes["forget_at_1"]["expireAfterSeconds"] == 0
+
+
+async def test_a_worker_stores_a_notification_while_it_waits(gateway: GatewayClient, clock: SettableClock) -> None:
+    """The pause between two runs is a minute."""
+    await join(gateway.db, "ann", "bob")
+    await begin(gateway, clock)
+    (job,) = [job for job in JOBS if job.name == JOB]
+    worker = Worker(gateway.db, clock, 60, gateway.state.resources, [job])
+    working = asyncio.create_task(worker.run())
+    try:
+        async with gateway.as_caller("ann").subscription(
+            "subscription { notificationReceived { reason } }"
+        ) as received:
+            await circle(gateway.db, "bob", "ann")
+            async with asyncio.timeout(20):
+                assert await anext(received) == {"notificationReceived": {"reason": "FOLLOWED"}}
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
+
+
+async def test_the_commands_of_a_batch(gateway: GatewayClient, clock: SettableClock, commands: Commands) -> None:
+    await join(gateway.db, "ann", *(f"m{number}" for number in range(20)))
+    await begin(gateway, clock)
+    for number in range(20):
+        await circle(gateway.db, f"m{number}", "ann")
+    for _ in range(3):
+        await write_news(gateway)
+    await circle(gateway.db, "m0", "ann", name="another")
+    for number in range(20, 40):
+        await join(gateway.db, f"m{number}")
+        await circle(gateway.db, f"m{number}", "ann")
+    commands.clear()
+
+    done = await write_news(gateway)
+
+    assert done == 20
+    found = sorted(commands.names())
+    assert [name for name in found if not name.startswith("getMore")] == [
+        name for name in KIT.budgets["write notifications of a batch"] if name != "getMore"
+    ]
