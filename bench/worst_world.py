@@ -26,8 +26,7 @@ from portico.resolvers.game.locations import LOCATIONS
 from portico.resolvers.game.stacks import STACKS, Place, stack_id
 from portico.resolvers.game.trade_records import MAX_LINES as TRADE_LINES
 from portico.resolvers.game.trade_records import OFFERED, TRADE, TRADES
-from portico.resolvers.shop.cart_edits import MAX_LINES
-from portico.resolvers.shop.carts import ACTIVE, CARTS
+from portico.resolvers.shop.carts import ACTIVE, CARTS, MAX_LINES
 from portico.resolvers.shop.orders import ORDERS
 from portico.resolvers.shop.stock import STOCK
 

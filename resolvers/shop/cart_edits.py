@@ -23,13 +23,24 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
-from . import moves
+from . import merging, moves
 from .cart_settlements import settle
-from .carts import ACTIVE, CARTS, EXPIRING, expiring, find_cart, require_cart, require_visible, total_of, touched
+from .carts import (
+    ACTIVE,
+    CARTS,
+    EXPIRING,
+    MAX_LINES,
+    MAX_QUANTITY,
+    MAX_TOTAL,
+    expiring,
+    find_cart,
+    find_current,
+    require_cart,
+    require_visible,
+    total_of,
+    touched,
+)
 
-MAX_LINES = 100
-MAX_QUANTITY = 1_000
-MAX_TOTAL = 2**53 - 1
 DEFAULT_CURRENCY = "USD"
 # Windows of one buyer, or programs, can change the same cart concurrently.
 _ATTEMPTS, _LONGEST_PAUSE = 200, 0.03
@@ -153,25 +164,53 @@ async def update_item(
 
 
 async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
-    """Makes the viewer the owner of a cart without an owner. Leaves a cart that is theirs unchanged.
+    """Makes the viewer the owner of a cart without an owner, or merges it into the viewer's cart.
 
-    Returns:  the cart.
-    Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
-    Writes:   carts; one guarded update.
+    The viewer's cart is the active one that they have changed last. An older one of theirs is merged into it, too.
+
+    Returns:  the viewer's cart.
+    Raises:   NotFound, CartInactive, Conflict (others kept changing the cart, or the viewer's cart cannot hold all
+              lines).
+    Writes:   carts; one guarded update. If it merges, a settlement of the cart follows, and the viewer's cart takes its
+              lines; the jobs finish that after a crash.
     """
+    assert buyer.viewer is not None
     async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
         cart = await require_cart(db, cart_id, buyer.viewer)
-        if cart["owner"] is not None:
+        if "into" in cart:
+            return await _merge(db, buyer, cart)
+        own = await find_current(db, buyer.viewer, besides=cart_id)
+        is_current = own is None or own["last_modified"] <= cart["last_modified"]
+        if cart["owner"] is not None and (is_current or cart["status"] != ACTIVE):
             return cart
         require_active(cart)
-        update: Document = {
-            "$set": {"owner": buyer.viewer, **touched(buyer.now, buyer.cart_lifetime)},
-            "$inc": {"version": 1},
-        }
-        claimed = await _update(db, cart, update)
+        values = {"owner": buyer.viewer, **touched(buyer.now, buyer.cart_lifetime)}
+        if own is not None:
+            _require_room(own, cart)
+            values |= {"status": EXPIRING, "into": own["_id"], **expiring(buyer.now)}
+        claimed = await _update(db, cart, {"$set": values, "$inc": {"version": 1}})
         if claimed is not None:
-            return claimed
+            return claimed if own is None else await _merge(db, buyer, claimed)
     raise Conflict("Other callers are changing the cart. Try again.")
+
+
+def _require_room(own: Document, cart: Document) -> None:
+    """Raises Conflict if the viewer's cart cannot hold the lines of the other cart as well."""
+    content: Document | None = own
+    for line in cart["items"]:
+        content = None if content is None else merging.combined(content, line)
+        if content is None:
+            text = f"Your cart cannot hold {line['title']!r} as well: it is full, or in another currency."
+            raise Conflict(text, about={"cart": own["_id"], "title": line["title"]})
+
+
+async def _merge(db: Database, buyer: Buyer, cart: Document) -> Document:
+    """Passes the lines of a locked cart on. Returns the cart that has them. Idempotent."""
+    if cart["status"] == EXPIRING:
+        cart = await settle(db, cart, now=buyer.now)
+    arrived = [moves.arriving(move) for move in cart["settlement"]]
+    await merging.take(db, arrived, now=buyer.now, values=touched(buyer.now, buyer.cart_lifetime))
+    return await require_cart(db, cart["into"], buyer.viewer)
 
 
 async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:

@@ -14,7 +14,7 @@ from portico.resolvers.shop.refusals import PaymentPending
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 from portico.resolvers.writes.timer import Timer
 
-from . import moves
+from . import merging, moves
 from .cart_settlements import settle
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING, expiring
 from .checkout import ASKED_AGAIN_AFTER, finish
@@ -53,7 +53,9 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
     """Continues interrupted expiries of carts. Returns how many."""
 
     async def go_on(cart: Document) -> int:
-        await settle(db, cart, now=now)
+        settled = await settle(db, cart, now=now)
+        if "into" in settled:
+            await merging.take(db, [moves.arriving(move) for move in settled["settlement"]], now=now)
         return 1
 
     return await sweep(db, CARTS, {"due": {"$lte": now}, "status": EXPIRING}, go_on, most=BATCH)

@@ -1,4 +1,4 @@
-"""Settlements: all lines of a cart are sold together, or returned to stock together.
+"""Settlements: all lines of a cart are sold together, returned to stock together, or passed on to another cart.
 
 The cart is locked: it is pending and paid for, or it is expiring. Both states end only by a settlement, so every
 process that settles the cart does the same:
@@ -102,6 +102,12 @@ async def settle(
 
 def _move_of(cart: Document, line: Document, now: datetime) -> Document:
     final, kind = _ENDS[cart["status"]]
+    if "into" in cart:
+        return {**_new_move(cart, line, final, "pass", now), "line": line, "into": cart["into"]}
+    return _new_move(cart, line, final, kind, now)
+
+
+def _new_move(cart: Document, line: Document, final: str, kind: moves.Kind, now: datetime) -> Document:
     return moves.new_move(
         kind,
         sku=line["sku"],

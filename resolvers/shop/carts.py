@@ -22,6 +22,10 @@ from .stock import DecidedMove, Move
 
 ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED = "ACTIVE", "PENDING", "COMPLETE", "EXPIRING", "EXPIRED"
 
+MAX_LINES = 100
+MAX_QUANTITY = 1_000
+MAX_TOTAL = 2**53 - 1
+
 
 class Line(TypedDict):
     """A line of a cart or an order."""
@@ -83,6 +87,8 @@ class CartDocument(Repeatable):
     decided: NotRequired[list[DecidedMove]]
     # True while the stock counts the lines as reserved; missing afterwards.
     holding: NotRequired[bool]
+    # The cart that it was merged into; see `merging`.
+    into: NotRequired[str]
     # The moves that settle all lines together; see `cart_settlements`.
     settlement: NotRequired[list[Move]]
     checkout: NotRequired[Checkout]
@@ -113,6 +119,12 @@ async def find_by_ids(
     query: Document = {"_id": ids[0]} if len(ids) == 1 else {"_id": {"$in": list(ids)}}
     found = await CARTS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
     return {cart["_id"]: cart for cart in found}
+
+
+async def find_current(db: Database, owner: str, *, besides: str) -> Document | None:
+    """Returns the owner's last modified active cart, the whole one, besides the cart with this id."""
+    query = {"owner": owner, "status": ACTIVE, "_id": {"$ne": besides}}
+    return await db[CARTS.name].find_one(query, sort=[("last_modified", DESCENDING)])
 
 
 async def find_of_owner(db: Database, owner: str, projection: Projection | None = None) -> CartDocument | None:

@@ -6,6 +6,7 @@ changes the stock:
     reserve   available → reserved, when it is prepared; the cart gets the units
     return    reserved → available, when it is concluded; the cart has given the units back
     sell      reserved → sold, when it is concluded; the cart is paid for
+    pass      nothing; it becomes a reservation by the cart that gets the units, when it is concluded, see `merging`
     restore   sold → available, when it is concluded; the order of the cart is cancelled. Here the order decides in
               place of the cart, see `cancelling`
 
@@ -52,7 +53,7 @@ from .carts import CARTS
 from .orders import ORDERS, place_due
 from .stock import STOCK, change, changed_by, notify_product
 
-Kind = Literal["reserve", "return", "sell", "restore"]
+Kind = Literal["reserve", "return", "sell", "restore", "pass"]
 
 # What shows the decisions of a cart, and is needed to write its order.
 _DECIDED = dict.fromkeys(("decided", "settlement", "status", "due", "checkout", "items"), 1)
@@ -158,6 +159,11 @@ async def settle(db: Database, move: Document, *, now: datetime) -> None:
     await finish(db, move, is_taken=taken.get(move["id"], False), now=now)
 
 
+def arriving(move: Document) -> Document:
+    """Returns the reservation that a concluded pass has become, in the stock of its SKU."""
+    return {**move, "id": f"{move['id']}-in", "kind": "reserve", "cart_id": move["into"]}
+
+
 async def _is_restored(db: Database, move: Document) -> bool:
     """Returns whether the order has taken the move. Refuses the move if the order has not decided.
 
@@ -219,8 +225,8 @@ async def conclude_all(
     The answer does not wait for sales: readers of the stock see those that are decided.
     """
     updates = [UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken)) for move in moves]
-    # A sale does not change `available`.
-    skus = [move["sku"] for move in moves if move["kind"] != "sell"]
+    # A sale does not change `available`, nor does what is passed on.
+    skus = [move["sku"] for move in moves if move["kind"] not in {"sell", "pass"}]
     if updates and not (not skus and answering.later(db, {STOCK.name: updates})):
         await db[STOCK.name].bulk_write(updates, ordered=False)
     if not skus:
@@ -245,7 +251,9 @@ def _preparing(move: Document, now: datetime) -> list[Document]:
 
 
 def _concluding(move: Document, now: datetime, *, is_taken: bool) -> list[Document]:
-    others = {"$filter": {"input": "$under_way", "cond": {"$ne": ["$$this.id", move["id"]]}}}
+    others: Document = {"$filter": {"input": "$under_way", "cond": {"$ne": ["$$this.id", move["id"]]}}}
+    if move["kind"] == "pass" and is_taken:
+        others = {"$concatArrays": [others, [{"$literal": {**arriving(move), "at": now}}]]}
     update = changed_by(now, under_way=others, **_amounts(move, _CONCLUDED.get((move["kind"], is_taken), {})))
     if move["kind"] == "restore" and is_taken:
         update[0]["$set"] |= _written_off(move["quantity"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import datetime
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
@@ -39,8 +39,11 @@ class Move(TypedDict):
     cart_id: str
     # The order that decides on it, if it restores units.
     order_id: NotRequired[str]
-    # `reserve`, `return`, `sell` or `restore`.
+    # `reserve`, `return`, `sell`, `restore` or `pass`.
     kind: str
+    # The line of the units, and the cart that gets it, if a cart passes it on to another one; see `merging`.
+    line: NotRequired[dict[str, Any]]
+    into: NotRequired[str]
     quantity: int
     at: datetime
 

@@ -10,7 +10,7 @@ from portico.resolvers.catalog import product_edits
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 
-from . import moves
+from . import merging, moves
 from .stock import STOCK, notify_product
 
 
@@ -24,7 +24,12 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     async def settle_move(move: Document) -> int:
         if move["at"] > before:
             return 0
-        await moves.settle(db, move, now=now)
+        if move["kind"] == "reserve" and "line" in move:
+            await merging.take(db, [move], now=now)
+        else:
+            await moves.settle(db, move, now=now)
+        if move["kind"] == "pass":
+            await merging.take(db, [moves.arriving(move)], now=now)
         return 1
 
     async def settle_moves(stock: Document) -> int:

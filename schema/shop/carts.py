@@ -56,10 +56,11 @@ class CartStatus(Enum):
     PENDING = strawberry.enum_value("PENDING", description="Locked while the payment is collected.")
     COMPLETE = strawberry.enum_value("COMPLETE", description="Paid for.")
     EXPIRING = strawberry.enum_value(
-        "EXPIRING", description="Idle for too long, or discarded: locked while its items return to stock."
+        "EXPIRING", description="Idle for too long, discarded, or being merged: locked while its items leave it."
     )
     EXPIRED = strawberry.enum_value(
-        "EXPIRED", description="Idle for too long, or discarded: its items are in stock again."
+        "EXPIRED",
+        description="Idle for too long, discarded, or merged into another cart: its items are in stock again or there.",
     )
 
 
@@ -95,7 +96,7 @@ class Cart(Node):
         lambda cart: [{**line, "cart": cart["_id"]} for line in cart["items"]],
         "_id",
         "items",
-        length=cart_edits.MAX_LINES,
+        length=carts.MAX_LINES,
         description="Its lines, in the order in which they were added.",
     )
     total: Money = computed(
@@ -168,7 +169,7 @@ class UpdateCartItemInput:
 
 @strawberry.input(description="A cart to claim.")
 class ClaimCartInput:
-    cart_id: strawberry.ID = strawberry.field(description="A cart that has no owner.")
+    cart_id: strawberry.ID = strawberry.field(description="A cart that has no owner, or an older one of the viewer.")
     idempotency_key: str | None = idempotency_key()
 
 
@@ -281,7 +282,10 @@ class CartMutation:
         )
         return CartPayload(cart=as_type(Cart, changed), about={"sku": trimmed(input.sku)})
 
-    @mutation(description="Makes the viewer the owner of a cart without an owner. For a signed-in viewer.")
+    @mutation(
+        description="Makes a cart without an owner the viewer's. If the viewer has an active cart, merges the cart "
+        "into it, and returns the viewer's cart. Also merges an older cart of the viewer. For a signed-in viewer."
+    )
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
         require_caller(info.context)
         claimed = await cart_edits.claim_cart(

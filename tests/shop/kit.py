@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.shop.support import cases, failures, leftovers, order_stages, seeds, stages
+from tests.shop.support import cases, failures, leftovers, merge_stages, order_stages, seeds, stages
 from tests.support.selections import INVALID, NOT_FOUND
 
 _CART = (
@@ -80,6 +80,6 @@ KIT = Kit(
         "find carts expires_at status",
         "find carts holding items.sku",
     },
-    stages=(stages.Shop, stages.ShopWithAccounts, order_stages.Orders),
+    stages=(stages.Shop, stages.ShopWithAccounts, order_stages.Orders, merge_stages.Merging),
     seed=seeds.seed,
 )

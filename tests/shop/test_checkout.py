@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from portico.schema.roles import Role
 from tests.shop.support.shop import (
     Provider,
     add_input,
@@ -204,17 +205,16 @@ async def test_a_viewer_pages_through_orders_newest_first(gateway: GatewayClient
 
 
 @pytest.mark.usefixtures("provider")
-async def test_an_order_is_visible_only_to_its_buyer(gateway: GatewayClient) -> None:
+async def test_an_order_is_visible_only_to_its_buyer_and_merchants(gateway: GatewayClient) -> None:
     done = await gateway.result("checkout", checkout_input(await new_cart(gateway, **{await stock_up(gateway): 1})))
     order = done["order"]["id"]
     node = "query ($id: ID!) { node(id: $id) { id ... on Order { total { amount } } } }"
 
     mine = (await gateway.data(node, {"id": order}))["node"]
-    theirs = [
-        (await gateway.data(node, {"id": order}, token=token))["node"] for token in (gateway.token("other"), None)
-    ]
+    merchant, other = gateway.token("merchant", [Role.MERCHANT]), gateway.token("other", [])
+    theirs = [(await gateway.data(node, {"id": order}, token=token))["node"] for token in (merchant, other, None)]
 
-    assert (mine, theirs) == ({"id": order, "total": {"amount": 1000}}, [None, None])
+    assert (mine, theirs) == ({"id": order, "total": {"amount": 1000}}, [mine, None, None])
 
 
 @pytest.mark.usefixtures("provider")

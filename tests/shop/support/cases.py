@@ -35,7 +35,9 @@ async def _update_item(gateway: GatewayClient) -> tuple[Given, Given]:
 
 
 async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
-    return {"cartId": await cart_of_nobody(gateway)}, {"cartId": await cart_of_nobody(gateway)}
+    sku = await stock_up(gateway)
+    one, other = [await cart_of_nobody(gateway, **{sku: units}) for units in (2, 3)]
+    return {"cartId": one}, {"cartId": other}
 
 
 async def _discard(gateway: GatewayClient) -> tuple[Given, Given]:
