@@ -25,6 +25,10 @@ class EventIds:
     def id_of(self, position: Position) -> str:
         return f"{text_of(position)}.{self._tag}"
 
+    def are_of(self, event_id: str) -> bool:
+        """Returns whether the id is that of an event of this very subscription."""
+        return event_id.rpartition(".")[2] == self._tag and self.position_of(event_id) is not None
+
     def position_of(self, event_id: str) -> Position | None:
         """Returns the place in an id; None if it is no id of this subscription."""
         text, _, tag = event_id.partition(".")

@@ -181,7 +181,9 @@ class Settings:
         False, "Whether a request can get the plan of its operation in `extensions.plan`. For development."
     )
     demo: bool = setting(
-        False, "Whether GraphiQL has a token with all permissions, on this machine only. For demos only."
+        False,
+        "Whether GraphiQL has a token with all permissions, and the storefront those of members, on this machine only. "
+        "For demos only.",
     )
     log_level: LogLevel = setting("info", "The lowest level to log: `debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = setting("console", "The log format: `console` for people, `json` for programs.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import random
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -34,6 +35,8 @@ from .streaming import Session, responses
 
 # How long the gateway tries to send the last event, which says why the stream ended.
 LAST_SECONDS = 60.0
+# How long browsers wait before they connect again.
+_RETRY_MS = (200, 1_500)
 _COMPLETE = b"event: complete\ndata: \n\n"
 # Clients ignore a comment. It keeps the connection open.
 _COMMENT = b":\n\n"
@@ -116,7 +119,7 @@ class EventStream:
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             start = None if self._resumable is None else self._resumable.start
             # Browsers remember an id that has no event.
-            await self._write(_COMMENT if start is None else self._with_id(start, b"\n"))
+            await self._write(_COMMENT if start is None else self._with_id(start, _retry()))
             self._has_begun = True
 
     def _with_id(self, at: Position | None, event: bytes) -> bytes:
@@ -197,6 +200,11 @@ class EventStream:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _retry() -> bytes:
+    """Returns when browsers come back after a break. Those that were cut off together come at different times."""
+    return b"retry: %d\n\n" % random.randint(*_RETRY_MS)  # noqa: S311 - spreads clients, guards nothing
 
 
 def _next(payload: dict[str, Any]) -> bytes:

@@ -3,79 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import random
-from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.changes import ChangesLost
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
 from tests.content.support.site import create_section, entry_input
-from tests.support.harness import GatewayClient, running
+from tests.gateway.support.resumed import stream_of
+from tests.support.harness import IS_SOAK, GatewayClient, running
+from tests.support.processes import environment, node_modules, served
 from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, until, wait_until_live
-
-SECONDS = 20.0
-
-
-class Received:
-    """A stream of server-sent events, with the id of the last event, as browsers remember it."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.response = response
-        self.last_id = ""
-        self._lines = response.aiter_lines()
-
-    async def receive(self) -> Any:
-        """Returns the payload of the next event; None at the end."""
-        fields: dict[str, str] = {}
-        async with asyncio.timeout(SECONDS):
-            async for line in self._lines:
-                name, _, value = line.partition(":")
-                if line and name:
-                    fields[name] = value.removeprefix(" ")
-                elif not line:
-                    self.last_id = fields.get("id", self.last_id)
-                    if fields.get("data"):
-                        return json.loads(fields["data"])
-                    if "event" in fields:
-                        return None
-                    fields = {}
-        return None
-
-    async def start(self) -> None:
-        """Reads the first event, which has an id alone."""
-        async with asyncio.timeout(SECONDS):
-            async for line in self._lines:
-                if line.startswith("id: "):
-                    self.last_id = line.removeprefix("id: ")
-                if not line:
-                    return
-
-    async def texts(self, count: int) -> list[str]:
-        return [(await self.receive())["data"]["commentPosted"]["text"] for _ in range(count)]
-
-
-@contextlib.asynccontextmanager
-async def stream_of(
-    port: int, discussion: str, last_id: str = "", *, token: str | None = None, query: str = POSTED
-) -> AsyncIterator[Received]:
-    headers = dict(EVENTS)
-    if token is not None:
-        headers["authorization"] = f"Bearer {token}"
-    if last_id:
-        headers["last-event-id"] = last_id
-    body = {"query": query, "variables": {"id": discussion}}
-    async with (
-        httpx.AsyncClient(timeout=SECONDS) as client,
-        client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,
-    ):
-        yield Received(response)
 
 
 async def cut_after(gateway: GatewayClient, port: int, discussion: str, *said: str, token: str | None = None) -> str:
@@ -328,3 +271,46 @@ async def test_an_id_that_is_none_ends_the_subscription_and_not_the_socket(gatew
 
         await socket.subscribe("2", "{ viewer { subject } }")
         assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
+
+
+# Clients of other projects
+
+
+@pytest.mark.timeout(1_800 if IS_SOAK else 120)
+async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_cut(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    project = node_modules("interop")
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    # Both run on one machine; the script cuts ten connections a second at most.
+    count, cuts = (4_000, 1_000) if IS_SOAK else (40, 10)
+    with (
+        served(tmp_path / "one", environment(settings)) as one,
+        served(tmp_path / "two", environment(settings)) as two,
+    ):
+        given = (
+            one.graphql,
+            two.graphql,
+            gateway.token("ann", []),
+            discussion,
+            str(count),
+            str(cuts),
+            "1500" if IS_SOAK else "60",
+        )
+        process = await asyncio.create_subprocess_exec(
+            "node", "resuming.mjs", *given, cwd=project, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        started = await process.stdout.readline()
+        if started:
+            for number in range(count):
+                await post(gateway, discussion, str(number))
+                await asyncio.sleep(0.05)
+        written, errors = await process.communicate()
+
+    assert process.returncode == 0, errors.decode()
+    seen = json.loads(written)
+    every = [str(number) for number in range(count)]
+    assert seen["streams"] == every
+    assert seen["sockets"] == every
+    assert seen["cuts"] >= 5
