@@ -203,6 +203,8 @@ def _of_blocked() -> dict[str, Operation]:
         "walls, with blocks": Operation("a%n: user(id: $id) { wall(first: %p) { nodes { commentCount } } }", **wall),
         "news feeds, with blocks": Operation("a%n: newsFeed(first: 100) { nodes { c%n: id } }", **hermit),
         "hidden posts": Operation("a%n: hiddenPosts(first: %p) { nodes { c%n: postId } }", **hermit),
+        "notifications, with blocks": Operation("a%n: notifications(first: 100) { nodes { c%n: id } }", **hermit),
+        "counts of notifications": Operation("a%n: unreadNotificationCount", **hermit),
         "blocked users": Operation("a%n: blockedUsers(first: 100) { nodes { c%n: name } }", **hermit),
         "incoming posts, with blocks": Operation("a%n: incoming(first: 1) { pageInfo { hasNextPage } }", **hermit),
     }
