@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from portico.gateway import domains, production
+from portico.gateway.http import tickets
 from portico.gateway.http.compression import accepts_compression, compression_of
 from portico.gateway.http.cors import cors_of
 from portico.gateway.http.endpoint import GraphQLEndpoint
@@ -28,7 +29,7 @@ from portico.gateway.mongo.driver import Connection, connect
 from portico.gateway.mongo.rights import require_rights
 from portico.gateway.operations.execution import Executor
 from portico.gateway.operations.plans.trace import TraceListener
-from portico.gateway.pages import explorer
+from portico.gateway.pages import explorer, storefront
 from portico.gateway.work.job_runs import AllRuns
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.cursors import Cursors
@@ -191,7 +192,6 @@ class Gateway:
     async def _serving(
         self, connection: Connection, resources: Resources, clock: Clock, telemetry: Telemetry
     ) -> AsyncIterator[None]:
-        max_waiting = self._settings.max_waiting_events
         self._state = State(
             settings=self._settings,
             clock=clock,
@@ -202,7 +202,13 @@ class Gateway:
             served=Served(self._domains, resources),
             rates=self._rates,
             telemetry=telemetry,
-            live=Hub(connection.database, self._domains.events, self._counts, max_waiting=max_waiting),
+            live=Hub(
+                connection.database,
+                self._domains.events,
+                self._counts,
+                max_waiting=self._settings.max_waiting_events,
+                resume_seconds=self._settings.resume_seconds,
+            ),
         )
         worker = Worker(
             connection.database,
@@ -229,10 +235,12 @@ class Gateway:
         return [
             Route(_PATH, _Graphql(self)),
             WebSocketRoute(_PATH, _Sockets(self)),
+            Route(tickets.PATH, tickets.endpoint(lambda: self.state), methods=["POST"]),
             *self._health_checks(),
             *([self._metrics_route()] if self._settings.shows_metrics else []),
             *self._domains.routes(lambda: self.state),
             *explorer.routes(self._settings, self._domains),
+            *storefront.routes(self._settings, self._authenticator),
         ]
 
     def middleware(self) -> Sequence[Middleware]:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from graphql import GraphQLError
-
 from portico.resolvers.changes import ChangesLost, ChangeSource, Event, follow
 from portico.resolvers.documents import Database
+from portico.resolvers.missed_changes import Replays
 
+from .ended import Ended, EventsLost, Stopping, TooSlow
 from .logs import logger
 from .loop_turns import LoopTurns, complete
 
@@ -27,37 +27,6 @@ _AGAIN_SECONDS = 0.1
 _LOG_SECONDS = 60.0
 
 
-class Ended(GraphQLError):
-    """A subscription has ended. The code says what its client can do."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message, extensions={"code": code})
-
-
-class TooSlow(Ended):
-    """The client reads its events more slowly than they arrive."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "TOO_SLOW",
-            "The client did not keep up with the events, so some are lost. Subscribe again, then read what is new.",
-        )
-
-
-class EventsLost(Ended):
-    """The change stream cannot resume, because the database no longer has the changes since the interruption."""
-
-    def __init__(self) -> None:
-        super().__init__("EVENTS_LOST", "Some events are lost. Subscribe again, then read what is new.")
-
-
-class Stopping(Ended):
-    """The gateway is stopping. The client can subscribe again at another gateway, or after the restart."""
-
-    def __init__(self) -> None:
-        super().__init__("UNAVAILABLE", "The gateway is stopping. Subscribe again.")
-
-
 @dataclass
 class Counts:
     """The counts that `/metrics` shows. `streams` counts opened change streams; `ended` counts by error code.
@@ -65,7 +34,8 @@ class Counts:
     `unread` counts connections that the gateway dropped because their clients did not read. `runs` counts how often a
     selection was run for an event; equal subscriptions share a run. `retries` counts the runs that were repeated,
     because the database was unavailable or did not answer in time. `failures` counts the changes of which a source has
-    failed to make events, by collection.
+    failed to make events, by collection. `resumed` counts subscriptions that continued after their last event, and
+    `replays` the change streams that were opened for them.
     """
 
     sockets: int = 0
@@ -77,6 +47,8 @@ class Counts:
     deliveries: int = 0
     runs: int = 0
     retries: int = 0
+    resumed: int = 0
+    replays: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
 
@@ -85,14 +57,26 @@ class Hub:
     """Publishes each event of the change stream to the listeners of its topic."""
 
     def __init__(
-        self, database: Database, sources: Sequence[ChangeSource], counts: Counts, *, max_waiting: int
+        self,
+        database: Database,
+        sources: Sequence[ChangeSource],
+        counts: Counts,
+        *,
+        max_waiting: int,
+        resume_seconds: float = 600.0,
     ) -> None:
+        """`max_waiting` events wait for a slow listener. Missed events are read again for `resume_seconds`."""
         self.counts = counts
+        self.max_waiting = max_waiting
+        self.replays = Replays(
+            database, sources, seconds=resume_seconds, on_open=self._opened_replay, on_failure=self.failed
+        )
         # Open WebSockets wait for this event, too.
         self.stopping = asyncio.Event()
         self.turns = LoopTurns()
         self._sources = sources
-        self._max_waiting = max_waiting
+        # When a failure of a source was last logged, by the ids of sources.
+        self._logged: dict[int, float] = {}
         self._database = database
         self._topics: dict[Hashable, set[Listener]] = {}
         self._reader: _Reader | None = None
@@ -106,7 +90,7 @@ class Hub:
         """
         if self.stopping.is_set():
             raise Stopping
-        listener = Listener(self, topics, self._max_waiting, is_state=is_state)
+        listener = Listener(self, topics, self.max_waiting, is_state=is_state)
         for topic in topics:
             self._topics.setdefault(topic, set()).add(listener)
         self.counts.listeners += 1
@@ -139,6 +123,18 @@ class Hub:
         if listeners:
             self.turns.each(lambda listener: listener.put(event), tuple(listeners))
 
+    def _opened_replay(self) -> None:
+        self.counts.replays += 1
+
+    def failed(self, source: ChangeSource, error: Exception) -> None:
+        """Counts a failure of a source, and logs one in a minute."""
+        collections = ", ".join(sorted(source.collections))
+        self.counts.failures[collections] += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._logged.get(id(source), -_LOG_SECONDS) >= _LOG_SECONDS:
+            self._logged[id(source)] = now
+            logger().error("change source failed", collections=collections, exc_info=error)
+
     def end_all(self, error: Callable[[], Ended]) -> None:
         """Ends every listener with a new error: a shared one would collect the frames of every task that raises it."""
         # They get all earlier events first.
@@ -157,6 +153,7 @@ class Hub:
         self.stop()
         if reader is not None:
             await reader.aclose()
+        await self.replays.aclose()
 
 
 class Listener:
@@ -240,14 +237,12 @@ class _Reader:
         self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._hub = hub
         self._latest: deque[Event] = deque()
-        # When a failure of a source was last logged, by the ids of sources.
-        self._logged: dict[int, float] = {}
         self._is_closing = False
         self._task = asyncio.create_task(self._run(database, sources))
 
     async def _run(self, database: Database, sources: Sequence[ChangeSource]) -> None:
         try:
-            followed = follow(database, sources, on_interruption=self._interrupted, on_failure=self._failed)
+            followed = follow(database, sources, on_interruption=self._interrupted, on_failure=self._hub.failed)
             async with aclosing(followed) as batches:
                 async for events in batches:
                     if self._is_closing:
@@ -279,15 +274,6 @@ class _Reader:
             raise asyncio.CancelledError
         self._hub.counts.interruptions += 1
         logger().warning("change stream interrupted", error=type(error).__name__)
-
-    def _failed(self, source: ChangeSource, error: Exception) -> None:
-        """Counts a failure of a source, and logs one in a minute."""
-        collections = ", ".join(sorted(source.collections))
-        self._hub.counts.failures[collections] += 1
-        now = asyncio.get_running_loop().time()
-        if now - self._logged.get(id(source), -_LOG_SECONDS) >= _LOG_SECONDS:
-            self._logged[id(source)] = now
-            logger().error("change source failed", collections=collections, exc_info=error)
 
     def close(self) -> None:
         self._is_closing = True

@@ -99,6 +99,8 @@ class _Live(Collector):
             ("portico_events_delivered", "Events delivered to subscriptions.", counts.deliveries),
             ("portico_event_runs", "Selections that ran for an event. Equal subscriptions share a run.", counts.runs),
             ("portico_event_retries", "Runs repeated because the database was unavailable.", counts.retries),
+            ("portico_subscriptions_resumed", "Subscriptions that continued after their last event.", counts.resumed),
+            ("portico_replays", "Change streams opened to read missed events again.", counts.replays),
             ("portico_connections_unread", "Connections dropped because their clients did not read.", counts.unread),
         ):
             yield CounterMetricFamily(name, text, number)

@@ -181,7 +181,9 @@ class Settings:
         False, "Whether a request can get the plan of its operation in `extensions.plan`. For development."
     )
     demo: bool = setting(
-        False, "Whether GraphiQL has a token with all permissions, on this machine only. For demos only."
+        False,
+        "Whether GraphiQL has a token with all permissions, and the storefront those of members, on this machine only. "
+        "For demos only.",
     )
     log_level: LogLevel = setting("info", "The lowest level to log: `debug`, `info`, `warning` or `error`.")
     log_format: LogFormat = setting("console", "The log format: `console` for people, `json` for programs.")
@@ -189,6 +191,9 @@ class Settings:
     max_operations: int = setting(100, "The most operations in flight on one WebSocket.")
     max_waiting_events: int = setting(
         1_000, "The most events of a subscription that can wait for a slow client before the gateway drops the client."
+    )
+    resume_seconds: float = setting(
+        600.0, "For how many seconds a subscription that was cut off can continue with the events that it missed."
     )
     init_seconds: float = setting(5.0, "Seconds for a WebSocket client to send its first message, `connection_init`.")
     send_seconds: float = setting(

@@ -17,6 +17,8 @@ from portico.resolvers.writes.idempotency import (
     was_applied,
 )
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settle_once import settle_once
+from portico.resolvers.writes.settlements import Noted
 from portico.resolvers.writes.timer import Timer
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Attachments",
     "Host",
     "Hosts",
+    "Noted",
     "Owned",
     "OwnedDocuments",
     "Repeatable",
@@ -37,6 +40,7 @@ __all__ = [
     "mark_applied",
     "not_applied",
     "random_operation_id",
+    "settle_once",
     "trim_marks",
     "was_applied",
 ]

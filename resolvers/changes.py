@@ -7,11 +7,13 @@ oplog goes.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from bson import Timestamp
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
@@ -37,18 +39,32 @@ class ChangesLost(Exception):
     """Some changes can no longer be read. Callers that depend on them must read the data again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place of an event among all events of the database, the same in every process.
+
+    `time` is the operation time of its change. `change` tells changes of the same time apart, and `index` the events of
+    a change.
+    """
+
+    time: Timestamp
+    change: str
+    index: int
+
+
 @dataclass(slots=True, eq=False)
 class Event:
     """Something that has happened, for the listeners of its topic.
 
     `key` identifies the object; several events of a topic can have the same key. `number` identifies the event in this
-    process. In `shared` the listeners cache what they have in common; None for an old event.
+    process, `at` in all processes. In `shared` the listeners cache what they have in common; None for an old event.
     """
 
     topic: Hashable
     key: Any
     number: int = field(default_factory=_numbers.__next__)
     shared: dict[Hashable, Any] | None = field(default_factory=dict, repr=False)
+    at: Position | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -119,7 +135,7 @@ async def follow(
                 while stream.alive:
                     change = await stream.try_next()
                     token, pause = stream.resume_token or token, _FIRST_PAUSE
-                    yield () if change is None or seen.is_repeat(change) else _events(sources, change, on_failure)
+                    yield () if change is None or seen.is_repeat(change) else events_of(sources, change, on_failure)
         except PyMongoError as error:
             if not is_open:
                 raise
@@ -134,14 +150,17 @@ async def _open(
     db: Database, sources: Sequence[ChangeSource], token: Mapping[str, Any] | None
 ) -> AsyncChangeStream[Document]:
     """Opens a stream of the changes that the sources follow, after the change with this resume token."""
-    # A majority-committed write is never rolled back.
-    watched = db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
-    return await watched.watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
+    return await watched(db).watch(pipeline(sources), resume_after=token, max_await_time_ms=_AWAIT_MS)
+
+
+def watched(db: Database) -> Database:
+    """Returns the database with the options of a change stream. A majority-committed write is never rolled back."""
+    return db.with_options(read_concern=ReadConcern("majority"), codec_options=LENIENT)
 
 
 async def _wait_out(error: PyMongoError, on_interruption: Callable[[PyMongoError], None], pause: float) -> None:
     """Waits before a stream is reopened after an interruption. Raises ChangesLost if it cannot be resumed."""
-    if _is_lost(error):
+    if is_lost(error):
         raise ChangesLost from error
     on_interruption(error)
     await retries.pause(pause)
@@ -161,7 +180,8 @@ class _Seen:
         return is_repeat
 
 
-def _is_lost(error: PyMongoError) -> bool:
+def is_lost(error: PyMongoError) -> bool:
+    """Returns whether the error says that the server no longer has the changes."""
     if error.has_error_label(_LOST_LABEL):
         return True
     return isinstance(error, OperationFailure) and error.code in _LOST
@@ -169,7 +189,7 @@ def _is_lost(error: PyMongoError) -> bool:
 
 def pipeline(sources: Sequence[ChangeSource]) -> list[Document]:
     """Returns the stages that limit the stream to the changes and fields that the sources need."""
-    paths = _merged({"operationType", "ns", *(path for source in sources for path in source.paths)})
+    paths = _merged({"operationType", "ns", "clusterTime", *(path for source in sources for path in source.paths)})
     matches = [{"ns.coll": {"$in": sorted(source.collections)}, **source.match} for source in sources]
     return [{"$match": {"$or": matches}}, {"$project": dict.fromkeys(sorted(paths), 1)}]
 
@@ -190,7 +210,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _events(sources: Sequence[ChangeSource], change: Document, on_failure: OnFailure) -> list[Event]:
+def events_of(sources: Sequence[ChangeSource], change: Document, on_failure: OnFailure) -> list[Event]:
     """Returns the events of this change.
 
     A source that fails makes none, e.g. because other software has written a malformed document.
@@ -206,4 +226,11 @@ def _events(sources: Sequence[ChangeSource], change: Document, on_failure: OnFai
                 on_failure(source, error)
             else:
                 found += events
+    for index, event in enumerate(found):
+        event.at = Position(change["clusterTime"], _digest(change["_id"]["_data"]), index)
     return found
+
+
+def _digest(token: str) -> str:
+    """Returns a text for a resume token, which itself contains the key of the document."""
+    return hashlib.blake2b(token.encode(), digest_size=8).hexdigest()

@@ -131,7 +131,12 @@ class Cursors:
     """
 
     def __init__(self, secret: bytes) -> None:
+        self._tags = hmac.digest(secret, b"tags", hashlib.sha512)
         self._cipher = AESSIV(hmac.digest(secret, b"cursors", hashlib.sha512))
+
+    def tag(self, value: bytes) -> str:
+        """Returns what only this deployment can make of a value: 32 hexadecimal digits."""
+        return hmac.digest(self._tags, value, hashlib.sha256)[:16].hex()
 
     def encode(self, binding: bytes, key: tuple[Any, ...]) -> str:
         body = bson.encode({str(number): _storable(value) for number, value in enumerate(key)})

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from pymongo import IndexModel, timeout
-from pymongo.errors import OperationFailure
+from pymongo.errors import OperationFailure, PyMongoError
 
 from .documents import SCHEMA_VERSION, Collection, CollectionSpec, Database, upgrade_batch
 
+_NO_SUCH_INDEX = 27
 # The server's codes for an index of the same name with other options, or with other keys.
 _DEFINED_OTHERWISE = {85, 86}
 
@@ -35,7 +36,8 @@ async def filling(db: Database, spec: CollectionSpec) -> AsyncIterator[None]:
 
     To build an index from all documents takes a fraction of the time of an entry for each new document. So if the
     collection is empty, indexes that only reads need are dropped first. If the process is killed in the block, the next
-    one creates them, and so does every start of a gateway. Until then, searches by text fail, and lists take longer.
+    one creates them, and so does every start of a gateway. It is the same if the block fails because it has lost the
+    database. Until then, searches by text fail, and lists take longer.
     """
     collection = db[spec.name]
     late = [index for index in spec.indexes if _serves_reads(index)]
@@ -43,13 +45,27 @@ async def filling(db: Database, spec: CollectionSpec) -> AsyncIterator[None]:
         known = await collection.index_information()
         for index in late:
             if index.document["name"] in known:
-                await collection.drop_index(index.document["name"])
+                await _drop(collection, index.document["name"])
     early = [index for index in spec.indexes if index not in late]
     await _create_indexes(collection, early, rebuild=False)
     try:
         yield
-    finally:
+    except PyMongoError:
+        # A build without a time limit could wait for the lost database for ever.
+        raise
+    except BaseException:
         await _create_indexes(collection, late, rebuild=False)
+        raise
+    await _create_indexes(collection, late, rebuild=False)
+
+
+async def _drop(collection: Collection, name: str) -> None:
+    """Drops an index, unless another process has dropped it."""
+    try:
+        await collection.drop_index(name)
+    except OperationFailure as error:
+        if error.code != _NO_SUCH_INDEX:
+            raise
 
 
 def _serves_reads(index: IndexModel) -> bool:

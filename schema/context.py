@@ -80,18 +80,19 @@ class Live(Protocol):
 
 
 class Operation:
-    """The operation of one root field of a mutation: its id and its time.
+    """The operation of one root field of a mutation: its id and its time, and whether an earlier call has begun it.
 
     The executor creates one for each field, when the fields before it have ended. `mutation` begins it once: after
     waiting for another call with the same idempotency key.
     """
 
-    __slots__ = ("_claim", "_id", "_now")
+    __slots__ = ("_claim", "_id", "_now", "is_repeated")
 
     def __init__(self, now: datetime) -> None:
         self._id = ""
         self._now = now
         self._claim: asyncio.Task[bool] | None = None
+        self.is_repeated = False
 
     def begin(self, operation_id: str, now: datetime) -> None:
         """Sets the id and the time of the operation. Raises RuntimeError if it has begun before."""
@@ -107,7 +108,7 @@ class Operation:
 
     def take_over(self, operation_id: str, now: datetime) -> None:
         """Goes on as the operation of an earlier call with the key."""
-        self._id, self._now, self._claim = operation_id, now, None
+        self._id, self._now, self._claim, self.is_repeated = operation_id, now, None, True
 
     async def confirm(self) -> None:
         """Waits until the operation is claimed.
@@ -182,7 +183,8 @@ class Context:
     @property
     def answering(self) -> Answering:
         """How a mutation that settles is answered when it is decided."""
-        return Answering(self.resources.of(Settler), None if self.write is None else self.write.confirm)
+        settler, write = self.resources.of(Settler), self.write
+        return Answering(settler) if write is None else Answering(settler, write.confirm, write.is_repeated)
 
     def forget_reads(self) -> None:
         """Drops what the operation has read, when it has ended.

@@ -15,7 +15,7 @@ from strawberry.types.field import StrawberryField
 from portico.resolvers import errors
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
 
-from .fields import costs
+from .fields import costs, kept_privately
 from .nodes import encode_id
 from .scalars import BigInt
 
@@ -169,6 +169,7 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
     return {name: getattr(error, name) for name in error.facts}
 
 
+_PRIVATE: Any = strawberry.Private
 _PATH = (
     'The path of the invalid value below `input`, for example `["pricing", "retail"]`. Positions of lists begin at 0.'
 )
@@ -236,7 +237,14 @@ _declare(
     },
     lambda error: {**value_facts(error), "fields": [_invalid_field(one) for one in error.each()]},
 )
-failure("Another call changed the object first. Read the object again, then retry.")(Conflict)
+_declare(
+    Conflict,
+    "Another call changed the object first. Read the object again, then retry.",
+    # The fields that domains add read it.
+    {"about": _PRIVATE[Any]},
+    {"about": kept_privately()},
+    lambda error: {"about": error.about},
+)
 failure(
     "Another category, or another node in the same section, already has the slug.",
     slug="The slug that is already in use.",

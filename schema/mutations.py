@@ -22,9 +22,9 @@ from portico.resolvers.writes.settler import Settler
 from .access import require_role
 from .context import Context, Info, Operation, core
 from .errors import member_name
-from .fields import as_types, costs
+from .fields import as_types, costs, kept_privately
 from .files import Upload, uploads_in
-from .kept import Restoring, kept_privately, record_of, record_values, references_in
+from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, Node, encode_id, find_node, shown
 from .roles import AnyRole, OwnRole, Role
 from .viewer import ShowsViewer
@@ -49,9 +49,12 @@ class Write(FieldExtension):
     then missing, as it is for a new call.
     """
 
-    def __init__(self, role: AnyRole | None, *, settles: bool = False) -> None:
+    def __init__(
+        self, role: AnyRole | None, *, settles: bool = False, is_decided: idempotency.IsDecided | None = None
+    ) -> None:
         self.role = role
         self._settles = settles
+        self._is_decided = is_decided
 
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
@@ -127,7 +130,9 @@ class Write(FieldExtension):
             raise
         if await claim:
             return await self._carry_out(call, None, ended, info, kwargs)
-        record = await idempotency.begin(context.db, call, now=context.now, kept=context.keys_kept)
+        record = await idempotency.begin(
+            context.db, call, now=context.now, kept=context.keys_kept, is_decided=self._is_decided
+        )
         operation.take_over(record["operation"], context.clock())
         return await self._carry_out(call, record, work, info, kwargs)
 
@@ -152,7 +157,9 @@ class Write(FieldExtension):
             try:
                 result = await work()
                 outcome = record_of(core(info).schema, result)
-                kept = await self._keep(context, outcome)
+                # The record that decides shows the outcome to a repeated call.
+                is_shown = record is None and self._is_decided is not None
+                kept = outcome if is_shown else await self._keep(context, outcome)
             except errors.DomainError as error:
                 refusal, outcome = error, _refusal_record(info, error)
                 kept = await idempotency.finish(context.db, context.operation_id, outcome=outcome, owner=call.owner)
@@ -234,10 +241,13 @@ def mutation(
     description: str,
     weight: tuple[str, float] | None = None,
     settles: bool = False,
+    is_decided: idempotency.IsDecided | None = None,
 ) -> Any:
     """Returns a mutation field for callers with this role; with None, for all callers.
 
-    A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided.
+    A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided. If a
+    record of the domain decides it, `is_decided` looks for that record by the operation id. Then the outcome of the
+    first call is not stored, and the write must return it again to whoever repeats its steps.
     Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
     Raises TypeError for a role that no caller could have.
     """
@@ -246,7 +256,8 @@ def mutation(
             f"`role` of a mutation must be a member of `portico.Role` or a `portico.OwnRole`; got {role!r}."
         )
     declared = costs(extra=MUTATION_COST, weight=weight)
-    return strawberry.mutation(description=description, extensions=[Write(role, settles=settles)], metadata=declared)
+    write = Write(role, settles=settles, is_decided=is_decided)
+    return strawberry.mutation(description=description, extensions=[write], metadata=declared)
 
 
 def _key_of(given: Any) -> str | None:

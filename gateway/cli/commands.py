@@ -181,6 +181,8 @@ def demo(
             "On other hosts, paste the printed token.",
             style="yellow",
         )
+    has_storefront = document_checks.trust_storefront(chosen)
+    chosen = settings()
     with data.embedded_mongodb(chosen):
         run(data.load_demo(chosen, size, out))
         token = demo_token.get_or_make(chosen)
@@ -188,10 +190,12 @@ def demo(
         out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
         # Several demos can run at the same time, and a search by name would find all of them.
         out.print(f"Process id: {os.getpid()}")
-        _listen(chosen, host, port, workers, reload=False)
+        _listen(chosen, host, port, workers, reload=False, has_storefront=has_storefront)
 
 
-def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: bool) -> None:
+def _listen(
+    chosen: Settings, host: str, port: int, workers: int, *, reload: bool, has_storefront: bool = False
+) -> None:
     # Fails here, because uvicorn would restart a worker that cannot start, forever.
     chosen.signing_secret()
     data.schema(chosen)
@@ -202,6 +206,8 @@ def _listen(chosen: Settings, host: str, port: int, workers: int, *, reload: boo
         server.require_free(*split_address(chosen.admin_address), workers, _PATIENCE_SECONDS)
     listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
+    if has_storefront:
+        out.print(f"The storefront is at [bold]{address}/shop[/bold].", soft_wrap=True)
     out.print(
         f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.",
         soft_wrap=True,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from graphql import OperationType
@@ -25,7 +26,7 @@ from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
 
-from . import uploads
+from . import tickets, uploads
 from .cors import log_refused_page
 from .headers import RequestHeaders
 from .request_ids import request_id_of
@@ -41,6 +42,7 @@ from .requests import (
     parse_body,
     parse_query,
     read_body,
+    unauthenticated,
 )
 from .resolving import resolved
 from .sse import ClientGone, EventStream
@@ -130,14 +132,23 @@ class GraphQLEndpoint:
             return await self._answer_upload(scope, headers, receive, request_id)
         with Body(self._state.bodies) as room:
             request = await self._request(scope, headers, receive, room)
-            session = await self._session(scope, headers)
+            ticket = None if request.ticket is None else tickets.opened(self._state, request.ticket)
+            session = await self._session(
+                scope, headers, headers.get("authorization") if ticket is None else ticket.authorization
+            )
             context = self._state.context(session.caller, request_id, session.connection)
             try:
                 if request.reference is not None or not self._state.executor.references.accepts_all:
                     request = await self._resolved(request, context, headers)
                 if accepted.events and self._is_streamed(request, accepted, scope["method"], room.size):
+                    last_id = headers.get("last-event-id")
+                    if ticket is not None:
+                        ticket.require_current(session.resumable(request).ids, last_id)
+                    request = replace(request, last_event_id=last_id or request.last_event_id)
                     await EventStream(session, context, receive, send).run(request)
                     return None
+                if ticket is not None:
+                    raise Refused(400, "BAD_REQUEST", f"A ticket opens a stream: send `Accept: {EVENT_TYPE}`.")
                 return await self._answer(request, session, context, receive, headers, may_write=is_post)
             except Overloaded as overloaded:
                 raise _refused(overloaded) from None
@@ -159,17 +170,16 @@ class GraphQLEndpoint:
         executor, connection = self._state.executor, context.connection
         return await resolved(request, executor, headers, db=context.db, now=context.now, connection=connection)
 
-    async def _session(self, scope: Scope, headers: Headers) -> Session:
-        authorization = headers.get("authorization")
+    async def _session(self, scope: Scope, headers: Headers, authorization: str | None) -> Session:
         session = Session(
             self._state, authorization, headers, connection=scope.get("client"), address=address_of(scope)
         )
         try:
             await session.check()
         except InvalidToken as error:
-            raise Refused(401, error.code, str(error), {"WWW-Authenticate": error.challenge}) from None
+            raise unauthenticated(error) from None
         except KeysUnavailable:
-            raise Refused(503, "UNAVAILABLE", "The keys that check tokens cannot be read. Try again later.") from None
+            raise Refused(503, "UNAVAILABLE", tickets.NO_KEYS) from None
         return session
 
     def _is_streamed(self, request: Request, accepted: Accepted, method: str, size: int) -> bool:
@@ -228,7 +238,7 @@ class GraphQLEndpoint:
     ) -> Response:
         request, files = await uploads.read_request(receive, headers, self._state.settings, room)
         try:
-            session = await self._session(scope, headers)
+            session = await self._session(scope, headers, headers.get("authorization"))
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
             request = await self._resolved(request, context, headers)

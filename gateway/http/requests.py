@@ -6,7 +6,7 @@ Source: the GraphQL-over-HTTP specification, draft of 2025.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -14,6 +14,7 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
+from portico.gateway.auth import InvalidToken
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Body
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS
 from portico.gateway.operations.documents import InvalidOperation
@@ -48,6 +49,11 @@ class Refused(Exception):
         self.status, self.code, self.message, self.headers = status, code, message, dict(headers or {})
 
 
+def unauthenticated(error: InvalidToken) -> Refused:
+    """Returns the refusal of a request whose token is not valid."""
+    return Refused(401, error.code, str(error), {"WWW-Authenticate": error.challenge})
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A GraphQL request, checked."""
@@ -63,6 +69,10 @@ class Request:
     # Why the text that the request refers to cannot run.
     refusal: InvalidOperation | None = None
     on_error: OnError = DEFAULT
+    # The id of the last event that the client has got before its subscription was cut off.
+    last_event_id: str | None = None
+    # What is in the URL in place of a token.
+    ticket: str | None = None
 
 
 class Accepted(NamedTuple):
@@ -207,7 +217,8 @@ def parse_query(query_string: bytes) -> Request:
         ) from None
     if given.get("operationName") == "":
         del given["operationName"]
-    return parse_request(given)
+    request = parse_request(given)
+    return replace(request, ticket=given["ticket"]) if given.get("ticket") else request
 
 
 def parse_request(given: Mapping[str, Any]) -> Request:
@@ -230,8 +241,11 @@ def parse_request(given: Mapping[str, Any]) -> Request:
         return Request(query, variables or {}, name, reference=reference, on_error=on_error)
     trace = {key: value for key in _TRACE if isinstance(value := extensions.get(key), str)}
     wants_plan = extensions.get("plan") is True
+    last_id = extensions.get("lastEventId")
+    if last_id is not None and not isinstance(last_id, str):
+        raise Refused(400, "BAD_REQUEST", "`extensions.lastEventId` must be a string.")
     options: dict[str, Any] = {"wants_plan": wants_plan, "trace": trace, "reference": reference, "on_error": on_error}
-    return Request(query, variables or {}, name, **options)
+    return Request(query, variables or {}, name, last_event_id=last_id, **options)
 
 
 def _on_error(given: Any) -> OnError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import random
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -17,14 +18,16 @@ from graphql import OperationType
 from starlette.types import Receive, Send
 
 from portico.gateway.auth import ExpiredToken, InvalidToken
-from portico.gateway.live import Ended, Stopping, TooSlow
+from portico.gateway.ended import Ended, Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.responses import FAULTS, Response
+from portico.gateway.resuming import Resumable
+from portico.resolvers.changes import Position
 from portico.resolvers.tasks import end
-from portico.schema.context import Context
+from portico.schema.context import Context, derived
 
 from .requests import EVENT_TYPE, Request
 from .sending import within
@@ -32,6 +35,8 @@ from .streaming import Session, responses
 
 # How long the gateway tries to send the last event, which says why the stream ended.
 LAST_SECONDS = 60.0
+# How long browsers wait before they connect again.
+_RETRY_MS = (200, 1_500)
 _COMPLETE = b"event: complete\ndata: \n\n"
 # Clients ignore a comment. It keeps the connection open.
 _COMMENT = b":\n\n"
@@ -51,6 +56,7 @@ class EventStream:
         self._send = send
         self._settings = session.state.settings
         self._progress = Progress()
+        self._resumable: Resumable | None = None
         self._starting = asyncio.Lock()
         self._has_begun = False
         self._is_sending = False
@@ -64,8 +70,10 @@ class EventStream:
         gone = asyncio.create_task(self._until_gone())
         last = _COMPLETE
         executor = self._session.state.executor
+        self._resumable = self._session.resumable(request)
+        context = derived(self._context, live=self._resumable)
         try:
-            async with aclosing(responses(executor, request, self._session, self._context, self._progress)) as answers:
+            async with aclosing(responses(executor, request, self._session, context, self._progress)) as answers:
                 # The headers of a subscription's response say that it is live. All other responses start at once,
                 # unless the operation may be refused.
                 kind = executor.kind_of(request.query, request.operation_name)
@@ -109,8 +117,16 @@ class EventStream:
                 (b"x-request-id", self._context.request_id.encode()),
             ]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self._write(_COMMENT)
+            start = None if self._resumable is None else self._resumable.start
+            # Browsers remember an id that has no event.
+            await self._write(_COMMENT if start is None else self._with_id(start, _retry()))
             self._has_begun = True
+
+    def _with_id(self, at: Position | None, event: bytes) -> bytes:
+        """Returns an event with its id. The responses to queries and mutations have none."""
+        if at is None or self._resumable is None:
+            return event
+        return b"id: %b\n%b" % (self._resumable.ids.id_of(at).encode(), event)
 
     async def _relay(self, answers: AsyncGenerator[EncodedResponse, None], gone: asyncio.Task[None]) -> None:
         """Sends the responses. Raises ClientGone, and InvalidToken if the token expires."""
@@ -130,7 +146,7 @@ class EventStream:
         async for response in answers:
             if not self._has_begun:
                 await self._start()
-            await self._write(response.event)
+            await self._write(self._with_id(response.at, response.event))
 
     async def _watch(self, sending: asyncio.Task[None], gone: asyncio.Task[None]) -> None:
         """Waits until all responses are sent. Starts the stream when it is live, and sends comments while it is idle.
@@ -184,6 +200,11 @@ class EventStream:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _retry() -> bytes:
+    """Returns when browsers come back after a break. Those that were cut off together come at different times."""
+    return b"retry: %d\n\n" % random.randint(*_RETRY_MS)  # noqa: S311 - spreads clients, guards nothing
 
 
 def _next(payload: dict[str, Any]) -> bytes:

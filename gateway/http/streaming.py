@@ -17,15 +17,18 @@ from graphql import ExecutionResult, GraphQLError
 from starlette.types import Scope
 
 from portico.gateway.auth import Identity, KeysUnavailable
-from portico.gateway.live import Stopping, TooSlow
+from portico.gateway.ended import Stopping, TooSlow
+from portico.gateway.event_ids import EventIds
 from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Call, Executor, Progress, Subscription
 from portico.gateway.operations.json_text import compact
 from portico.gateway.operations.responses import Response, format_error, response_of
 from portico.gateway.rates import Meter, RateLimited
+from portico.gateway.resuming import Resumable
 from portico.gateway.state import State
 from portico.resolvers.changes import Event
+from portico.resolvers.cursors import Cursors
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context, derived
@@ -101,6 +104,14 @@ class Session:
             # The keys were available when the connection opened. The token still expires.
             if self.seconds_left <= 0:
                 raise
+
+    def resumable(self, request: Request | None = None) -> Resumable:
+        """Returns the live events whose ids fit this subscription; without one, all subscriptions of the caller."""
+        subject = None if self.caller is None else self.caller.subject
+        asked = () if request is None else (request.query, request.operation_name, request.variables)
+        ids = EventIds(self.state.resources.of(Cursors), subject, *asked)
+        last_id = None if request is None else request.last_event_id
+        return Resumable(self.state.live, ids, last_id)
 
     async def context(self) -> Context:
         """Returns the context of one operation. Raises InvalidToken."""
@@ -228,7 +239,7 @@ class _RunningSubscription:
             response = await self._attempt(source, event, self._state.context(caller, uuid4().hex))
             is_unread = response is not None and response.has_begun and not response.codes.isdisjoint(_RETRIED)
             if not is_unread or time.monotonic() > retries_until:
-                return None if response is None else EncodedResponse.of(response)
+                return None if response is None else EncodedResponse.of(response, event.at)
             # An attempt can take as long as all retries may. There is at least one.
             retries_until = min(retries_until, time.monotonic() + _RETRY_SECONDS)
             self._state.live.counts.retries += 1

@@ -19,15 +19,17 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
-from portico.gateway.live import Stopping, TooSlow
+from portico.gateway.ended import Stopping, TooSlow
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import Overloaded
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS
+from portico.gateway.resuming import Resumable
 from portico.gateway.state import State
 from portico.resolvers.tasks import end
-from portico.schema.context import Context
+from portico.schema.context import Context, derived
 
 from .cors import log_refused_page
 from .origins import may_connect
@@ -112,6 +114,8 @@ class Connection:
         # None until the connection is acknowledged.
         self._session: Session | None = None
         self._has_begun = False
+        # Whether the client has asked for the ids of events.
+        self.has_ids = False
         self.queries = asyncio.Semaphore(_QUERIES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
@@ -240,8 +244,16 @@ class Connection:
         if session.seconds_left < math.inf:
             expired = Close(FORBIDDEN, "The token has expired.")
             self._timer = asyncio.get_running_loop().call_later(session.seconds_left, self.close, expired)
-        await self._answer({"type": "connection_ack"})
+        self.has_ids = (payload or {}).get("eventIds") is True
+        await self._answer(await self._acknowledgement(session))
         self._session = session
+
+    async def _acknowledgement(self, session: Session) -> dict[str, Any]:
+        """Returns the message, with the id of the moment if the client has asked for ids. It fits all subscriptions."""
+        if not self.has_ids:
+            return {"type": "connection_ack"}
+        now = await self.state.live.replays.now()
+        return {"type": "connection_ack", "payload": {"eventId": session.resumable().ids.id_of(now)}}
 
     async def _subscribe(self, message: Mapping[str, Any], room: Body) -> None:
         if self._session is None:
@@ -326,17 +338,20 @@ class Operation:
         head = b'{"id":%b,"type":"next","payload":' % encode(self._key)
         try:
             self._context = await self._session.context()
+            resumable = self._session.resumable(self._request) if self._connection.has_ids else None
+            context = self._context if resumable is None else derived(self._context, live=resumable)
             executor = self._session.state.executor
             kind = executor.kind_of(self._request.query, self._request.operation_name)
             turn = contextlib.nullcontext() if kind in _OTHERS else self._connection.queries
-            answers = responses(executor, self._request, self._session, self._context, self.progress)
+            answers = responses(executor, self._request, self._session, context, self.progress)
             async with turn, aclosing(answers):
                 async for response in answers:
                     if response.is_last:
                         last = _error(self._key, orjson.loads(response.json)["errors"])
                         break
                     if self._is_wanted:
-                        await self._connection.send_text(head, response.json, b"}", is_bounded=True)
+                        payload = response.json if resumable is None else _with_id(response, resumable)
+                        await self._connection.send_text(head, payload, b"}", is_bounded=True)
         except (Unsent, TooSlow, Stopping, InvalidToken):
             raise
         except Overloaded as overloaded:
@@ -350,6 +365,14 @@ class Operation:
             # The client may reuse the id as soon as it has read this message.
             del self._connection.operations[self._key]
             await self._connection.send(last)
+
+
+def _with_id(response: EncodedResponse, resumable: Resumable) -> bytes:
+    """Returns the response to an event with the id of the event in its `extensions`. Other responses have none."""
+    if response.at is None:
+        return response.json
+    # Many operations send the same response. Their ids differ.
+    return b'%b,"extensions":{"eventId":"%b"}}' % (response.json[:-1], resumable.ids.id_of(response.at).encode())
 
 
 def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:

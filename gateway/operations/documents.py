@@ -172,7 +172,7 @@ class Operations:
         Raises InvalidOperation if it is missing, or these variables exceed a limit.
         """
         definition = operation.definition(name)
-        key = (name, self._limits.facts(variables))
+        key = (id(definition), self._limits.facts(variables))
         cost = operation.costs.get(key)
         if cost is not None:
             return definition, cost

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from portico.resolvers.changes import Position
+
 from .json_text import compact, encode
 from .responses import Response
 
@@ -13,16 +15,18 @@ from .responses import Response
 class EncodedResponse:
     """A response of a stream, encoded once for all its receivers. The response that `is_last` ends its operation.
 
-    `order` as in `Response`.
+    `order` as in `Response`. `at` is the place of the event that it answers.
     """
 
     json: bytes
     is_last: bool
     order: int | None = None
+    at: Position | None = None
 
     @classmethod
-    def of(cls, response: Response) -> EncodedResponse:
-        return cls(compact(encode(response.payload)), is_last=not response.has_begun, order=response.order)
+    def of(cls, response: Response, at: Position | None = None) -> EncodedResponse:
+        json = compact(encode(response.payload))
+        return cls(json, is_last=not response.has_begun, order=response.order, at=at)
 
     def is_newer_than(self, order: int | None) -> bool:
         """Returns whether a subscriber who has got the state at this place needs the response."""

@@ -5,17 +5,16 @@ Records are never deleted. A record that was called off before it was inserted h
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
-from pymongo.errors import DuplicateKeyError
+from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
-from portico.resolvers.writes.settlements import look_at
+from portico.resolvers.writes.settlements import insert
 
 
 class TransferDocument(Versioned):
@@ -71,20 +70,14 @@ async def find_by_ids(
     return {transfer["_id"]: transfer for transfer in found}
 
 
-async def insert(db: Database, record: Document) -> Document:
-    """Decides. Returns the record, or the one with its `_id` that was inserted before."""
-    try:
-        await db[TRANSFERS.name].insert_one(record)
-    except DuplicateKeyError:
-        found = await look_at(db, TRANSFERS, record["_id"])
-        assert found is not None, "transfers are never deleted"
-        return found
-    return record
+async def find_settled(db: Database, ids: Sequence[ObjectId]) -> Document | None:
+    """Returns one of these transfers that is settled. A later election does not roll it back."""
+    at_majority = db[TRANSFERS.name].with_options(read_concern=ReadConcern("majority"))
+    return await at_majority.find_one({"_id": {"$in": list(ids)}, "state": SETTLED})
 
 
 async def call_off(db: Database, note: Document, record: Document | None, now: datetime) -> None:
     """Makes it impossible to decide the attempt of a note. Idempotent."""
     if record is None:
         called_off = {"_id": note["record"], "state": CANCELLED, "created_at": now, SCHEMA_VERSION: TRANSFERS.version}
-        with contextlib.suppress(DuplicateKeyError):
-            await db[TRANSFERS.name].insert_one(called_off)
+        await insert(db, TRANSFERS, called_off)

@@ -64,6 +64,8 @@ async def transfer(
     if source_id == destination_id:
         text = "The source and the destination must be different accounts."
         raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
+    if answering.is_repeated and (made := await _made(db, operation_id)):
+        return made
     # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
     found = await accounts.find_stored(db, [source_id, destination_id])
     source = _require_account(found, source_id, owner)
@@ -101,6 +103,8 @@ async def deposit(
     Writes:   transfers, accounts; a settlement.
     """
     _require_money(amount, currency)
+    if answering.is_repeated and (made := await _made(db, operation_id)):
+        return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
     [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
@@ -167,16 +171,33 @@ async def move(
         attempt, is_noted = begun or await _begin(db, record, timer.now(), is_likely=is_likely or tried > 0)
         begun = None
         if is_noted:
-            made = await _decide(db, {**record, "state": SETTLED, "key": attempt.key}, attempt, answering)
+            made = await settlements.decide(db, TRANSFERS, attempt, {**record, "state": SETTLED}, answering)
         elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
-            made = await transfer_records.insert(db, {**record, "state": CANCELLED, "refused": reason})
+            made = await settlements.insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason})
         else:
             continue
         if ended := await _ended(db, made):
             return ended
         number += 1
     raise Conflict("The transfer took too long and was called off. Try again.")
+
+
+def first_attempt(
+    source: AccountDocument, destination: AccountDocument, *, amount: int, now: datetime, operation_id: str
+) -> Attempt:
+    """Returns the first attempt at a transfer. A caller that prepares it itself passes it to `move`, or undoes it."""
+    return Attempt(_record_id(operation_id, 0), _parts(source["_id"], destination["_id"], amount), now)
+
+
+async def is_made(db: Database, operation_id: str) -> bool:
+    """Returns whether the operation has moved money."""
+    return await _made(db, operation_id) is not None
+
+
+async def _made(db: Database, operation_id: str) -> Document | None:
+    ids = [_record_id(operation_id, number) for number in range(_ATTEMPTS)]
+    return await transfer_records.find_settled(db, ids)
 
 
 async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:
@@ -192,17 +213,6 @@ async def _ended(db: Database, made: Document) -> Document | None:
     if "refused" in made:
         raise _refusal(made["refused"])
     return made if made["state"] == SETTLED else None
-
-
-async def _decide(db: Database, record: Document, attempt: Attempt, answering: Answering) -> Document:
-    """Inserts the record of an attempt that has noted everything. Returns the record that there is."""
-    await settlements.confirm(db, answering, attempt)
-    made = await transfer_records.insert(db, record)
-    if made.get("key") == attempt.key:
-        await settlements.conclude(db, answering, attempt)
-    else:
-        await settlements.undo(db, attempt)
-    return made
 
 
 def _record_id(operation_id: str, number: int) -> ObjectId:

@@ -27,6 +27,8 @@ class CampaignDocument(Versioned):
     state: str
     # How many zones its ads were taken out of; stored once, while it is ENDING.
     zones: NotRequired[int]
+    # The ids of some of these zones, for the payload; stored with `zones`.
+    ended_in: NotRequired[list[str]]
     # How often a placement has looked at the state.
     looks: int
     # When it became ENDING; removed once it is DEACTIVATED.

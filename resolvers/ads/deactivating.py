@@ -3,8 +3,8 @@
 1. Mark the campaign ENDING. From now on, no placement that looks at it confirms (see `placing`).
 2. One update of every zone with ads of the campaign removes the pending ones and marks the live ones as `ended`. Nobody
    sees these any more.
-3. Count the zones with ended ads, and store the number once. No more can come: a placement that looked before ENDING
-   had inserted its pending ad before, and the second step removed it or found it live.
+3. Count the zones with ended ads, and store the number once, with some of their ids. No more can come: a placement that
+   looked before ENDING had inserted its pending ad before, and the second step removed it or found it live.
 4. Remove the ads from the zones.
 5. Mark the campaign DEACTIVATED, and answer with the stored number.
 
@@ -23,11 +23,15 @@ from portico.resolvers.errors import NotFound
 from .campaigns import ACTIVE, CAMPAIGNS, DEACTIVATED, ENDING
 from .zones import RENEW, ZONES
 
+# The most zones that an answer shows. A campaign can have been in any number of them.
+MAX_SHOWN = 100
+
 
 async def deactivate_campaign(db: Database, *, campaign_id: str, now: datetime) -> Document:
     """Takes the ads of a campaign out of all zones, for good. Deactivating it again gives the same answer.
 
-    Returns:  the campaign, with `zones`: how many zones its ads were taken out of.
+    Returns:  the campaign, with `zones`: how many zones its ads were taken out of; and `ended_in`: the ids of up to
+              `MAX_SHOWN` of these. A campaign that an earlier version has deactivated has no `ended_in`.
     Raises:   NotFound.
     Writes:   ads.campaigns, ads.zones; see above.
     """
@@ -58,9 +62,11 @@ async def finish(db: Database, campaign: Document) -> Document:
     campaign_id = campaign["_id"]
     await _end_ads(db, campaign_id)
     ended = {"ads": {"$elemMatch": {"campaign_id": campaign_id, "ended": True}}}
-    number = await db[ZONES.name].count_documents(ended)
+    some = [zone["_id"] for zone in await db[ZONES.name].find(ended, {"_id": 1}, limit=MAX_SHOWN + 1).to_list()]
+    number = len(some) if len(some) <= MAX_SHOWN else await db[ZONES.name].count_documents(ended)
     uncounted = {"_id": campaign_id, "state": ENDING, "zones": None}
-    await db[CAMPAIGNS.name].update_one(uncounted, {"$set": {"zones": number}})
+    counted = {"zones": number, "ended_in": some[:MAX_SHOWN]}
+    await db[CAMPAIGNS.name].update_one(uncounted, {"$set": counted})
     await remove_ads(db, campaign_id)
     update = {"$set": {"state": DEACTIVATED}, "$unset": {"ending_since": ""}}
     guard = {"_id": campaign_id, "state": ENDING}

@@ -75,9 +75,14 @@ def hashed_id(text: str) -> ObjectId:
     return ObjectId(hashlib.blake2b(text.encode(), digest_size=12).digest())
 
 
+def is_time(time: datetime) -> bool:
+    """Returns whether the time is in the years 1970 to 2199."""
+    return FIRST <= time < AFTER_LAST
+
+
 def require_time(time: datetime, *path: str) -> datetime:
     """Returns the time unchanged. Raises InvalidInput if it is not in the years 1970 to 2199."""
-    if not FIRST <= time < AFTER_LAST:
+    if not is_time(time):
         raise InvalidInput("The time must be in the years 1970 to 2199.", *path, code=InvalidInput.OUT_OF_RANGE)
     return time
 

@@ -24,14 +24,14 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.kept import Kept
-from portico.resolvers.text import require_filled
+from portico.resolvers.text import is_filled, require_filled
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import DAMAGED
 from portico.resolvers.writes.timer import Timer
 
 from . import hit_slots
-from .batches import id_of_event, insert_new, require_time
+from .batches import id_of_event, insert_new, is_time, require_time
 from .hit_counters import HIT_DAYS, HIT_MONTHS, Counter, Series, empty_day, empty_month
 from .hit_slots import Slot
 from .periods import start_of
@@ -55,12 +55,20 @@ class Hit(NamedTuple):
 
 def checked_hit(*, event_id: str | None, site: str, page: str, at: datetime) -> Hit:
     """Returns a hit. Raises InvalidInput."""
+    # Almost all hits are valid, and calls of checks take most of the time.
+    if not (is_filled(site, MAX_SITE) and is_filled(page, MAX_PAGE) and is_time(at)):
+        _check(event_id, site, page, at)
+    event = None if event_id is None else id_of_event("hit", event_id)
+    return Hit(Series(site, page), start_of("MINUTE", at), event)
+
+
+def _check(event_id: str | None, site: str, page: str, at: datetime) -> None:
+    """Raises InvalidInput for all values that are invalid."""
     with InvalidInput.collect() as check:
         check(require_filled, site, "site", longest=MAX_SITE)
         check(require_filled, page, "page", longest=MAX_PAGE)
-        event = None if event_id is None else check(id_of_event, "hit", event_id)
+        check(id_of_event, "hit", event_id)
         check(require_time, at, "at")
-    return Hit(Series(site, page), start_of("MINUTE", at), event)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from bson import ObjectId
@@ -30,7 +30,7 @@ from portico.resolvers.writes.sweeps import each
 
 from .categories import CategoryDocument, find_usable, require_usable
 from .product_rules import DescribedProduct, ProductFields, document_of
-from .product_slugs import Claims, confirm_slugs, free_slug
+from .product_slugs import Claims
 from .products import KIND, PRODUCTS, ProductDocument, find_by_sku
 
 # An upgrade or a job can change the product between the two steps of an edit without changing the nonce.
@@ -52,47 +52,65 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
               categories needs one insert. With a slug, product_slugs before and after it.
     """
     document = new_document(fields, operation_id)
-    sku, categories = document["sku"], document["category_ids"]
+    sku, categories, claims = document["sku"], document["category_ids"], Claims(db, now)
     mine = await _created_before(db, document) if idempotency.is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Product", sku))
         await require_usable(db, categories)
         if categories:
             await intents.announce(db, operation_id, kind=CREATION, keys=[sku], now=now)
-        claims = Claims(db, now)
-        refusal: DomainError | None = None
-        if await claims.mark([document]):
-            refusal = SlugTaken(str(document.get("slug")))
-        else:
-            try:
-                await PRODUCTS.of(db).insert_one(document)
-            except DuplicateKeyError:
-                mine = await _created_before(db, document)
-                refusal = SkuTaken(sku) if mine is None else None
-        if refusal is not None:
+        try:
+            document = await _insert(db, document, claims)
+        except DomainError:
             await intents.withdraw(db, operation_id)
             await claims.withdraw([document.get("slug")])
-            raise refusal
+            raise
     document = mine or document
     await idempotency.note(db, operation_id, done=True)
     if categories:
-        missing = await confirm_created(db, operation_id, [sku])
+        missing = await confirm_created(db, operation_id, [sku], now=now)
         if sku in missing:
             raise NotFound("Category", str(missing[sku]))
-    refused = await _confirm_slugs(db, [document], now)
+    refused = await _confirm_slugs(db, [document], claims)
     if sku in refused:
         raise refused[sku]
     return document
 
 
-async def _confirm_slugs(db: Database, created: Sequence[ProductDocument], now: datetime) -> dict[str, DomainError]:
-    """Confirms the slugs of created products, and removes those that have lost theirs. Returns why, by SKU."""
+async def _insert(db: Database, document: ProductDocument, claims: Claims) -> ProductDocument:
+    """Claims the slug of a new product and inserts it. Returns it, or what another call of the operation has inserted.
+
+    Raises:   SkuTaken, SlugTaken. If both are taken, the SKU is the reason.
+    """
+    sku = document["sku"]
+    taken: DomainError = SlugTaken(str(document.get("slug")))
+    if not await claims.mark([document]):
+        try:
+            await PRODUCTS.of(db).insert_one(document)
+        except DuplicateKeyError:
+            taken = SkuTaken(sku)
+        else:
+            return document
+    found = await find_by_sku(db, sku)
+    if found is None:
+        raise taken
+    if found["_id"] != document["_id"]:
+        raise SkuTaken(sku)
+    return found
+
+
+async def _confirm_slugs(db: Database, created: Sequence[ProductDocument], claims: Claims) -> dict[str, DomainError]:
+    """Confirms the slugs of created products, and removes those that have lost theirs. Returns why, by SKU.
+
+    A product that was renamed or deleted since was created.
+    """
     refused: dict[str, DomainError] = {}
-    lost = await confirm_slugs(db, created, now=now)
+    lost = await claims.confirm(created)
     for product in created:
         if product["sku"] in lost:
-            refused[product["sku"]] = SlugTaken(str(product.get("slug")))
-            await db[PRODUCTS.name].delete_one({key: product.get(key) for key in ("sku", "_id", "slug")})
+            guard = {key: product.get(key) for key in ("sku", "_id", "slug")}
+            if (await db[PRODUCTS.name].delete_one(guard)).deleted_count:
+                refused[product["sku"]] = SlugTaken(str(product.get("slug")))
     return refused
 
 
@@ -124,9 +142,9 @@ async def create_products(
             refused[sku] = refused_row(row) or SkuTaken(sku)
     await claims.withdraw([document.get("slug") for document in documents if document["sku"] in refused])
     named = {key for document in documents for key in document["category_ids"]}
-    undone = await confirm_created(db, operation_id, skus, named=named)
+    undone = await confirm_created(db, operation_id, skus, now=now, named=named)
     refused |= {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
-    return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], now)
+    return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], claims)
 
 
 async def _created_before(db: Database, document: ProductDocument) -> ProductDocument | None:
@@ -152,7 +170,7 @@ def created_by(operation_id: str, described: DescribedProduct) -> ProductDocumen
 
 
 async def confirm_created(
-    db: Database, operation_id: str, skus: Sequence[str], *, named: set[ObjectId] | None = None
+    db: Database, operation_id: str, skus: Sequence[str], *, now: datetime, named: set[ObjectId] | None = None
 ) -> dict[str, ObjectId]:
     """Confirms the products that the operation has created, and removes those with a deleted category. Idempotent.
 
@@ -162,7 +180,7 @@ async def confirm_created(
     Raises:   SweepFailed (products are damaged; the intent stays), after the others are settled.
     """
     is_right = named is not None and named <= (await find_usable(db, named)).keys()
-    undone = {} if is_right else await _undo_misplaced(db, operation_id, skus)
+    undone = {} if is_right else await _undo_misplaced(db, operation_id, skus, now)
     await intents.withdraw(db, operation_id)
     return undone
 
@@ -173,7 +191,7 @@ async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> b
     return await PRODUCTS.of(db).find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
 
 
-async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) -> dict[str, ObjectId]:
+async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str], now: datetime) -> dict[str, ObjectId]:
     """Removes created products with a deleted category. Raises SweepFailed after the others; Conflict."""
     mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
@@ -183,7 +201,7 @@ async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) 
     undone: dict[str, ObjectId] = {}
 
     async def undo(product: ProductDocument) -> int:
-        gone = await _undo_if_misplaced(db, product, usable)
+        gone = await _undo_if_misplaced(db, product, usable, now)
         if gone is not None:
             undone[product["sku"]] = gone
         return 1
@@ -193,7 +211,7 @@ async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str]) 
 
 
 async def _undo_if_misplaced(
-    db: Database, created: ProductDocument, usable: Mapping[ObjectId, CategoryDocument]
+    db: Database, created: ProductDocument, usable: Mapping[ObjectId, CategoryDocument], now: datetime
 ) -> ObjectId | None:
     """Deletes the product if one of its categories was deleted. Returns that category."""
     product = created
@@ -201,8 +219,7 @@ async def _undo_if_misplaced(
         gone: ObjectId | None = next((key for key in product["category_ids"] if key not in usable), None)
         if gone is None:
             return None
-        if (await db[PRODUCTS.name].delete_one(product)).deleted_count:
-            await free_slug(db, product)
+        if await _remove(db, product, product, now):
             return gone
         # An edit has changed its categories in the meantime, or it was deleted.
         mine = {"sku": created["sku"], "_id": created["_id"]}
@@ -223,13 +240,20 @@ async def _remove(db: Database, product: ProductDocument, guard: Mapping[str, An
     return is_removed
 
 
+class Updated(NamedTuple):
+    """An edited product, and the categories that the edit took it out of."""
+
+    product: ProductDocument
+    former_category_ids: Sequence[ObjectId]
+
+
 async def update_product(
     db: Database, *, sku: str, nonce: str, change: Change, now: datetime, operation_id: str
-) -> ProductDocument:
+) -> Updated:
     """Edits the product that the caller read under this nonce.
 
     Args:     change: returns the new document for the current one; raises InvalidInput.
-    Returns:  the product.
+    Returns:  the product, and the categories that it is no longer in.
     Raises:   InvalidInput, NotFound (product or category), SlugTaken, ProductEditConflict (with the current product).
     Writes:   products; one update guarded by the nonce. If it adds categories or changes the slug, a mark before it. If
               it changes the slug, product_slugs before and after it.
@@ -237,13 +261,16 @@ async def update_product(
     async for _ in attempts(_EDIT_ATTEMPTS):
         product = await _require(db, sku)
         if idempotency.was_applied(product, operation_id):
-            return product
+            return Updated(product, (await idempotency.notes(db, operation_id)).get("former_categories", ()))
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
         changed = change(product) | {"nonce": idempotency.derived_nonce(operation_id, nonce)}
+        former = [key for key in product["category_ids"] if key not in changed["category_ids"]]
+        if former:
+            await idempotency.note(db, operation_id, former_categories=former)
         if await _try_update(db, product, changed, now, operation_id):
             await idempotency.trim_marks(db, PRODUCTS, product)
-            return changed
+            return Updated(changed, former)
     raise ProductEditConflict(await _require(db, sku))
 
 
@@ -282,6 +309,7 @@ async def _try_update(
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
     update: Document = {"$set": changes, **idempotency.mark_applied(operation_id), "$unset": {"incoming": ""}}
     if not (await products.update_one(guard, update)).matched_count:
+        await claims.abandon()
         return False
     await claims.settle()
     return True

@@ -46,11 +46,14 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
     known = await find_by_skus(db, [document["sku"] for document in described.values()]) if described else {}
     new: dict[int, DescribedProduct] = {}
     changed: dict[int, DescribedProduct] = {}
-    for number, one in described.items():
-        present = known.get(one["sku"])
+    for number, read in described.items():
+        present = known.get(read["sku"])
         if present is None:
-            new[number] = one
+            new[number] = read
             continue
+        # Pages of other sites link to the slug. So a file without slugs, e.g. from a merchant's own system, keeps it.
+        has_slug = "slug" in records[number].fields.plain
+        one: DescribedProduct = read if has_slug else {**read, "slug": present.get("slug")}
         # The search keys also depend on fields that a record does not have, e.g. whether the product is in stock.
         document: DescribedProduct = {**one, **search_keys({**present, **one})}
         if all(present.get(key) == value for key, value in document.items()):

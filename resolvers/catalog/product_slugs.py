@@ -14,12 +14,14 @@ writes of a slug go to two shards.
 `settle_slugs` does step 3 for marks that are older than five seconds. It first removes old `incoming` marks from the
 product, so a stalled edit cannot decide any more and starts again with a new claim. Then it reads the product. It
 leaves products that are being created or deleted to the job that settles these writes. Each claim has a new random key,
-`by`, and whoever has read a document changes it under that key only. So nobody removes a claim that was renewed in the
-meantime. Nothing stops a stalled insert of a new product, so its claim stays for a minute. A creation that takes longer
-loses its claim. It then claims the slug again, and removes the product if the slug is taken by now.
+`by`, and a write or the job changes a document only while it has the key that it has made or read. So nobody removes or
+confirms a claim that another write has renewed. Nothing stops a stalled insert of a new product, so its claim stays for
+a minute. A creation that takes longer loses its claim. It then claims the slug again, and removes the product if the
+slug is taken by now.
 
-Without a mark, a document is decided: its product has the slug. With a mark, reads ask the product. An edit that is
-refused for another reason leaves its claim to the job; until then, no other product can have the slug.
+Without a mark, a document is decided: its product has the slug. With a mark, reads ask the product. An edit that does
+not decide removes the documents that it has inserted, if no other write has renewed their claims. The job settles the
+others.
 """
 
 from __future__ import annotations
@@ -83,11 +85,13 @@ class Claims:
     """The slugs that one write claims and gives up. See the module."""
 
     def __init__(self, db: Database, now: datetime) -> None:
-        self._slugs = db[SLUGS.name]
+        self._slugs = SLUGS.of(db)
         # Differs from the key of every other attempt, also of the same call.
         self.key = uuid4().hex
         self._now = now
         self._claimed: list[str] = []
+        # Those whose documents this write has inserted.
+        self._inserted: set[str] = set()
         self._given_up: list[str] = []
 
     async def mark(self, claimed: Iterable[ProductDocument] = (), given_up: Iterable[ProductDocument] = ()) -> set[str]:
@@ -109,10 +113,30 @@ class Claims:
         """Returns the numbers of those that are rejected."""
         if marks:
             try:
-                await self._slugs.bulk_write(marks, ordered=False)
+                done = await self._slugs.bulk_write(marks, ordered=False)
+                self._inserted |= set((done.upserted_ids or {}).values())
             except BulkWriteError as error:
+                self._inserted |= {row["_id"] for row in error.details.get("upserted", ())}
                 return [row["index"] for row in rejected_rows(error)]
         return []
+
+    async def confirm(self, created: Sequence[ProductDocument]) -> set[str]:
+        """Confirms the slugs of created products. Idempotent. Returns the SKUs of those that have lost their slug.
+
+        A slug that this write has not claimed, or that another one has claimed or given up since, is left to that
+        write and the job. A product that has lost its claim claims the slug again, and leaves it to the job.
+        """
+        having = [product for product in created if product.get("slug") is not None]
+        mine = [{**_document_of(product), "by": self.key} for product in having if product.get("slug") in self._claimed]
+        confirmed = 0
+        if mine:
+            marks = [UpdateOne(document, {"$unset": {"at": ""}}) for document in mine]
+            confirmed = (await self._slugs.bulk_write(marks, ordered=False)).matched_count
+        if confirmed == len(having):
+            return set()
+        found = await self._slugs.find({"_id": {"$in": [product.get("slug") for product in having]}}).to_list()
+        known = {(one["_id"], one["product"]) for one in found}
+        return await self.mark([one for one in having if (one.get("slug"), one["_id"]) not in known])
 
     async def settle(self) -> None:
         """Ends the write after it was decided: the claimed slugs belong to their products, the others to nobody."""
@@ -121,6 +145,10 @@ class Claims:
     async def withdraw(self, slugs: Iterable[str | None]) -> None:
         """Frees claimed slugs of products that were not created."""
         await self._end(removed=[slug for slug in slugs if slug in self._claimed])
+
+    async def abandon(self) -> None:
+        """Ends an edit that has not decided. What may be claimed by others, too, is left to the job."""
+        await self._end(removed=[slug for slug in self._claimed if slug in self._inserted])
 
     async def _end(self, *, kept: Iterable[str] = (), removed: Iterable[str | None] = ()) -> None:
         writes: list[UpdateOne | DeleteOne] = [
@@ -133,26 +161,6 @@ class Claims:
 
 def _document_of(product: ProductDocument) -> Document:
     return {"_id": product.get("slug"), "sku": product["sku"], "product": product["_id"]}
-
-
-async def free_slug(db: Database, product: ProductDocument) -> None:
-    """Frees the slug of a product that was removed while its creation was not settled."""
-    if product.get("slug") is not None:
-        await db[SLUGS.name].delete_one(_document_of(product))
-
-
-async def confirm_slugs(db: Database, created: Sequence[ProductDocument], *, now: datetime) -> set[str]:
-    """Confirms the slugs of products that have been created. Idempotent. Returns the SKUs that have lost their slug.
-
-    A product that has lost its claim claims the slug again, and leaves it to the job.
-    """
-    having = [product for product in created if product.get("slug") is not None]
-    if not having:
-        return set()
-    marks = [UpdateOne(_document_of(product), {"$unset": {"at": ""}}) for product in having]
-    if (await db[SLUGS.name].bulk_write(marks, ordered=False)).matched_count == len(marks):
-        return set()
-    return await Claims(db, now).mark(having)
 
 
 async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
@@ -173,7 +181,7 @@ async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
         own = {"sku": found["sku"], "_id": found["product"]}
         await db[PRODUCTS.name].update_one(own, {"$pull": {"incoming": {"at": {"$lte": before}}}})
         product = await PRODUCTS.of(db).find_one(own, {"slug": 1, "deleting": 1})
-        mine = {"_id": found["_id"], "by": found["by"]}
+        mine = {name: found[name] for name in ("_id", "by", "at")}
         if product is None and found["at"] > now - 2 * idempotency.LEASE:
             # It may be about to be inserted.
             return 0

@@ -1,19 +1,25 @@
-"""Payment by account: a transfer from the payer's account to the shop's account in the same currency."""
+"""Payment by account: a transfer from the payer's account to the shop's account in the same currency, and back."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.accounts import accounts, transfer_records, transfers
+from portico.resolvers.accounts.accounts import AccountDocument
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown
-from portico.resolvers.shop.refusals import PaymentDeclined
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown, Refund
+from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
+from portico.resolvers.writes import settlements
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt
 
 _TRANSFER = "transfer-"
+# The reference of a transfer that refunds: this, and the id of the order.
+_REFUND = "refund "
 
 
 class AccountPayments:
@@ -28,36 +34,120 @@ class AccountPayments:
     def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == ACCOUNT)
 
+    async def ready(self, db: Database, charge: Charge) -> _AccountCharge | None:
+        """Returns the charge if the account of the payer has the money."""
+        source, shop = await _accounts_of(db, charge)
+        if source is None or shop is None or not _is_payers(source, charge):
+            return None
+        if source["currency"] != charge.currency or source["balance"] < charge.amount:
+            return None
+        return _AccountCharge(db, charge, source, shop, self._answering)
+
     async def charge(self, db: Database, charge: Charge, *, now: datetime) -> str:
         """Collects the money by a transfer; see `Payments.charge`. The transfer records the outcome, also a refusal.
 
         Writes:   transfers, accounts; a settlement.
         """
-        account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
-        found = await accounts.find_stored(db, [account_id, shop_id])
-        source = found.get(account_id)
-        if source is None or charge.payer is None or source["owner"] != charge.payer:
-            raise NotFound("Account", str(account_id))
+        source, shop = await _accounts_of(db, charge)
+        if source is None or not _is_payers(source, charge):
+            raise NotFound("Account", str(charge.payment["account_id"]))
         if source["currency"] != charge.currency:
             raise PaymentDeclined(f"The account is in {source['currency']}, the cart in {charge.currency}.")
-        shop = found.get(shop_id) or await accounts.open_shop_account(db, charge.currency, now=now)
+        shop = shop or await accounts.open_shop_account(db, charge.currency, now=now)
+        return await _AccountCharge(db, charge, source, shop, self._answering).collect(now=now)
+
+    async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
+        """Gives the money back by a transfer to the account that paid; see `Payments.refund`.
+
+        Writes:   transfers, accounts; a settlement.
+        """
+        paid_by = transfer_of(refund.payment_reference)
+        assert paid_by is not None, "it was not paid by account"
+        payment = (await transfer_records.find_by_ids(db, [paid_by]))[paid_by]
+        payer_id, shop_id = payment["source"], payment["destination"]
+        assert payer_id is not None
+        found = await accounts.find_stored(db, [payer_id, shop_id])
+        try:
+            moved = await transfers.move(
+                db,
+                found[shop_id],
+                found[payer_id],
+                amount=refund.amount,
+                now=now,
+                operation_id=refund.reference,
+                reference=f"{_REFUND}{refund.order_id}",
+            )
+        except (InsufficientFunds, InvalidInput) as error:
+            raise RefundRefused(error.message) from None
+        except Conflict:
+            raise PaymentUnknown from None
+        return transfer_reference(moved["_id"])
+
+
+async def _accounts_of(db: Database, charge: Charge) -> tuple[AccountDocument | None, AccountDocument | None]:
+    """Returns the account that pays, and that of the shop."""
+    account_id, shop_id = charge.payment["account_id"], accounts.shop_account_id(charge.currency)
+    found = await accounts.find_stored(db, [account_id, shop_id])
+    return found.get(account_id), found.get(shop_id)
+
+
+def _is_payers(account: AccountDocument, charge: Charge) -> bool:
+    return charge.payer is not None and account["owner"] == charge.payer
+
+
+@dataclass
+class _AccountCharge:
+    """A charge, with both accounts as they were read."""
+
+    db: Database
+    charge: Charge
+    source: AccountDocument
+    shop: AccountDocument
+    answering: Answering
+    _begun: tuple[Attempt, bool] | None = field(default=None, init=False)
+
+    @property
+    def is_prepared(self) -> bool:
+        return self._begun is not None and self._begun[1]
+
+    async def prepare(self, *, now: datetime) -> None:
+        amount, reference = self.charge.amount, self.charge.reference
+        attempt = transfers.first_attempt(self.source, self.shop, amount=amount, now=now, operation_id=reference)
+        self._begun = attempt, await settlements.prepare(self.db, attempt)
+
+    async def undo(self) -> None:
+        if self._begun is not None and self._begun[1]:
+            await settlements.undo(self.db, self._begun[0])
+
+    async def collect(self, *, now: datetime) -> str:
         try:
             paid = await transfers.move(
-                db,
-                source,
-                shop,
-                amount=charge.amount,
+                self.db,
+                self.source,
+                self.shop,
+                amount=self.charge.amount,
                 now=now,
-                operation_id=charge.reference,
-                reference=charge.reference,
-                answering=self._answering,
+                operation_id=self.charge.reference,
+                reference=self.charge.reference,
+                answering=self.answering,
+                begun=self._begun,
             )
         except InvalidInput as error:
             raise PaymentDeclined(error.message) from None
         except (Conflict, NotFound):
             # The transfer may be in flight, even if an account is missing. Only the next call can find out.
             raise PaymentUnknown from None
-        return f"{_TRANSFER}{paid['_id']}"
+        return transfer_reference(paid["_id"])
+
+
+def refunded_by(reference: str) -> str | None:
+    """Returns the id of the order that a transfer with this reference refunds; None if it refunds none."""
+    return reference.removeprefix(_REFUND) if reference.startswith(_REFUND) else None
+
+
+def transfer_reference(transfer: ObjectId) -> str:
+    """Returns the payment reference of what this transfer has paid."""
+    return f"{_TRANSFER}{transfer}"
 
 
 def transfer_of(payment_reference: str) -> ObjectId | None:

@@ -26,7 +26,7 @@ async def find_wrong_carts(db: Database) -> Problems:
     """Yields carts that no job finds, that wrongly hold or do not hold units, or that are paid but have no order.
 
     One read is enough: the fields in question change in one update of the cart, and an order is written before its cart
-    is complete.
+    is complete and no longer due.
     """
     found = db[CARTS.name].find({"_id": {"$gte": ""}}, _SHOWN)
     async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
@@ -57,7 +57,8 @@ async def _mend(db: Database, cart: Document, wrong: _Wrong, *, now: datetime) -
 
 
 async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
-    bought = {cart["_id"]: order_id(cart["checkout"]["reference"]) for cart in batch if cart["status"] == COMPLETE}
+    sold = [cart for cart in batch if cart["status"] == COMPLETE and not _is_time(cart.get("due"))]
+    bought = {cart["_id"]: order_id(cart["checkout"]["reference"]) for cart in sold}
     orders = await find_by_ids(db, list(bought.values()), {"_id": 1}) if bought else {}
     for cart in batch:
         require(cart, _FIELDS)

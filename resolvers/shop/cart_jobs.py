@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from pymongo import ReturnDocument
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import DomainError
 from portico.resolvers.shop.payments import Payments
 from portico.resolvers.shop.refusals import PaymentPending
@@ -15,8 +15,9 @@ from portico.resolvers.writes.timer import Timer
 
 from . import moves
 from .cart_settlements import settle
-from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
+from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING, expiring
 from .checkout import ASKED_AGAIN_AFTER, finish
+from .orders import find_by_ids, order_id, place_due
 from .stock import STOCK
 
 # The most carts of one run, so that the next run soon finds what has become due since.
@@ -32,7 +33,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
     """
     idle = {"status": ACTIVE, "expires_at": {"$lte": now}}
     lock = {
-        "$set": {"status": EXPIRING, "expires_at": None, "due": now + STALE_AFTER},
+        "$set": {"status": EXPIRING, **expiring(now)},
         "$inc": {"version": 1},
     }
 
@@ -61,12 +62,13 @@ async def delete_old(db: Database, *, now: datetime, kept: timedelta) -> int:
     """Deletes carts that are paid or expired, and that no buyer has changed for this long. Returns how many.
 
     A cart with decisions stays, because a move in the stock may still depend on them; so does one with a settlement
-    whose moves are not concluded.
+    whose moves are not concluded, and one whose order may be missing.
     """
     old = {
         "status": {"$in": [COMPLETE, EXPIRED]},
         "last_modified": {"$lte": now - kept},
         "decided.0": {"$exists": False},
+        "due": {"$exists": False},
     }
     found = await db[CARTS.name].find(old, {"settlement.sku": 1}).limit(BATCH).to_list()
     skus = list({move["sku"] for cart in found for move in cart.get("settlement", ())})
@@ -104,6 +106,34 @@ async def finish_checkouts(db: Database, payments: Payments, *, now: datetime) -
 
     due = {"due": {"$lte": now}, "status": PENDING}
     return await sweep(db, CARTS, due, ask, at_once=_CHARGES_AT_ONCE, most=_CHARGES)
+
+
+async def finish_orders(db: Database, *, now: datetime) -> int:
+    """Writes the orders of sold carts that may be missing; see `cart_settlements`. Returns how many were missing.
+
+    Most are there. So it looks for those of many carts at a time, and then writes the others one by one.
+    """
+    due = {"due": {"$lte": now}, "status": COMPLETE}
+    seen = {"$unset": {"due": "", "checkout.payment_reference": ""}}
+    async for batch in in_batches(db[CARTS.name].find(due, {"checkout.reference": 1}), BATCH):
+        ids = {cart["_id"]: _order_of(cart) for cart in batch}
+        written = await find_by_ids(db, list(ids.values()), {"_id": 1})
+        done = [cart for cart, order in ids.items() if order in written]
+        if done:
+            await db[CARTS.name].update_many({"_id": {"$in": done}, **due}, seen)
+
+    async def write(cart: Document) -> int:
+        await place_due(db, cart)
+        await db[CARTS.name].update_one({"_id": cart["_id"], "status": COMPLETE}, seen)
+        return 1
+
+    return await sweep(db, CARTS, due, write, most=BATCH)
+
+
+def _order_of(cart: Document) -> str:
+    """Returns the id of the order of a cart; that of no order, if the cart is damaged."""
+    locked = cart.get("checkout")
+    return order_id(str(locked.get("reference"))) if isinstance(locked, dict) else ""
 
 
 async def finish_moves(db: Database, *, now: datetime) -> int:

@@ -9,22 +9,31 @@ process that settles the cart does the same:
 3. Conclude the moves. The answer to a sale does not wait for that. If nobody does it, the job of the stock does.
 
 The settlement stays in the cart, so a process that resumes late finds it and prepares no moves.
+
+A sale can write the order at the same time as step 2. Then the cart keeps `due` and the reference of its payment until
+a job has seen the order. Whoever needs the order before that writes it; so no move is concluded before its order is
+written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
+from portico.resolvers.together import both
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.sweeps import STALE_AFTER
 
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
+from .orders import place_order
 
 # The final status of a locked cart, and the kind of move for its lines.
 _ENDS: dict[str, tuple[str, moves.Kind]] = {PENDING: (COMPLETE, "sell"), EXPIRING: (EXPIRED, "return")}
@@ -35,9 +44,14 @@ async def prepare(db: Database, cart: Document, *, now: datetime) -> list[Docume
     """Prepares the moves of a locked cart. Returns them; none if the cart has a settlement."""
     if "settlement" in cart:
         return []
-    prepared = [_move_of(cart, line, now) for line in cart["items"]]
+    prepared = moves_of(cart, now)
     await moves.prepare_all(db, prepared, now=now)
     return prepared
+
+
+def moves_of(cart: Document, now: datetime) -> list[Document]:
+    """Returns new moves for the lines of a locked cart. Writes nothing."""
+    return [_move_of(cart, line, now) for line in cart["items"]]
 
 
 async def settle(
@@ -46,15 +60,17 @@ async def settle(
     *,
     now: datetime,
     prepared: list[Document] | None = None,
+    paid: str | None = None,
     answering: Answering = AT_ONCE,
 ) -> Document:
     """Sells the lines of a pending cart that is paid for, or returns those of an expiring one. Idempotent.
 
     Args:     cart: as read when it was locked, or later.  prepared: what `prepare` has returned for it.
+              paid: the reference of the payment, if the order is to be written at the same time.
               answering: how the call is answered.
     Returns:  the cart, settled.
     Raises:   Conflict (others kept changing the cart).
-    Writes:   stock, then carts, then stock; each guarded. One command each, for any number of lines.
+    Writes:   stock, then carts and orders, then stock; each guarded. One command each, for any number of lines.
     """
     locked = {"_id": cart["_id"], "status": cart["status"]}
     present: Document | None = cart
@@ -62,7 +78,12 @@ async def settle(
         if present is None or "settlement" in present:
             break
         ready = await prepare(db, present, now=now) if prepared is None else prepared
-        settled = await _decide(db, present, ready)
+        if paid is None:
+            settled = await _decide(db, present, ready)
+        else:
+            due = {"due": now + STALE_AFTER, "checkout.payment_reference": paid}
+            settled, _ = await both(_decide(db, present, ready, due), place_order(db, cart, paid))
+            paid = None
         await moves.conclude_all(db, ready, is_taken=settled is not None, now=now, answering=answering)
         if settled is not None:
             return settled
@@ -91,13 +112,15 @@ def _move_of(cart: Document, line: Document, now: datetime) -> Document:
     )
 
 
-async def _decide(db: Database, cart: Document, prepared: list[Document]) -> Document | None:
+async def _decide(
+    db: Database, cart: Document, prepared: list[Document], due: Mapping[str, Any] = MappingProxyType({})
+) -> Document | None:
     """Stores the moves and the final status in the cart. Returns the cart; None if it has changed."""
     same = {"_id": cart["_id"], "status": cart["status"], "version": cart["version"]}
     final, _ = _ENDS[cart["status"]]
     update: dict[str, Any] = {
-        "$set": {"settlement": prepared, "status": final},
-        "$unset": {"holding": "", **_LEFT},
+        "$set": {"settlement": prepared, "status": final, **due},
+        "$unset": {name: "" for name in ("holding", *_LEFT) if name not in due},
         "$inc": {"version": 1},
     }
     return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)

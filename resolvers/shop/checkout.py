@@ -5,8 +5,8 @@ It is a saga. Every step is idempotent, and any process can repeat it:
 1. Lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and the payment. From now on the
    lines don't change, and the cart doesn't expire.
 2. Collect the money under the reference. Every request with the reference has the same outcome.
-3. If the money was collected: write the order, whose id is derived from the reference, then settle the cart. The moves
-   of the settlement are prepared while the order is written.
+3. If the money was collected: write the order, whose id is derived from the reference, and settle the cart; see
+   `cart_settlements`. Its moves are prepared before.
 4. If the payment was refused: unlock the cart with all its items, and store the refusal for this call, in one update.
 
       ACTIVE --1 lock--> PENDING --3 paid--> COMPLETE
@@ -16,6 +16,19 @@ It is a saga. Every step is idempotent, and any process can repeat it:
 Each lock has a new reference. A process that resumes with an outdated reference changes nothing: a cart is unlocked
 only if it still has that reference, and a refused charge stays refused.
 
+What does not depend on each other is sent at the same time, if the money is in an account of ours:
+
+    1 the lock, and the notes of the transfer in both accounts
+    2 the record of the transfer, which decides it, and the moves in the stock
+    3 the order, and the cart
+
+* If the cart was not locked, the notes are undone: the record that decides is written after the lock only.
+* If the transfer was refused, the moves are rolled back. Until the cart decides, they change no counter.
+* The cart stays due until its order is known to be written; see `cart_settlements`.
+
+Another provider can take long. So the moves are prepared after its answer, while the order is written, and the cart is
+settled afterwards.
+
 A call locks a cart at most once. A job, or a call whose connection is lost, can be the one that gets the refusal, and
 the buyer can then change the cart. So a repeated call looks for its refusal before it locks. It reads the refusal from
 the document that it locks, and the lock is guarded by the document's version. It never buys the changed cart.
@@ -23,16 +36,18 @@ the document that it locks, and the lock is guarded by the document's version. I
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from pymongo import ReturnDocument
+from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, error_type
-from portico.resolvers.shop.payments import Charge, Payments, PaymentUnknown
+from portico.resolvers.shop.payments import Charge, Payments, PaymentUnknown, PreparesCharges, ReadyCharge
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined, PaymentPending
 from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
@@ -40,10 +55,12 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
+from . import moves
+from .addresses import Address, require_address
 from .cart_edits import Buyer, require_active
-from .cart_settlements import prepare, settle
+from .cart_settlements import moves_of, prepare, settle
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
-from .orders import find_by_ids, order_id, place_order
+from .orders import find_by_ids, order_id, order_of, place_order
 
 # The call that requests a charge needs at most this long. Then a job asks for the outcome, again and again.
 ASKED_AGAIN_AFTER = timedelta(seconds=30)
@@ -59,15 +76,25 @@ class CheckedOut:
     order: Mapping[str, Any]
 
 
-async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:
+async def checkout(
+    db: Database,
+    buyer: Buyer,
+    payments: Payments,
+    *,
+    cart_id: str,
+    payment: Document,
+    address: Address | None = None,
+) -> CheckedOut:
     """Sells the items of the cart.
 
-    Args:     payment: as in `payments.Charge`.
-    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the items of the
-              cart are unchanged. PaymentPending (the cart stays locked until the outcome is known), Conflict (others
-              kept changing the cart).
+    Args:     payment: as in `payments.Charge`.  address: where the order is sent, if anywhere.
+    Raises:   InvalidInput, NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the
+              items of the cart are unchanged. PaymentPending (the cart stays locked until the outcome is known),
+              Conflict (others kept changing the cart).
     Writes:   carts, orders, stock; a saga.
     """
+    address = None if address is None else require_address(address)
+    timer = Timer(buyer.now)
     async for _ in attempts():
         cart = await require_cart(db, cart_id, buyer.viewer)
         _require_not_refused(cart, buyer)
@@ -78,10 +105,12 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
             raise EmptyCart
         if not payments.accepts(payment):
             raise PaymentDeclined(f"The shop does not accept payments by {payment['method']}.")
+        terms = _terms(cart, buyer, payment, address)
+        ready = await payments.ready(db, _charge_of(terms)) if isinstance(payments, PreparesCharges) else None
         await buyer.answering.confirmed()
-        locked = await _lock(db, cart, buyer, payment)
+        locked = await _lock_and_prepare(db, cart, buyer, terms, ready, now=timer.now())
         if locked is not None:
-            return await finish(db, payments, locked, now=buyer.now, answering=buyer.answering)
+            return await finish(db, payments, locked, now=timer.now(), answering=buyer.answering, ready=ready)
     raise Conflict("Other callers are changing the cart. Try again.")
 
 
@@ -98,18 +127,41 @@ def _require_not_refused(cart: Document, buyer: Buyer) -> None:
             raise error_type(refused["type"]).from_record(refused["facts"])
 
 
-async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -> Document | None:
-    locked = {
+def _terms(cart: Document, buyer: Buyer, payment: Document, address: Address | None) -> Document:
+    """Returns what the lock of the cart says of the payment and the delivery."""
+    return {
         "op": buyer.operation_id,
         "reference": idempotency.derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
         "payer": buyer.viewer,
         "payment": payment,
+        "address": address,
         "amount": total_of(cart),
         "currency": cart["currency"],
         "begun": buyer.now,
         "lasts": buyer.cart_lifetime.total_seconds(),
     }
-    values = {"status": PENDING, "checkout": locked, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
+
+
+async def _lock_and_prepare(
+    db: Database, cart: Document, buyer: Buyer, terms: Document, ready: ReadyCharge | None, *, now: datetime
+) -> Document | None:
+    """Locks the cart, and prepares its charge at the same time. Returns the locked cart; None if it has changed."""
+    if ready is None:
+        return await _lock(db, cart, buyer, terms)
+    try:
+        locked, _ = await both(_lock(db, cart, buyer, terms), ready.prepare(now=now))
+    except PyMongoError:
+        # If this fails as well, others undo it later.
+        with contextlib.suppress(PyMongoError):
+            await ready.undo()
+        raise
+    if locked is None:
+        await ready.undo()
+    return locked
+
+
+async def _lock(db: Database, cart: Document, buyer: Buyer, terms: Document) -> Document | None:
+    values = {"status": PENDING, "checkout": terms, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
     update: Document = {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}}
     refused = [refusal["op"] for refusal in cart.get("refused", ())]
     forgotten = await idempotency.forgettable(db, refused, kept=_REFUSALS_KEPT)
@@ -121,11 +173,17 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, payment: Document) -
 
 
 async def finish(
-    db: Database, payments: Payments, cart: Document, *, now: datetime, answering: Answering = AT_ONCE
+    db: Database,
+    payments: Payments,
+    cart: Document,
+    *,
+    now: datetime,
+    answering: Answering = AT_ONCE,
+    ready: ReadyCharge | None = None,
 ) -> CheckedOut:
     """Finishes the checkout of a locked cart. Idempotent, for any process.
 
-    Args:     answering: how the call is answered.
+    Args:     answering: how the call is answered.  ready: the charge, if it can be prepared.
     Raises:   PaymentDeclined, InsufficientFunds, NotFound (account): the cart is active again. PaymentPending.
     Writes:   orders, stock, carts; each guarded, or an insert under the id of the order.
     """
@@ -133,16 +191,40 @@ async def finish(
         return await _checked_out(db, cart)
     # The provider can be slow. Later deadlines count from its answer.
     timer = Timer(now)
+    prepared: list[Document] | None = None
     try:
-        payment_reference = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
+        if ready is None:
+            paid = await payments.charge(db, _charge_of(cart["checkout"]), now=now)
+        elif ready.is_prepared:
+            paid, prepared = await _collect(db, cart, ready, now=now)
+        else:
+            paid = await ready.collect(now=now)
     except PaymentUnknown:
         raise PaymentPending(cart) from None
     except DomainError as refusal:
         await _unlock(db, cart, refusal, now=timer.now())
         raise
     at = timer.now()
-    order, prepared = await both(place_order(db, cart, payment_reference), prepare(db, cart, now=at))
+    if prepared is not None:
+        settled = await settle(db, cart, now=at, prepared=prepared, paid=paid, answering=answering)
+        return CheckedOut(settled, order_of(cart, paid))
+    order, prepared = await both(place_order(db, cart, paid), prepare(db, cart, now=at))
     return CheckedOut(await settle(db, cart, now=at, prepared=prepared, answering=answering), order)
+
+
+async def _collect(db: Database, cart: Document, ready: ReadyCharge, *, now: datetime) -> tuple[str, list[Document]]:
+    """Collects a prepared charge, and prepares the moves of the cart at the same time.
+
+    Returns:  the reference of the payment, and the moves.
+    Raises:   as `Payments.charge`; the moves are rolled back.
+    """
+    prepared = moves_of(cart, now)
+    try:
+        paid, _ = await both(ready.collect(now=now), moves.prepare_all(db, prepared, now=now))
+    except (PaymentUnknown, DomainError):
+        await moves.conclude_all(db, prepared, is_taken=False, now=now)
+        raise
+    return paid, prepared
 
 
 def _charge_of(locked: Document) -> Charge:
@@ -162,4 +244,6 @@ async def _unlock(db: Database, cart: Document, refusal: DomainError, *, now: da
 
 async def _checked_out(db: Database, cart: Document) -> CheckedOut:
     order = order_id(cart["checkout"]["reference"])
-    return CheckedOut(cart, (await find_by_ids(db, [order]))[order])
+    written = (await find_by_ids(db, [order])).get(order)
+    # The process that has settled the cart may have stopped before it wrote the order.
+    return CheckedOut(cart, written or await place_order(db, cart, cart["checkout"]["payment_reference"]))

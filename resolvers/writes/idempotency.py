@@ -14,13 +14,17 @@ the last 64, for processes that were paused. A comment keeps eight, because it m
 An operation record has the mutation, a fingerprint of its input, the state, and the outcome: references to the objects
 of the answer, or the error and its facts. A repeated call reads the objects again, and leaves out those that the caller
 may no longer see. See `schema.kept`.
+
+If a record of the domain decides an operation, and shows its outcome, the first call need not store the outcome again.
+A repeated call finds the decision and repeats the steps, which have no second effect; it need not wait for the lease.
+Then the outcome is stored for further calls. A refusal that no record of the domain has is always stored.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NotRequired
@@ -184,6 +188,9 @@ class Superseded(Exception):
     """There is an earlier call with the key."""
 
 
+IsDecided = Callable[[Database, str], Awaitable[bool]]
+
+
 @dataclass(frozen=True)
 class Call:
     """A call with a key. `owner` is its own random id. Calls with the same key must have the same fingerprint."""
@@ -212,10 +219,13 @@ async def begin_first(db: Database, call: Call, *, now: datetime, kept: timedelt
     return True
 
 
-async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> OperationRecord:
+async def begin(
+    db: Database, call: Call, *, now: datetime, kept: timedelta, is_decided: IsDecided | None = None
+) -> OperationRecord:
     """Claims the operation, or waits for the call that has claimed it.
 
     Args:     kept: how long the record of a new operation is kept.
+              is_decided: returns whether an operation is decided, so that repeating its steps finds the decision.
     Returns:  the record. If its state is `done`, the operation has finished. Otherwise the caller must carry it out
               under the id in `operation`.
     Raises:   OperationKeyReused (the key was used with another field or input), OperationUnderWay.
@@ -229,6 +239,8 @@ async def begin(db: Database, call: Call, *, now: datetime, kept: timedelta) -> 
         if record["fingerprint"] != call.fingerprint or record["field"] != call.field:
             raise OperationKeyReused
         if record["state"] == "done" or record["owner"] == call.owner:
+            return record
+        if is_decided is not None and await is_decided(db, record["operation"]):
             return record
         if timer.seconds > _MAX_WAIT:
             raise OperationUnderWay

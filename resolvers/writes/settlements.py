@@ -42,7 +42,7 @@ from typing import Any
 from uuid import uuid4
 
 from pymongo import ReturnDocument, UpdateOne
-from pymongo.errors import PyMongoError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.together import every
@@ -62,7 +62,7 @@ class Noted:
         given:    what the removal of a note adds to the numbers of the document if its key was decided.
         back:     the same if its key can no longer be decided.
         prevent:  makes the decision about a note impossible, if its key is not stored. Gets the record as it was found,
-                  and the time.
+                  and the time. By default, inserts the missing record without a key: for records that are inserted.
         keys:     where a record stores the keys that were decided; several, if it is decided about more than once.
     """
 
@@ -71,8 +71,26 @@ class Noted:
     records: CollectionSpec
     given: Callable[[Document], Mapping[str, int]]
     back: Callable[[Document], Mapping[str, int]]
-    prevent: Callable[[Database, Document, Document | None, datetime], Awaitable[None]]
+    prevent: Callable[[Database, Document, Document | None, datetime], Awaitable[None]] | None = None
     keys: Sequence[str] = ("key",)
+
+    def part(
+        self, document: Any, facts: Document | None = None, *, allowed: Document, taken: Mapping[str, int] | None = None
+    ) -> Part:
+        """Returns what a document notes.
+
+        Args:     document: its `_id`.  facts: what the note says.  allowed: the guard of the update.
+                  taken: what the note adds to the numbers of the document at once, e.g. a negative amount.
+        """
+        return Part(self, document, facts or {}, allowed, taken or {})
+
+    async def shown(self, db: Database, documents: Sequence[Any]) -> None:
+        """Makes documents, as they were read, show exactly what is decided. Their notes leave the lists."""
+        await shown(db, self, documents)
+
+    async def finish_stale(self, db: Database, *, now: datetime) -> int:
+        """Settles or undoes the notes that are older than five seconds: the job of a domain. Returns how many."""
+        return await finish_stale(db, self, now=now)
 
 
 @dataclass(frozen=True)
@@ -119,10 +137,12 @@ class Answering:
         confirm:  returns when the operation certainly belongs to this call. A write that prepares while its operation
                   is being claimed awaits it before it decides, also if it decides to refuse. Raises `Superseded` if
                   there is an earlier call with the key.
+        is_repeated: whether an earlier call with the key may have decided.
     """
 
     settler: Settler | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
+    is_repeated: bool = False
 
     def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
@@ -239,6 +259,33 @@ async def _send(db: Database, bulks: Bulks, *, ordered: bool = False) -> int:
     return sum(await every(send(name, updates) for name, updates in bulks.items() if updates))
 
 
+async def insert(db: Database, records: CollectionSpec, record: Document) -> Document:
+    """Inserts a record that decides or refuses. Returns it, or the record with its `_id` that was inserted before."""
+    try:
+        await db[records.name].insert_one(record)
+    except DuplicateKeyError:
+        found = await look_at(db, records, record["_id"])
+        assert found is not None, "records that decide are never deleted"
+        return found
+    return record
+
+
+async def decide(
+    db: Database, records: CollectionSpec, attempt: Attempt, facts: Document, answering: Answering
+) -> Document:
+    """Inserts the record of an attempt that has noted everything, and settles the attempt. Returns the record.
+
+    If there is another record with its `_id`, undoes the attempt and returns that record.
+    """
+    await confirm(db, answering, attempt)
+    made = await insert(db, records, {"_id": attempt.record, **facts, "key": attempt.key})
+    if made.get("key") == attempt.key:
+        await conclude(db, answering, attempt)
+    else:
+        await undo(db, attempt)
+    return made
+
+
 async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
     """Returns a record, to go on with what another process has begun. It writes: see the protocol."""
     looked = {"$inc": {"looks": 1}}
@@ -302,7 +349,10 @@ async def _end(db: Database, noted: Noted, document: Any, note: Document, now: d
     """Settles or undoes a note of another process. If its key is not decided, makes that impossible first."""
     record = await look_at(db, noted.records, note["record"])
     if not was_decided(noted, record, note):
-        await noted.prevent(db, note, record, now)
+        if noted.prevent is not None:
+            await noted.prevent(db, note, record, now)
+        elif record is None:
+            await insert(db, noted.records, {"_id": note["record"]})
         record = await look_at(db, noted.records, note["record"])
     added = noted.given(note) if was_decided(noted, record, note) else noted.back(note)
     await _remove(db, [(noted, document, note, added)])

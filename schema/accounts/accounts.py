@@ -184,7 +184,12 @@ class AccountMutation:
         )
         return AccountPayload(account=as_type(Account, opened))
 
-    @mutation(role=Role.SERVICE, settles=True, description="Adds money from outside to an account. For a SERVICE.")
+    @mutation(
+        role=Role.SERVICE,
+        settles=True,
+        is_decided=transfers.is_made,
+        description="Adds money from outside to an account. For a SERVICE.",
+    )
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
         paid = await transfers.deposit(
             info.context.db,
@@ -198,6 +203,7 @@ class AccountMutation:
 
     @mutation(
         settles=True,
+        is_decided=transfers.is_made,
         description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing.",
     )
     async def transfer(self, info: Info, input: TransferInput) -> TransferResult | None:

@@ -1,19 +1,25 @@
 """The mutations of zones and campaigns, for advertisers."""
 
+import asyncio
 from typing import Annotated
 
 import strawberry
+from graphql import GraphQLError
 
 from portico.resolvers.ads import ads, deactivating, placing
-from portico.schema.context import Info
+from portico.resolvers.documents import Document
+from portico.schema.context import Info, core
 from portico.schema.errors import InvalidInput, NotFound
-from portico.schema.fields import as_type
-from portico.schema.inputs import idempotency_key
+from portico.schema.fields import as_type, as_types, costs, kept_privately
+from portico.schema.inputs import described, idempotency_key
 from portico.schema.mutations import mutation
+from portico.schema.nodes import load_one
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
-from .zones import AdZone
+from .zones import AD_ZONE, AdZone
+
+_DEFAULT_ZONES = 10
 
 
 @strawberry.input(description="An ad as it is placed in a zone.")
@@ -69,6 +75,23 @@ class AdZonePayload:
 @strawberry.type(description="The campaign is deactivated.")
 class CampaignPayload:
     zones: int = strawberry.field(description="The number of zones that it was taken out of.")
+    ended: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        metadata=costs(length=deactivating.MAX_SHOWN, each="first"),
+        description="Some of the zones that it was taken out of, as they are now.",
+    )
+    async def changed_zones(
+        self, info: Info, first: Annotated[int, described("The most zones, 1 to 100.")] = _DEFAULT_ZONES
+    ) -> list[AdZone]:
+        if not 1 <= first <= deactivating.MAX_SHOWN:
+            raise GraphQLError(
+                f"`first` must be between 1 and {deactivating.MAX_SHOWN}; got {first}.",
+                extensions={"code": "BAD_USER_INPUT"},
+            )
+        keys = [] if self.ended is None else self.ended["in"][:first]
+        found = await asyncio.gather(*(load_one(core(info), AD_ZONE, key) for key in keys))
+        return as_types(AdZone, [zone for zone in found if zone is not None])
 
 
 PlaceAdResult = Annotated[
@@ -106,4 +129,4 @@ class PlacingMutation:
         campaign = await deactivating.deactivate_campaign(
             info.context.db, campaign_id=input.campaign_id, now=info.context.now
         )
-        return CampaignPayload(zones=campaign["zones"])
+        return CampaignPayload(zones=campaign["zones"], ended={"in": campaign.get("ended_in", [])})

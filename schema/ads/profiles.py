@@ -1,6 +1,7 @@
 """Profiles of browsers, for advertisers."""
 
 from datetime import datetime
+from enum import Enum
 from typing import Annotated, Any
 
 import strawberry
@@ -8,14 +9,22 @@ from graphql import GraphQLError
 
 from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.ads.ads import advertiser_of
+from portico.resolvers.documents import Document
 from portico.schema.access import require_role
 from portico.schema.context import Info
-from portico.schema.fields import as_types, costs, stored
+from portico.schema.fields import as_types, costs, kept_privately, stored
 from portico.schema.inputs import described
+from portico.schema.nodes import encode_id
+from portico.schema.parts import PART_ID, digest_of
 from portico.schema.roles import Role
 
 from .choosing import profile_id_of
-from .serving import AdEventKind
+
+
+@strawberry.enum(description="What happened with an ad.")
+class AdEventKind(Enum):
+    IMPRESSION = strawberry.enum_value("IMPRESSION", description="A user has seen it.")
+    CLICK = strawberry.enum_value("CLICK", description="A user has clicked on it.")
 
 
 @strawberry.type(description="Something that happened with an ad.")
@@ -30,7 +39,12 @@ class AdEvent:
 
 @strawberry.type(description="What is known about a browser.")
 class AdProfile:
+    key: strawberry.Private[str]
     recorded: strawberry.Private[Any]
+
+    @strawberry.field(description=PART_ID)
+    def id(self) -> strawberry.ID:
+        return strawberry.ID(encode_id("AdProfile", digest_of(self.key)))
 
     @strawberry.field(
         metadata=costs(length=profiles.MAX_EVENTS, each="last"),
@@ -56,6 +70,31 @@ class AdProfile:
         return as_types(AdEvent, chosen[:last])
 
 
+async def _profile(info: Info, key: str) -> AdProfile | None:
+    recorded = await clicks.read_all_events(info.context.db, key)
+    return None if recorded is None else AdProfile(key=key, recorded=recorded)
+
+
+def seen_by(key: str | None) -> Document | None:
+    """Returns what `ShowsProfile` needs of a call for the browser with this profile."""
+    return None if key is None else {"by": key}
+
+
+@strawberry.type
+class ShowsProfile:
+    """A payload of a call that adds events to the profile of a browser."""
+
+    seen: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        description="What is now known about the browser. Null if the call names none, and if you are no ADVERTISER."
+    )
+    async def profile(self, info: Info) -> AdProfile | None:
+        if self.seen is None or not info.context.has_role(Role.ADVERTISER):
+            return None
+        return await _profile(info, self.seen["by"])
+
+
 @strawberry.type
 class ProfileQuery:
     @strawberry.field(
@@ -65,6 +104,4 @@ class ProfileQuery:
         self, info: Info, user_id: Annotated[str, described("The browser, as it was given to `serveAds`.")]
     ) -> AdProfile | None:
         require_role(info.context, Role.ADVERTISER)
-        context, profile_id = info.context, profile_id_of(info.context, user_id)
-        recorded = await clicks.read_all_events(context.db, profile_id)
-        return None if recorded is None else AdProfile(recorded=recorded)
+        return await _profile(info, profile_id_of(info.context, user_id))

@@ -1,6 +1,5 @@
 """Serving ads, and recording events."""
 
-from enum import Enum
 from typing import Annotated, Any
 
 import strawberry
@@ -24,21 +23,15 @@ from portico.resolvers.documents import Document
 from portico.resolvers.writes.idempotency import derived_nonce
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
-from portico.schema.fields import as_types, costs
+from portico.schema.fields import as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 
 from .choosing import FOLDS, KEYWORD_COST, RNG, RejectedAd, profile_id_of, rejected_of
 from .prices import require_prices, require_prices_if_selected, shown_to
+from .profiles import AdEventKind, ShowsProfile, seen_by
 from .zones import Ad
-
-
-@strawberry.enum(description="What happened with an ad.")
-class AdEventKind(Enum):
-    IMPRESSION = strawberry.enum_value("IMPRESSION", description="A user has seen it.")
-    CLICK = strawberry.enum_value("CLICK", description="A user has clicked on it.")
 
 
 @strawberry.input(description="A page view that shows ads.")
@@ -74,7 +67,7 @@ class AdEventInput:
 
 
 @strawberry.type(description="The ads to show. Their impressions are counted.")
-class ServedAdsPayload:
+class ServedAdsPayload(ShowsProfile):
     ads: list[Ad] = strawberry.field(
         metadata=costs(length=MAX_CHOSEN), description="The ads, best first. Empty if none may be shown."
     )
@@ -101,7 +94,7 @@ class ServedAdsPayload:
 
 
 @strawberry.type(description="The result of an event.")
-class AdEventPayload:
+class AdEventPayload(ShowsProfile):
     recorded: bool = strawberry.field(
         description="False if a cap of the ad did not allow the impression. Then nothing was counted or recorded."
     )
@@ -143,7 +136,7 @@ class ServingMutation:
         recorded = await recording.record_event(
             _means(info.context), call, kind=input.kind.name, campaign_id=campaign_id, ad_unit_id=ad_unit_id
         )
-        return AdEventPayload(recorded=recorded)
+        return AdEventPayload(recorded=recorded, seen=seen_by(call.user))
 
 
 def _means(context: Context) -> Means:
@@ -168,9 +161,10 @@ def _call(context: Context, given: ServeAdsInput | AdEventInput) -> Call:
 
 def _payload(info: Info, served: Served, call: Call, keywords: frozenset[str]) -> ServedAdsPayload:
     ads: Any = [_served(info.context, call, ad) for ad in shown_to(info.context, served.ads)]
+    seen = seen_by(call.user)
     if served.choice is not None and _selects_rejected(info):
-        return ServedAdsPayload(ads=ads, others=rejected_of(served.choice))
-    return ServedAdsPayload(ads=ads, page=serving.page_of(call, served, keywords))
+        return ServedAdsPayload(ads=ads, seen=seen, others=rejected_of(served.choice))
+    return ServedAdsPayload(ads=ads, seen=seen, page=serving.page_of(call, served, keywords))
 
 
 def _served(context: Context, call: Call, ad: Document) -> Document:

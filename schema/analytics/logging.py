@@ -65,5 +65,6 @@ class LogMutation:
         context = info.context
         limit = log_recording.limit_of(context.now, context.resources.of(AnalyticsSettings).log_days)
         batch = checked(input, lambda one: log_recording.checked_event(one.event(), not_before=limit))
-        await log_recording.record(context.db, batch.entries, durability=durability.name)
-        return recorded_payload(len(batch.entries), batch.invalid)
+        new = await log_recording.record(context.db, batch.entries, durability=durability.name)
+        events = [event for event in batch.entries if event["_id"] in new]
+        return recorded_payload(len(batch.entries), batch.invalid, events)

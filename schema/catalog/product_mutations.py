@@ -1,5 +1,6 @@
 """The mutations of the product catalog, for merchants."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -10,21 +11,24 @@ from portico.resolvers.catalog import product_edits, product_search, products, r
 from portico.resolvers.catalog.product_fields import PLAIN
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
 from portico.resolvers.catalog.refusals import ProductInUse, SkuTaken
-from portico.resolvers.documents import DocumentId
+from portico.resolvers.documents import Document, DocumentId
 from portico.schema.connections import Edge, edge_of
-from portico.schema.context import Context, Info
+from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
-from portico.schema.fields import as_document, as_type
+from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import key_in
+from portico.schema.nodes import key_in, load_one
 from portico.schema.roles import Role
 from portico.schema.scalars import JSON
 
-from .categories import CATEGORY
+from .categories import CATEGORY, Category
 from .product_fields import changes_plain_fields, takes_plain_fields
 from .products import Product, PropertyInput
+
+# Most edits take a product out of fewer categories.
+_FORMER = 10
 
 
 @strawberry.input(description="Both prices in the same currency; `retail` is at most `list`.")
@@ -139,6 +143,17 @@ class DeleteProductInput:
 @strawberry.type(description="The product after the write.")
 class ProductPayload:
     product: Product = strawberry.field(description="The current product.")
+    edited: strawberry.Private[Document | None] = kept_privately()
+
+    @strawberry.field(
+        name="from",
+        metadata=costs(length=_FORMER),
+        description="The categories that an edit took the product out of, as they are now. Empty after other changes.",
+    )
+    async def from_(self, info: Info) -> list[Category]:
+        keys = [] if self.edited is None else self.edited["from"]
+        found = await asyncio.gather(*(load_one(core(info), CATEGORY, key) for key in keys))
+        return as_types(Category, [category for category in found if category is not None])
 
     @strawberry.field(description="The product as a row of `products` in the default order.")
     def product_edge(self, info: Info) -> Edge[Product]:
@@ -195,7 +210,8 @@ class ProductMutation:
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
-        return ProductPayload(product=as_type(Product, updated))
+        edited = {"from": list(updated.former_category_ids)}
+        return ProductPayload(product=as_type(Product, updated.product), edited=edited)
 
     @mutation(role=Role.MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:

@@ -11,15 +11,17 @@ from portico.resolvers.content.creation import NewNode
 from portico.resolvers.content.nodes import KIND
 from portico.resolvers.documents import DocumentId
 from portico.schema.access import require_caller
+from portico.schema.connections import Edge
 from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken
-from portico.schema.fields import as_type
+from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
-from .types import ContentNode, SectionKind
+from .rows import CONTENT_EDGE, content_edge_of, entry_edge_of, tagged_edge_of
+from .types import BlogEntry, ContentEdge, ContentNode, SectionKind, Tag
 
 SLUG = "Letters a to z and A to Z, and digits, with `-`, `_` or `.` between them. Case-sensitive."
 TAGS = "A set of tags. White space within a tag becomes single spaces."
@@ -64,6 +66,20 @@ class CreateBlogEntryInput:
 @strawberry.type(description="The node after the write.")
 class ContentPayload:
     content: ContentNode = strawberry.field(description="The node.")
+
+    @strawberry.field(description=CONTENT_EDGE)
+    def content_edge(self, info: Info) -> ContentEdge | None:
+        return content_edge_of(info.context, as_document(self.content))
+
+    @strawberry.field(description="The entry as a row of `entries` of its blog; null for other nodes, and for drafts.")
+    def entry_edge(self, info: Info) -> Edge[BlogEntry] | None:
+        return entry_edge_of(info.context, as_document(self.content))
+
+    @strawberry.field(
+        description="The node as a row of `contentByTag` with this tag; null if it does not have the tag."
+    )
+    def tagged_edge(self, info: Info, tag: Tag) -> ContentEdge | None:
+        return tagged_edge_of(info.context, as_document(self.content), tag)
 
 
 CreateContentResult = Annotated[

@@ -14,7 +14,7 @@ from portico.resolvers.content.refusals import PhotoLocked
 from portico.resolvers.pictures import UNKNOWN_TYPE
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
-from portico.schema.fields import as_type, computed, reads, stored
+from portico.schema.fields import as_document, as_type, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.mutations import mutation
@@ -23,7 +23,8 @@ from portico.schema.scalars import BigInt
 
 from .creation import SLUG, TAGS, content_key, new_node
 from .edits import EditConflict
-from .types import ContentNode
+from .rows import CONTENT_EDGE, content_edge_of
+from .types import ContentEdge, ContentNode
 
 _URL_NEEDS = ("_id", "slug", "detail.file", "detail.checksum", "detail.content_type")
 
@@ -85,6 +86,10 @@ class ReplacePhotoInput:
 @strawberry.type(description="The photo after the write.")
 class PhotoPayload:
     photo: Photo = strawberry.field(description="The photo.")
+
+    @strawberry.field(description=CONTENT_EDGE)
+    def content_edge(self, info: Info) -> ContentEdge | None:
+        return content_edge_of(info.context, as_document(self.photo))
 
 
 UploadPhotoResult = Annotated[

@@ -59,6 +59,9 @@ ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
 REVISION_PAGES = document_pages(REVISION, revisions.REVISIONS)
 
 
+Tag = Annotated[str, described("The tag. Case-sensitive.")]
+
+
 @strawberry.interface(
     description="A node of the site. Only EDITORs see drafts, entries with a future `publishOn`, and photos whose "
     "first upload is not complete."
@@ -281,7 +284,7 @@ class ContentQuery:
     async def content_by_tag(
         self,
         info: Info,
-        tag: Annotated[str, described("The tag. Case-sensitive.")],
+        tag: Tag,
         first: First = DEFAULT_CONTENT,
         after: After = None,
         last: Last = None,

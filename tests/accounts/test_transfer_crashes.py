@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.problems import Problem
+from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.accounts.support.stages import Transfers
 from tests.support.domains import INVARIANTS
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, stops
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops
 from tests.support.interruptions import crashing
 
 
@@ -58,7 +59,7 @@ async def test_a_process_that_resumes_after_the_money_is_spent_takes_none(scene:
 
         assert (await call).data["transfer"]["__typename"] in {"InsufficientFunds", "TransferPayload"}, command
         await scene.assert_is([0, 100])
-    assert command > 5
+    assert command > 4
 
 
 @pytest.mark.parametrize("first", range(3, 9))
@@ -135,3 +136,38 @@ async def test_a_pending_entry_of_a_finished_transfer_is_reported(scene: Transfe
     await scene.gateway.db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})
 
     assert await problems(scene.gateway) == ["it has a note of a transfer that is settled or missing"]
+
+
+async def test_a_retry_of_a_transfer_that_is_decided_does_not_wait_for_the_lease_of_the_crashed_call(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
+    given = transfer_input(mine, theirs, 30)
+    with crashing(gateway, None) as faulty:
+        await gateway.result("transfer", transfer_input(mine, theirs, 10))
+    decided = faulty.changes.index(("transfers", "insert_one")) + 1
+    with crashing(gateway, decided):
+        await gateway.ask(MUTATIONS["transfer"], {"input": given})
+
+    answers = [await gateway.result("transfer", given) for _ in range(3)]
+
+    assert [answer["__typename"] for answer in answers] == ["TransferPayload"] * 3
+    assert len({answer["transfer"]["id"] for answer in answers}) == 1
+    assert await balances(gateway.db, mine, theirs) == [60, 40]
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock, "finish-transfers")
+    await assert_money(gateway, 100)
+
+
+async def test_the_key_of_a_transfer_cannot_be_used_for_another_input_or_mutation(gateway: GatewayClient) -> None:
+    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
+    given = transfer_input(mine, theirs, 30)
+    await gateway.result("transfer", given)
+
+    for mutation, other in (
+        ("transfer", {**given, "amount": {"amount": 31}}),
+        ("openAccount", {"name": "Another", "currency": "USD", "idempotencyKey": given["idempotencyKey"]}),
+    ):
+        answer = await gateway.ask(MUTATIONS[mutation], {"input": other})
+        assert answer.codes == ["IDEMPOTENCY_KEY_REUSED"]
+    assert await balances(gateway.db, mine, theirs) == [70, 30]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pymongo.errors import AutoReconnect
 from rich.console import Console
 
 from portico.gateway.cli import data
@@ -18,6 +19,7 @@ from portico.resolvers.indexes import filling
 from tests.catalog.support.catalog import add_products, product, skus
 from tests.support.harness import GatewayClient, assert_invariants, running
 from tests.support.importing import lines, write
+from tests.support.interruptions import interrupted
 
 NEEDED = {"_id_", "deleting.at_1", "incoming.at_1", "incoming.ids_1", "schema_version_1", "sku_1"}
 ALL = NEEDED | {index.document["name"] for index in PRODUCTS.indexes}
@@ -80,4 +82,26 @@ async def test_an_import_that_fails_builds_the_indexes(empty: GatewayClient) -> 
         async with filling(empty.db, PRODUCTS):
             raise OSError("a file that cannot be read")
 
+    assert await names(empty.db) == ALL
+
+
+async def test_two_first_imports_at_the_same_time_build_the_indexes(empty: GatewayClient) -> None:
+    async def drop() -> None:
+        await empty.db[PRODUCTS.name].drop_index("search")
+
+    # The other one drops an index that this one is about to drop.
+    async with filling(interrupted(empty.db, PRODUCTS.name, "drop_index", drop), PRODUCTS):
+        assert await names(empty.db) == NEEDED
+
+    assert await names(empty.db) == ALL
+
+
+async def test_an_import_that_loses_its_database_leaves_the_indexes_to_the_next_one(empty: GatewayClient) -> None:
+    with pytest.raises(AutoReconnect):
+        async with filling(empty.db, PRODUCTS):
+            raise AutoReconnect("connection closed")
+
+    assert await names(empty.db) == NEEDED
+    async with filling(empty.db, PRODUCTS):
+        pass
     assert await names(empty.db) == ALL

@@ -10,7 +10,9 @@ from typing import Any
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
+from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.catalog import product_slugs
+from portico.schema.nodes import encode_id
 from tests.catalog.support.cases import id_and_nonce
 from tests.catalog.support.catalog import product
 from tests.catalog.support.slugs import SLUGS
@@ -24,7 +26,7 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.importing import put
-from tests.support.interruptions import interrupted
+from tests.support.interruptions import database_of, interrupted
 
 
 async def sku_of(gateway: GatewayClient, slug: str) -> str | None:
@@ -160,3 +162,115 @@ async def test_the_check_finds_a_slug_of_two_products_and_one_of_none(gateway: G
 
     await assert_invariants(gateway)
     assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == ["A", None]
+
+
+async def test_a_product_with_a_sku_and_a_slug_that_are_taken_is_refused_for_its_sku(gateway: GatewayClient) -> None:
+    await create_product(gateway, sku="A", slug="blue")
+    await create_product(gateway, sku="B", slug="red")
+
+    results = [await gateway.result("createProduct", product_input(sku="A", slug=slug)) for slug in ("blue", "red")]
+
+    assert [result["__typename"] for result in results] == ["SkuTaken", "SkuTaken"]
+    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == ["A", "B"]
+
+
+async def test_an_edit_that_crashes_before_the_creation_is_confirmed_frees_its_former_slug(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    own, place = gateway.db, (await create_category(gateway))["id"]
+
+    async def edit() -> None:
+        stored = await own["products"].find_one({"sku": "A"})
+        assert stored is not None
+        given = {"id": encode_id("Product", "A"), "nonce": stored["nonce"], "slug": "red", "idempotencyKey": "e"}
+        text = "mutation ($input: UpdateProductInput!) { updateProduct(input: $input) { __typename } }"
+        # It crashes when it has changed the product: its former slug is still marked.
+        with database_of(gateway, FaultyDatabase(own, 4)) as faulty:
+            await gateway.ask(text, {"input": given})
+        assert faulty.changes[-1] == ("products", "update_one")
+
+    # The first command after the insert withdraws the intent of the creation.
+    with database_of(gateway, interrupted(own, "intents", "delete_one", edit)):
+        made = await gateway.result("createProduct", product_input(sku="A", slug="blue", categoryIds=[place]))
+    assert made["__typename"] == "ProductPayload"
+    clock.advance(seconds=61)
+    await run_jobs(gateway, clock)
+    await run_jobs(gateway, clock)
+
+    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == [None, "A"]
+    await create_product(gateway, sku="B", slug="blue")
+    await assert_invariants(gateway)
+
+
+async def test_a_product_that_is_renamed_before_its_creation_is_confirmed_is_created(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    own, place = gateway.db, (await create_category(gateway))["id"]
+
+    async def rename_and_take() -> None:
+        with database_of(gateway, own):
+            stored = await own["products"].find_one({"sku": "A"})
+            assert stored is not None
+            one = {"id": encode_id("Product", "A"), "nonce": stored["nonce"]}
+            assert (await rename(gateway, one, "red"))["__typename"] == "ProductPayload"
+            await create_product(gateway, sku="B", slug="blue")
+
+    with database_of(gateway, interrupted(own, "intents", "delete_one", rename_and_take)):
+        made = await gateway.result("createProduct", product_input(sku="A", slug="blue", categoryIds=[place]))
+
+    assert made["__typename"] == "ProductPayload"
+    clock.advance(seconds=61)
+    await run_jobs(gateway, clock)
+    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == ["B", "A"]
+    await assert_invariants(gateway)
+
+
+async def test_an_edit_that_loses_against_another_one_frees_the_slug_that_it_has_claimed(
+    gateway: GatewayClient,
+) -> None:
+    own, one = gateway.db, await create_product(gateway, sku="A", slug="blue")
+
+    async def edit() -> None:
+        with database_of(gateway, own):
+            edited = await gateway.result("updateProduct", {**id_and_nonce(one), "title": "Another title"})
+            assert edited["__typename"] == "ProductPayload"
+
+    # The slug is claimed by then, and the product is marked.
+    with database_of(gateway, interrupted(own, "products", "update_one", edit, skip=1)):
+        refused = await rename(gateway, one, "red")
+
+    assert refused["__typename"] == "ProductEditConflict"
+    await create_product(gateway, sku="B", slug="red")
+    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == ["A", "B"]
+
+
+async def test_an_edit_that_is_refused_leaves_the_slug_to_another_edit_of_the_product(gateway: GatewayClient) -> None:
+    own, one = gateway.db, await create_product(gateway, sku="A", slug="blue")
+
+    async def rename_it() -> None:
+        with database_of(gateway, own):
+            assert (await rename(gateway, one, "red"))["__typename"] == "ProductPayload"
+
+    with database_of(gateway, interrupted(own, "products", "update_one", rename_it, skip=1)):
+        refused = await rename(gateway, one, "red")
+
+    assert refused["__typename"] == "ProductEditConflict"
+    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == [None, "A"]
+    other = await gateway.result("createProduct", product_input(sku="B", slug="red"))
+    assert other["__typename"] == "SlugTaken"
+
+
+async def test_an_imported_product_without_a_slug_keeps_it_and_null_removes_it(
+    gateway: GatewayClient, tmp_path: Path
+) -> None:
+    await create_product(gateway, sku="A", slug="blue")
+    file = tmp_path / "records.jsonl"
+
+    done = await put(gateway.db, "products", file, [product(sku="A", title="Another title")])
+    kept = await sku_of(gateway, "blue")
+    again = await put(gateway.db, "products", file, [product(sku="A", title="Another title")])
+    removed = await put(gateway.db, "products", file, [product(sku="A", title="Another title", slug=None)])
+
+    assert (done.counts, again.counts, removed.counts) == ({"changed": 1}, {"unchanged": 1}, {"changed": 1})
+    assert (kept, await sku_of(gateway, "blue")) == ("A", None)
+    await assert_invariants(gateway)

@@ -20,6 +20,7 @@ from tests.support.public_api import GROUPS
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reviews"
 BOOKING = ROOT / "tests" / "extending" / "booking.py"
+FESTIVAL = ROOT / "tests" / "extending" / "festival.py"
 PAGE = ROOT / "docs" / "extending.md"
 LIBRARIES = {"strawberry", "pymongo", "bson", "pytest"}
 LONGEST = 292
@@ -79,7 +80,8 @@ def test_the_example_is_short() -> None:
 
 
 def test_the_tutorial_shows_the_code_of_the_example() -> None:
-    sources = "\n".join(path.read_text() for path in [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml", BOOKING])
+    files = [*EXAMPLE.rglob("*.py"), EXAMPLE / "pyproject.toml", BOOKING, FESTIVAL]
+    sources = "\n".join(path.read_text() for path in files)
     blocks = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
     assert len(blocks) > 5

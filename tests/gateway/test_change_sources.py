@@ -24,7 +24,7 @@ def test_the_change_stream_requests_only_what_the_sources_need() -> None:
 
     assert changes.pipeline(sources) == [
         {"$match": {"$or": [{"ns.coll": {"$in": ["a", "b"]}, "operationType": "insert"}, {"ns.coll": {"$in": ["c"]}}]}},
-        {"$project": {"documentKey": 1, "fullDocument._id": 1, "ns": 1, "operationType": 1}},
+        {"$project": {"clusterTime": 1, "documentKey": 1, "fullDocument._id": 1, "ns": 1, "operationType": 1}},
     ]
 
 

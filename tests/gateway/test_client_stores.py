@@ -14,6 +14,7 @@ from portico.resolvers.game.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import open_account
 from tests.comments.support.discussions import open_on_product
+from tests.content.support.site import create_section
 from tests.game.support.scene import add_temple
 from tests.game.support.stacks import give
 from tests.game.support.world import character_id, keeper_id, room_id
@@ -35,6 +36,9 @@ async def scene_of(gateway: GatewayClient) -> dict[str, object]:
     await join(gateway.db, "tester", *OTHERS)
     await give(gateway.db, "bo", "gem", 1_000_000)
     await gateway.result("placeAd", {"siteId": "site", "zoneId": "top", "ad": AD})
+    # The browser then has a profile: a payload cannot lead from the root to an object that was not there before.
+    seen = {"siteId": "site", "zoneId": "top", "userId": "browser", "campaignId": "acme:spring", "adUnitId": "top"}
+    await gateway.result("recordAdEvent", {**seen, "kind": "CLICK"})
     for item in ("sword", "coin"):
         await give(gateway.db, "tester", item, 50)
     return {
@@ -49,6 +53,9 @@ async def scene_of(gateway: GatewayClient) -> dict[str, object]:
         "others": [encode_id("User", subject) for subject in OTHERS],
         "friend": character_id(temple.friend),
         "category": (await create_category(gateway))["id"],
+        "shelf": (await create_category(gateway))["id"],
+        "rack": (await create_category(gateway))["id"],
+        "folder": (await create_section(gateway))["id"],
         "discussion": await open_on_product(gateway, "DOCUMENTS"),
     }
 

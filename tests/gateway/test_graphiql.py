@@ -288,3 +288,19 @@ def test_on_a_narrow_screen_the_panes_are_below_each_other_and_no_button_covers_
         assert boxes[-1]["bottom"] <= 844
         assert (found["covered"], found["outside"], found["width"]) == ([], [], 390)
         assert found["texts"] > 5
+
+
+def test_graphiql_from_a_cdn_shows_the_titles_also_on_a_narrow_screen(settings: Settings, tmp_path: Path) -> None:
+    browser, project = chromium(), node_modules("browser")
+
+    with served(tmp_path, environment(settings, PORTICO_GRAPHIQL="cdn")) as gateway:
+        done = run_node(project, "cdn.mjs", browser, gateway.url + "/")
+
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["tabs"] == seen["edited"] == seen["reloaded"] == list(EXAMPLES)
+    for upper, lower in itertools.pairwise(seen["panes"]):
+        assert upper["bottom"] <= lower["top"] + 1
+    assert [box for box in seen["panes"] if box["left"] < 0 or box["right"] > 390 or box["bottom"] > 844] == []
+    assert min(box["bottom"] - box["top"] for box in seen["panes"]) > 30
+    assert (seen["width"], seen["problems"]) == (390, [])

@@ -13,7 +13,8 @@ from bson import ObjectId
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import OperationFailure
 
-from portico.gateway.live import Counts, EventsLost, Hub, Listener, Stopping, TooSlow
+from portico.gateway.ended import EventsLost, Stopping, TooSlow
+from portico.gateway.live import Counts, Hub, Listener
 from portico.gateway.mongo.driver import MotorChangeStream, connect
 from portico.gateway.settings import Settings
 from portico.resolvers import changes

@@ -15,6 +15,8 @@ from portico.resolvers.writes import idempotency
 from portico.schema.nodes import encode_id
 from portico.testing import crash_matrix
 from portico.testing.kits import mutation_text
+from tests.ads.support.ads import ad
+from tests.ads.support.ads import place as place_ads
 from tests.content.support.site import create_page, create_section
 from tests.social.support.social import join
 from tests.support.domains import SCHEMA
@@ -101,6 +103,41 @@ async def test_a_move_shows_the_former_parent_also_after_a_crash(gateway: Gatewa
             "from": {"id": former["id"], "children": {"nodes": []}},
             "category": {"parent": {"id": place["id"]}},
         }
+
+    assert await crash_matrix(gateway, clock, text, prepare, check=check) > 1
+
+
+async def test_an_edit_shows_the_former_categories_also_after_a_crash(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    text = mutation_text(SCHEMA._schema, "updateProduct", "... on ProductPayload { from { id } }")
+    former, place = [(await create_category(gateway))["id"] for _ in range(2)]
+
+    async def prepare(key: str) -> Mapping[str, Any]:
+        product = await create_product(gateway, categoryIds=[former])
+        given = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [place]}
+        return {"input": {**given, "idempotencyKey": key}}
+
+    async def check(variables: Mapping[str, Any]) -> None:
+        edited = {"__typename": "ProductPayload", "from": [{"id": former}]}
+        assert (await gateway.data(text, variables))["updateProduct"] == edited
+
+    assert await crash_matrix(gateway, clock, text, prepare, check=check) > 1
+
+
+async def test_a_deactivation_shows_the_former_zones_also_after_a_crash(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    text = mutation_text(SCHEMA._schema, "deactivateCampaign", "... on CampaignPayload { zones changedZones { id } }")
+
+    async def prepare(key: str) -> Mapping[str, Any]:
+        campaign = f"acme:{key}"
+        await place_ads(gateway, ad(campaign), zone=key)
+        return {"input": {"campaignId": campaign, "idempotencyKey": key}}
+
+    async def check(variables: Mapping[str, Any]) -> None:
+        shown = (await gateway.data(text, variables))["deactivateCampaign"]
+        assert (shown["zones"], len(shown["changedZones"])) == (1, 1)
 
     assert await crash_matrix(gateway, clock, text, prepare, check=check) > 1
 

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from graphql import GraphQLObjectType, get_named_type
 
+from portico.schema.roles import Role
 from portico.testing.kits import merged, mutation_text
+from tests.ads.support.ads import SITE, ZONE, ad, place
+from tests.analytics.support.log_events import event
 from tests.game.support.scene import action, add_temple
 from tests.game.support.stacks import bag, give, goods, keyed, offer
 from tests.shop.support.shop import add_input, checkout_input, stock_up, update_input
 from tests.social.support.social import join
 from tests.support.domains import SCHEMA
-from tests.support.harness import GatewayClient
+from tests.support.harness import GatewayClient, create_category, create_product
 from tests.support.kits import kits
 
 _SCHEMA = SCHEMA._schema
@@ -26,7 +29,11 @@ _SHOWN = {
     "Product": "id",
     "Stack": "id quantity heldIn { id }",
     "PostComment": "id text",
+    "Category": "id",
+    "AdZone": "id ads { id }",
+    "AdProfile": "id",
 }
+_GIVEN = {"taggedEdge": '(tag: "news")'}
 
 
 def _selection(mutation: str) -> str:
@@ -38,7 +45,7 @@ def _selection(mutation: str) -> str:
     for name, field in payload.fields.items():
         inner: Any = get_named_type(field.type)
         if inner.name.endswith("Edge"):
-            parts.append(f"{name} {{ cursor node {{ __typename }} }}")
+            parts.append(f"{name}{_GIVEN.get(name, '')} {{ cursor node {{ __typename }} }}")
         elif isinstance(inner, GraphQLObjectType) and inner.name in _SHOWN:
             parts.append(f"{name} {{ {_SHOWN[inner.name]} }}")
     return f"... on {payload.name} {{ __typename {' '.join(parts)} }}"
@@ -165,6 +172,113 @@ async def test_a_comment_on_a_post_shows_itself_and_its_place(gateway: GatewayCl
         "... on PostPayload { deletedCommentId comment { id } }",
     )
     assert deleted == {"deletedCommentId": said["comment"]["id"], "comment": None}
+
+
+async def test_an_edit_shows_the_categories_that_a_product_has_left(gateway: GatewayClient) -> None:
+    left, kept = [(await create_category(gateway))["id"] for _ in range(2)]
+    product = await create_product(gateway, categoryIds=[left, kept])
+    shown = "product { categories { id } nonce } from { id products { nodes { id } } }"
+
+    given = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [kept]}
+    edited = await _result(gateway, "updateProduct", given, f"... on ProductPayload {{ {shown} }}")
+
+    assert edited["from"] == [{"id": left, "products": {"nodes": []}}]
+    assert edited["product"]["categories"] == [{"id": kept}]
+    renamed = {"id": product["id"], "nonce": edited["product"]["nonce"], "title": "New"}
+    assert (await _result(gateway, "updateProduct", renamed, "... on ProductPayload { from { id } }"))["from"] == []
+
+
+async def test_a_written_node_shows_its_rows(gateway: GatewayClient) -> None:
+    blog = await _result(
+        gateway,
+        "createSection",
+        {"kind": "BLOG", "slug": "blog", "title": "Blog"},
+        "... on ContentPayload { content { id } contentEdge { cursor node { id } } entryEdge { cursor } }",
+    )
+    tagged_as = 'news: taggedEdge(tag: "news") { cursor } old: taggedEdge(tag: "x") { cursor }'
+    rows = f"contentEdge {{ cursor }} entryEdge {{ cursor }} {tagged_as}"
+    entry = {"blogId": blog["content"]["id"], "slug": "one", "title": "One", "text": "Hello"}
+    draft = await _result(gateway, "createBlogEntry", entry, f"... on ContentPayload {{ content {{ id }} {rows} }}")
+    published = {**entry, "slug": "two", "tags": ["news"], "publishOn": "2020-01-01T00:00:00Z"}
+    made = await _result(gateway, "createBlogEntry", published, f"... on ContentPayload {{ {rows} }}")
+
+    page = "{ edges { cursor node { id } } }"
+    data = await gateway.data(
+        f"""query ($id: ID!) {{ rootSections {page} contentByTag(tag: "news") {page}
+        node(id: $id) {{ ... on Section {{ children {page} entries {page} }} }} }}""",
+        {"id": blog["content"]["id"]},
+    )
+    assert data["rootSections"]["edges"] == [blog["contentEdge"]]
+    assert blog["entryEdge"] is None
+    listed = {name: [row["cursor"] for row in found["edges"]] for name, found in data["node"].items()}
+    assert listed == {
+        "children": [draft["contentEdge"]["cursor"], made["contentEdge"]["cursor"]],
+        "entries": [made["entryEdge"]["cursor"]],
+    }
+    assert [row["cursor"] for row in data["contentByTag"]["edges"]] == [made["news"]["cursor"]]
+    assert [draft["entryEdge"], draft["news"], made["old"]] == [None, None, None]
+
+    given = {"id": draft["content"]["id"], "tags": ["news"]}
+    tagged = await _result(gateway, "addTags", given, f"... on ContentPayload {{ {rows} }}")
+    first = (await gateway.data(f'{{ contentByTag(tag: "news") {page} }}'))["contentByTag"]["edges"]
+    assert tagged["news"]["cursor"] in [row["cursor"] for row in first]
+    untagged = await _result(gateway, "removeTags", given, f"... on ContentPayload {{ content {{ id }} {rows} }}")
+    assert (untagged["content"], untagged["news"]) == (draft["content"], None)
+
+
+async def test_a_page_at_the_root_is_a_row_of_no_list(gateway: GatewayClient) -> None:
+    given = {"slug": "about", "title": "About", "text": "Hello"}
+
+    made = await _result(gateway, "createPage", given, "... on ContentPayload { contentEdge { cursor } }")
+
+    assert made == {"contentEdge": None}
+
+
+async def test_a_deactivated_campaign_shows_its_former_zones(gateway: GatewayClient) -> None:
+    await place(gateway, ad(), ad("other:campaign", "top"), zone="one")
+    await place(gateway, ad(), zone="two")
+
+    shown = "... on CampaignPayload { zones changedZones { zoneId ads { campaignId } } }"
+    ended = await _result(gateway, "deactivateCampaign", {"campaignId": "acme:spring"}, shown)
+
+    assert ended["zones"] == 2
+    assert sorted(ended["changedZones"], key=lambda zone: str(zone["zoneId"])) == [
+        {"zoneId": "one", "ads": [{"campaignId": "other:campaign"}]},
+        {"zoneId": "two", "ads": []},
+    ]
+
+
+async def test_calls_for_a_browser_show_its_profile_to_advertisers_only(gateway: GatewayClient) -> None:
+    await place(gateway, ad(dailyCap=5))
+    profile = 'profile { id events(advertiser: "acme", kind: IMPRESSION) { adUnitId } }'
+    served = {"siteId": SITE, "zoneId": ZONE, "userId": "ann"}
+    seen = {**served, "kind": "IMPRESSION", "campaignId": "acme:spring", "adUnitId": "banner"}
+
+    first = await _result(gateway, "serveAds", served, f"... on ServedAdsPayload {{ {profile} }}")
+    second = await _result(gateway, "recordAdEvent", seen, f"... on AdEventPayload {{ {profile} }}")
+
+    query = f'{{ adProfile(userId: "ann") {profile.removeprefix("profile")} }}'
+    assert second["profile"] == (await gateway.data(query))["adProfile"]
+    assert [len(one["profile"]["events"]) for one in (first, second)] == [1, 2]
+    assert first["profile"]["id"] == second["profile"]["id"]
+    text = mutation_text(_SCHEMA, "serveAds", f"... on ServedAdsPayload {{ {profile} }}")
+    for token, given in ((gateway.token("ann", []), served), (gateway.token(), {**served, "userId": None})):
+        assert (await gateway.data(text, {"input": given}, token=token))["serveAds"]["profile"] is None
+
+
+async def test_new_log_events_show_their_rows_to_analysts(gateway: GatewayClient) -> None:
+    events = [event(path=f"/{number}", eventId=str(number)) for number in range(2)]
+    rows = "... on RecordedPayload { recorded logEventEdges { cursor node { id path } } }"
+
+    both = gateway.as_caller("both", Role.SERVICE, Role.ANALYST)
+    recorded = await _result(both, "logEvents", events, rows)
+
+    listed = (await both.data("{ logEvents(filter: {}) { edges { cursor node { id path } } } }"))["logEvents"]["edges"]
+    assert sorted(map(str, recorded["logEventEdges"])) == sorted(map(str, listed))
+    assert (await _result(both, "logEvents", events, rows)) == {"recorded": 2, "logEventEdges": []}
+    text = mutation_text(_SCHEMA, "logEvents", rows)
+    answer = await gateway.data(text, {"input": events}, token=gateway.token("log", [Role.SERVICE]))
+    assert answer["logEvents"]["logEventEdges"] is None
 
 
 async def _result(gateway: GatewayClient, mutation: str, given: Any, selection: str) -> Any:

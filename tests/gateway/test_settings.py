@@ -92,6 +92,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_SITE_URL": ("https://www.example.org", "https://www.example.org"),
     "PORTICO_MAX_OPERATIONS": ("5", 5),
     "PORTICO_MAX_WAITING_EVENTS": ("7", 7),
+    "PORTICO_RESUME_SECONDS": ("7.5", 7.5),
     "PORTICO_INIT_SECONDS": ("1.5", 1.5),
     "PORTICO_SEND_SECONDS": ("2", 2.0),
     "PORTICO_KEEP_ALIVE_SECONDS": ("30", 30.0),

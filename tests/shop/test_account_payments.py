@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from portico.gateway.clock import SystemClock
+from portico.resolvers.accounts import accounts
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
@@ -21,7 +23,7 @@ from tests.shop.support.shop import (
     stock_of,
     stock_up,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops_of
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, stops_of
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
@@ -167,6 +169,80 @@ async def test_a_checkout_that_crashes_anywhere_is_paid_once_or_not_at_all(
     assert stop > (7 if amount >= 2 * PRICE else 5)
 
 
+async def test_a_checkout_whose_cart_changes_before_the_lock_pays_for_the_changed_cart(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, 5 * PRICE)
+    await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
+    cart, sku = await full_cart(gateway)
+
+    async def change() -> None:
+        with database_of(gateway, own):
+            assert (await gateway.result("addItemToCart", add_input(cart, sku)))["__typename"] == "CartPayload"
+
+    own = gateway.db
+    with database_of(gateway, interrupted(own, "carts", "find_one_and_update", change)):
+        done = await gateway.result("checkout", paid_by(cart, account))
+
+    assert done["order"]["total"] == {"amount": 3 * PRICE}
+    assert await balances(gateway.db, account, SHOP) == [2 * PRICE, 3 * PRICE]
+    assert await stock_of(gateway, sku) == (7, 0, 3)
+    await assert_nothing_in_flight(gateway.db)
+    await assert_money(gateway, 5 * PRICE)
+
+
+async def test_the_money_of_a_checkout_is_free_again_if_its_cart_is_bought_by_another_call(
+    gateway: GatewayClient,
+) -> None:
+    rich, poor = await open_account(gateway.db, 5 * PRICE), await open_account(gateway.db, 2 * PRICE)
+    await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
+    cart, sku = await full_cart(gateway)
+
+    async def buy() -> None:
+        with database_of(gateway, own):
+            assert (await gateway.result("checkout", paid_by(cart, rich)))["__typename"] == "CheckoutPayload"
+
+    own = gateway.db
+    with database_of(gateway, interrupted(own, "carts", "find_one_and_update", buy)):
+        late = await gateway.result("checkout", paid_by(cart, poor))
+
+    assert (late["__typename"], late["status"]) == ("CartInactive", "COMPLETE")
+    stored = await gateway.db["accounts"].find_one({"_id": key_in("Account", poor)})
+    assert stored is not None
+    assert (stored["balance"], stored["pending"]) == (2 * PRICE, [])
+    assert await balances(gateway.db, rich, SHOP) == [3 * PRICE, 2 * PRICE]
+    assert await stock_of(gateway, sku) == (8, 0, 2)
+    await assert_money(gateway, 7 * PRICE)
+
+
+async def test_a_sold_cart_gets_its_order_before_the_stock_counts_the_sale(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    account = await open_account(gateway.db, 5 * PRICE)
+    await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
+    cart, sku = await full_cart(gateway)
+    given, other = paid_by(cart, account), paid_by(await new_cart(gateway, **{sku: 1}), account)
+    with crashing(gateway, None) as faulty:
+        await gateway.result("checkout", other)
+    # The call crashes when the cart is sold, and its order is not written.
+    last = faulty.changes.index(("orders", "insert_one"))
+    assert faulty.changes[last - 1] == ("carts", "find_one_and_update")
+    with crashing(gateway, last):
+        await gateway.ask(MUTATIONS["checkout"], {"input": given})
+    assert (await cart_of(gateway, cart))["status"] == "COMPLETE"
+    assert await gateway.db["orders"].count_documents({}) == 1
+    await assert_invariants(gateway)
+
+    clock.advance(seconds=6)
+    await run_jobs(gateway, clock, "finish-stock")
+
+    assert await gateway.db["orders"].count_documents({}) == 2
+    assert await stock_of(gateway, sku) == (7, 0, 3)
+    await assert_invariants(gateway)
+    await run_jobs(gateway, clock, "finish-checkouts")
+    assert await gateway.db["carts"].find_one({"due": {"$exists": True}}) is None
+    clock.advance(seconds=31)
+    assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"
+
+
 async def test_concurrent_checkouts_succeed_until_the_money_is_spent(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 7 * PRICE)
     sku = await stock_up(gateway, units=20, price=PRICE)
@@ -187,17 +263,17 @@ async def test_a_checkout_that_is_paid_pays_the_shop_when_its_account_that_disap
     account = await open_account(gateway.db, 5 * PRICE)
     cart, sku = await full_cart(gateway)
     given = paid_by(cart, account)
-    accounts = gateway.db["accounts"]
+    stored = gateway.db["accounts"]
     removed: list[Any] = []
 
     async def remove() -> None:
-        removed.append(await accounts.find_one_and_delete({"_id": key_in("Account", SHOP)}))
+        removed.append(await stored.find_one_and_delete({"_id": key_in("Account", SHOP)}))
 
     # The transfer is decided by then, and its notes are about to be removed.
     with database_of(gateway, interrupted(gateway.db, "accounts", "bulk_write", remove, skip=1)):
         outcome = await gateway.result("checkout", given)
     status = (await cart_of(gateway, cart))["status"]
-    await accounts.insert_many(removed)
+    await stored.insert_many(removed)
     clock.advance(seconds=31)
     await run_jobs(gateway, clock, *SHOP_JOBS)
 

@@ -130,7 +130,10 @@ class EventStream:
                     self.comments += 1
                 elif line:
                     fields[name] = value.removeprefix(" ")
-                elif fields:
+                elif "event" not in fields:
+                    # The id of the beginning has no event.
+                    fields = {}
+                else:
                     return fields["event"], json.loads(fields["data"]) if fields["data"] else None
         return None
 

@@ -50,7 +50,11 @@ def product_record(given: Any) -> ProductRecord:
     fields = ProductFields(
         sku=key_at(record, "sku", longest=MAX_SKU),
         type=text_at(record, "type"),
-        plain={name: _plain(record, PLAIN[name], given) for name, given in _PLAIN.items()},
+        plain={
+            name: _plain(record, PLAIN[name], given)
+            for name, given in _PLAIN.items()
+            if given in record or PLAIN[name].is_required
+        },
         list_price=_price(pricing, "list"),
         retail_price=_price(pricing, "retail"),
         weight=weight,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from graphql import (
@@ -19,11 +19,11 @@ from graphql import (
     GraphQLOutputType,
     GraphQLSchema,
     GraphQLUnionType,
+    InlineFragmentNode,
     OperationDefinitionNode,
+    SelectionNode,
     VariableNode,
-    Visitor,
     is_leaf_type,
-    visit,
 )
 from graphql.execution.execute import default_field_resolver, default_type_resolver
 from strawberry.schema.schema_converter import GraphQLCoreConverter
@@ -49,29 +49,26 @@ def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -
 
     Another operation of the document may use variables of the same names in another way.
     """
-    found = _Conditions()
-    visit(definition.selection_set, found)
-    fragments = _fragments(document)
-    # Visiting a fragment can append more fragments to `spreads`.
-    for name in found.spreads:
-        visit(fragments[name].selection_set, found)
-    return tuple(sorted(found.names))
+    fragments, names, spread = _fragments(document), set[str](), set[str]()
+    left = [definition.selection_set]
+    while left:
+        for selection in left.pop().selections:
+            names.update(_conditions(selection))
+            if isinstance(selection, FragmentSpreadNode):
+                if selection.name.value not in spread:
+                    spread.add(selection.name.value)
+                    left.append(fragments[selection.name.value].selection_set)
+            elif isinstance(selection, FieldNode | InlineFragmentNode) and selection.selection_set is not None:
+                left.append(selection.selection_set)
+    return tuple(sorted(names))
 
 
-class _Conditions(Visitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.spreads: list[str] = []
-
-    def enter_directive(self, node: Any, *_: Any) -> None:
-        if node.name.value in {"include", "skip"}:
-            values = [argument.value for argument in node.arguments]
-            self.names.update(value.name.value for value in values if isinstance(value, VariableNode))
-
-    def enter_fragment_spread(self, node: FragmentSpreadNode, *_: Any) -> None:
-        if node.name.value not in self.spreads:
-            self.spreads.append(node.name.value)
+def _conditions(selection: SelectionNode) -> Iterator[str]:
+    for directive in selection.directives or ():
+        if directive.name.value in {"include", "skip"}:
+            for argument in directive.arguments or ():
+                if isinstance(argument.value, VariableNode):
+                    yield argument.value.name.value
 
 
 def _fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:

@@ -16,7 +16,7 @@ class Transfers(Stage):
     collections = ("accounts", "transfers", "operations")
     job_names = ("finish-transfers",)
     job_seconds = 6
-    least = (4, 4)
+    least = (3, 3)
     before = [100, 0]  # noqa: RUF012 - no test changes it
     cases = {  # noqa: RUF012 - no test changes it
         "a deposit": Case("deposit", lambda stage: deposit_input(stage.mine, 50), "AccountPayload", [150, 0]),

@@ -36,6 +36,13 @@ export const FRAGMENTS = {
   Comment: 'fragment Comment on Comment { id text deleted replyCount author { userId name } parent { id replyCount } }',
   Discussion: `fragment Discussion on Discussion { id commentCount
     comments(first: 100) { edges { cursor node { ...Comment } } pageInfo { hasNextPage endCursor } } }`,
+  Shelf: `fragment Shelf on Category { id name products(first: 20) { edges { cursor node { id title } }
+    pageInfo { hasNextPage endCursor } } }`,
+  Node: 'fragment Node on ContentNode { id nonce title tags path }',
+  Folder: `fragment Folder on Section { id children(first: 20) { edges { cursor node { ...Node } }
+    pageInfo { hasNextPage endCursor } } }`,
+  Browser: `fragment Browser on AdProfile { id
+    events(advertiser: "acme", kind: CLICK, last: 20) { kind at campaignId adUnitId siteId zoneId } }`,
   Zone: 'fragment Zone on AdZone { id siteId zoneId ads { id campaignId adUnitId ecpm keywords } }',
 };
 
@@ -58,7 +65,10 @@ const PAGES = {
   category: ['$category: ID!', 'node(id: $category) { id ... on Category { ...Category } }'],
   product: ['$sku: String!', 'product(sku: $sku) { ...Merchandise }'],
   discussion: ['$discussion: ID!', 'node(id: $discussion) { id ... on Discussion { ...Discussion } }'],
+  shelves: ['$shelf: ID!, $rack: ID!', 'shelf: node(id: $shelf) { ...Shelf } rack: node(id: $rack) { ...Shelf }'],
+  folder: ['$folder: ID!', 'node(id: $folder) { id ...Folder }'],
   zone: ['', 'adZone(siteId: "site", zoneId: "top") { ...Zone }'],
+  browser: ['', 'adProfile(userId: "browser") { ...Browser }'],
 };
 
 // By the field: the payload, what leads to everything that the page shows, and a part of it.
@@ -72,6 +82,7 @@ const TRADE = [
 ];
 const POST = ['PostPayload', 'post { ...Post } viewer { subject ...Member ...News }', 'post { id commentCount }'];
 const COMMENT = ['CommentPayload', 'comment { ...Comment discussion { ...Discussion } }', 'comment { id text }'];
+const CONTENT = 'ContentPayload';
 const WRITES = {
   createCart: [CART, 'cart { ...Cart } viewer { ...Buyer }', 'cart { id }'],
   addItemToCart: [CART, 'cart { ...Cart } product { ...Stocked } viewer { ...Buyer }', 'cart { id items { id sku quantity } }'],
@@ -97,15 +108,25 @@ const WRITES = {
   renameCategory: ['CategoryPayload', 'category { id name slug parent { ...Category } }', 'category { id name }'],
   moveCategory: ['CategoryPayload', 'category { id parent { ...Category } } from { ...Category }', 'category { id name } from { id }'],
   deleteCategory: ['DeletedPayload', 'deletedId parents { id ... on Category { ...Category } }', 'deletedId'],
-  updateProduct: ['ProductPayload', 'product { ...Merchandise }', 'product { id nonce properties { id value } }'],
+  updateProduct: ['ProductPayload', 'product { ...Merchandise categories { ...Shelf } } from { ...Shelf }', 'product { id nonce properties { id value } }'],
   postComment: COMMENT,
   editComment: COMMENT,
   deleteComment: COMMENT,
+  createPage: [CONTENT, 'content { ...Node parent { id ...Folder } }', 'content { id title }'],
+  editMetadata: [CONTENT, 'content { ...Node parent { id ...Folder } }', 'content { id title }'],
+  addTags: [CONTENT, 'content { ...Node }', 'content { id tags }'],
+  removeTags: [CONTENT, 'content { ...Node }', 'content { id tags }'],
+  deleteContent: ['DeletedPayload', 'deletedId parents { id ...Folder }', 'deletedId'],
+  deactivateCampaign: ['CampaignPayload', 'zones changedZones { ...Zone }', 'zones'],
+  recordAdEvent: ['AdEventPayload', 'recorded profile { ...Browser }', 'recorded'],
   placeAd: ['AdZonePayload', 'zone { ...Zone }', 'zone { id ads { id ecpm } }'],
 };
 const INPUTS = { ...Object.fromEntries(['pickUp', 'drop'].map((name) => [name, 'ItemInput'])) };
 for (const name of ['addToCircle', 'removeFromCircle']) INPUTS[name] = 'CircleInput';
 for (const name of ['block', 'unblock']) INPUTS[name] = 'BlockInput';
+for (const name of ['addTags', 'removeTags']) INPUTS[name] = 'TagsInput';
+INPUTS.deactivateCampaign = 'CampaignInput';
+INPUTS.recordAdEvent = 'AdEventInput';
 for (const name of ['acceptTrade', 'cancelTrade']) INPUTS[name] = 'TradeInput';
 
 // By the name of a subscription: its variables, its field, everything that the pages show, and a part of it.

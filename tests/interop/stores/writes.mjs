@@ -105,7 +105,16 @@ export function writes(random, scene, shown) {
   }
   const { id, nonce } = shown.product.product;
   const properties = Array.from({ length: random(4) }, () => ({ name: pick(['color', 'label', 'size']), value: `${random(5)}` }));
-  may(true, 'updateProduct', { id, nonce, properties, title: `Title ${random(5)}` });
+  const categoryIds = [scene.shelf, scene.rack].filter(() => random(2));
+  may(true, 'updateProduct', { id, nonce, properties, categoryIds, title: `Title ${random(5)}` });
+  const nodes = rows(shown.folder.node.children);
+  const page = `page-${process.pid}-${(numbers += 1)}`;
+  may(nodes.length < 8, 'createPage', { parentId: scene.folder, slug: page, title: `Page ${number()}`, text: 'Hello' });
+  for (const { id: nodeId, nonce: read } of nodes) {
+    may(true, 'editMetadata', { id: nodeId, nonce: read, title: `Page ${number()}` });
+    may(random(2) === 0, 'deleteContent', { id: nodeId, nonce: read });
+    may(true, pick(['addTags', 'removeTags']), { id: nodeId, tags: [pick(['news', 'old', 'rare'])] });
+  }
   may(comments.length < 30, 'postComment', { discussionId: scene.discussion, text: `Comment ${number()}` });
   const foreign = `Foreign ${process.pid} ${(numbers += 1)}`;
   may(comments.length < 30, 'postComment', { discussionId: scene.discussion, text: foreign },
@@ -114,7 +123,13 @@ export function writes(random, scene, shown) {
     may(true, 'editComment', { id: comment.id, text: `Edited ${number()}` });
     may(true, 'deleteComment', { id: comment.id });
   }
-  const ad = { campaignId: 'acme:spring', adUnitId: pick(['top', 'side', 'foot']), ecpm: random(500), dailyCap: 3, keywords: ['jazz'] };
+  const { ads } = shown.zone.adZone;
+  for (const { campaignId, adUnitId } of ads) {
+    may(campaignId !== 'acme:spring', 'deactivateCampaign', { campaignId });
+    may(true, 'recordAdEvent', { kind: 'CLICK', userId: 'browser', siteId: 'site', zoneId: 'top', campaignId, adUnitId });
+  }
+  const campaign = `acme:${process.pid}-${(numbers += 1)}`;
+  const ad = { campaignId: ads.length < 12 ? pick(['acme:spring', campaign]) : 'acme:spring', adUnitId: pick(['top', 'side', 'foot']), ecpm: random(500), dailyCap: 3, keywords: ['jazz'] };
   may(true, 'placeAd', { siteId: 'site', zoneId: 'top', ad });
   // First the mutation, so that one with many objects is not chosen more often.
   const kinds = [...new Set(found.map(([mutation, , { as }]) => `${mutation} ${as ?? ''}`))];

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from portico.resolvers.shop.payments import PaymentMethods
+from portico.resolvers.accounts import accounts
+from portico.resolvers.accounts.accounts import shop_account_id
+from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
+from portico.resolvers.writes.settlements import Answering
+from portico.resolvers.writes.settler import Settler
 from portico.schema.nodes import encode_id
 from portico.testing.stages import Case, Stage
+from tests.accounts.support.accounts import balances, open_account
 from tests.shop.support.shop import (
     SHOP_JOBS,
     Provider,
@@ -74,6 +80,12 @@ CASES = {
         ((10, 0, 0), (1, 0, 0), "ACTIVE", {}, 0),
     ),
     "claiming": Case("claimCart", lambda stage: {"cartId": stage.cart}, "CartPayload", BEFORE),
+    "discarding": Case(
+        "discardCart",
+        lambda stage: {"cartId": stage.cart},
+        "CartPayload",
+        ((10, 0, 0), (1, 0, 0), "EXPIRED", {"plenty": 2}, 0),
+    ),
     "a checkout": Case(
         "checkout",
         lambda stage: {"cartId": stage.cart, "payment": {"token": "accept"}},
@@ -96,11 +108,11 @@ CASES = {
 class Shop(Stage):
     """A cart with two units of a product, and another product with one unit."""
 
-    collections = ("products", "stock", "carts", "orders", "operations", "intents")
+    collections: Sequence[str] = ("products", "stock", "carts", "orders", "operations", "intents")
     job_names = SHOP_JOBS
     next_run = 31
-    before = BEFORE
-    cases = CASES
+    before: ClassVar[Any] = BEFORE
+    cases: ClassVar[Mapping[str, Case]] = CASES
 
     async def build(self) -> None:
         self.use(Provider())
@@ -122,6 +134,10 @@ class Shop(Stage):
     def use(self, provider: Provider) -> None:
         self.provider = self.gateway.state.resources[PaymentMethods] = provider
 
+    async def paid(self) -> int:
+        """Return how often money was taken."""
+        return len(self.provider.taken)
+
     def product(self, sku: str) -> dict[str, Any]:
         return {"id": encode_id("Product", sku), "nonce": self.products[sku]}
 
@@ -142,7 +158,48 @@ class Shop(Stage):
         assert await self.gateway.db["products"].find_one({"deleting": {"$exists": True}}) is None
         assert await self.gateway.db["stock"].find_one({"closed.is_final": False}) is None
         await super().assert_settled()
-        assert len(self.provider.taken) == await self.gateway.db["orders"].count_documents({})
+        assert await self.paid() == await self.gateway.db["orders"].count_documents({})
         in_stock = {one["sku"]: one.get("in_stock", False) async for one in self.gateway.db["products"].find({})}
         stocked = {one["_id"]: one["available"] > 0 async for one in self.gateway.db["stock"].find({})}
         assert {sku: stocked.get(sku, False) for sku in in_stock} == in_stock
+
+
+class ShopWithAccounts(Shop):
+    """The same, and two accounts of the buyer: one can pay for the cart."""
+
+    collections = (*Shop.collections, "accounts", "transfers")
+    # The balances of the account that can pay and of the shop, and the state of the shop.
+    before = ((5000, 0), BEFORE)
+    cases: ClassVar[Mapping[str, Case]] = {
+        "a checkout by account": Case(
+            "checkout",
+            lambda stage: {"cartId": stage.cart, "payment": {"accountId": stage.rich}},
+            "CheckoutPayload",
+            ((3000, 2000), ((8, 0, 2), (1, 0, 0), "COMPLETE", {"plenty": 2}, 1)),
+        ),
+        "a checkout by an account with too little": Case(
+            "checkout",
+            lambda stage: {"cartId": stage.cart, "payment": {"accountId": stage.poor}},
+            "InsufficientFunds",
+            ((5000, 0), BEFORE),
+        ),
+    }
+
+    async def build(self) -> None:
+        await super().build()
+        self.rich, self.poor = [await open_account(self.gateway.db, amount) for amount in (5000, 1999)]
+        await accounts.open_shop_account(self.gateway.db, "USD", now=self.clock.now())
+
+    def use(self, provider: Provider) -> None:
+        self.provider = provider
+        resources = self.gateway.state.resources
+        by_account = AccountPayments(Answering(resources.of(Settler)))
+        resources[PaymentMethods] = PaymentMethods({ACCOUNT: by_account, TOKEN: provider})
+
+    async def paid(self) -> int:
+        paid = {"reference": {"$exists": True}, "state": "SETTLED"}
+        return int(await self.gateway.db["transfers"].count_documents(paid))
+
+    async def state(self) -> Any:
+        rich, shop = await balances(self.gateway.db, self.rich, encode_id("Account", shop_account_id("USD")))
+        return (rich, shop), await super().state()

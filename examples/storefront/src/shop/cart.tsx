@@ -1,0 +1,96 @@
+import { useQuery } from 'urql';
+import { useWrite } from '../data/write';
+import { CartPageDocument, ChangeQuantityDocument, CheckoutDocument, type CartFragment, type CartPageQuery } from '../gql/graphql';
+import { Failure, ForMembers, formatMoney, Page } from '../ui/parts';
+import { Link, useRouter } from '../ui/router';
+import { addressOf } from './product-card';
+
+export function CartPage() {
+  const [state] = useQuery({ query: CartPageDocument, requestPolicy: 'cache-and-network' });
+  const cart = state.data?.viewer?.cart;
+  return (
+    <Page title="Cart" state={state}>
+      <h1>Your cart</h1>
+      <ForMembers to="to see your cart">
+        {cart && cart.items.length > 0 ? (
+          <>
+            <ul className="lines">
+              {cart.items.map((line) => (
+                <Line key={line.id} cartId={cart.id} line={line} />
+              ))}
+            </ul>
+            <p className="sum">
+              Total <strong>{formatMoney(cart.total)}</strong>
+            </p>
+            <Payment cart={cart} accounts={state.data?.viewer?.accounts ?? []} />
+          </>
+        ) : (
+          <p>
+            It is empty. <Link to="/">Find a record</Link>
+          </p>
+        )}
+      </ForMembers>
+    </Page>
+  );
+}
+
+function Line({ cartId, line }: { cartId: string; line: CartFragment['items'][number] }) {
+  const { write, failure, isBusy } = useWrite(ChangeQuantityDocument);
+  const { sku, title, quantity, lineTotal, product } = line;
+  const change = (newQuantity: number) => write({ cartId, sku, oldQuantity: quantity, newQuantity });
+  return (
+    <li>
+      <span className="title">{product ? <Link to={addressOf({ slug: product.slug, sku })}>{title}</Link> : title}</span>
+      <span className="stepper" role="group" aria-label={`Quantity of ${title}`}>
+        <button type="button" aria-label={`One ${title} less`} disabled={isBusy} onClick={() => change(quantity - 1)}>
+          −
+        </button>
+        <output>{quantity}</output>
+        <button
+          type="button"
+          aria-label={`One ${title} more`}
+          disabled={isBusy || product?.stock.available === 0}
+          onClick={() => change(quantity + 1)}
+        >
+          +
+        </button>
+      </span>
+      <span className="amount">{formatMoney(lineTotal)}</span>
+      <Failure message={failure} />
+    </li>
+  );
+}
+
+type Accounts = NonNullable<NonNullable<CartPageQuery['viewer']>['accounts']>;
+
+function Payment({ cart, accounts }: { cart: CartFragment; accounts: Accounts }) {
+  const { write, failure, isBusy } = useWrite(CheckoutDocument);
+  const { go } = useRouter();
+
+  async function pay(accountId: string) {
+    if (await write({ cartId: cart.id, payment: { accountId } })) go('/orders');
+  }
+
+  if (accounts.length === 0) return <p>You have no account to pay from. In the demo, Robin has two.</p>;
+  return (
+    <form
+      className="payment"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void pay(String(new FormData(event.currentTarget).get('account')));
+      }}
+    >
+      <fieldset>
+        <legend>Pay from</legend>
+        {accounts.map(({ id, name, balance }, number) => (
+          <label key={id}>
+            <input type="radio" name="account" value={id} defaultChecked={number === 0} /> {name}{' '}
+            <span className="count">{formatMoney(balance)}</span>
+          </label>
+        ))}
+      </fieldset>
+      <button disabled={isBusy}>Pay {formatMoney(cart.total)}</button>
+      <Failure message={failure} />
+    </form>
+  );
+}

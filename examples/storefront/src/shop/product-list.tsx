@@ -1,0 +1,36 @@
+import type { ProductListFragment } from '../gql/graphql';
+import { More } from '../ui/parts';
+import { Filters, type useChoices } from './filters';
+import { ProductCard } from './product-card';
+
+interface Props {
+  list: ProductListFragment;
+  choices: ReturnType<typeof useChoices>;
+  isBusy: boolean;
+  onMore: (after: string | undefined) => void;
+}
+
+/** A list of products beside its filters. Both stay while another choice is being read. */
+export function ProductList({ list, choices, isBusy, onMore }: Props) {
+  const { totalCount, totalCountIsExact, facets, nodes, pageInfo } = list;
+  return (
+    <div className="with-filters">
+      <details className="filters-box" open>
+        <summary>Filters</summary>
+        <Filters facets={facets} choices={choices} />
+      </details>
+      <section aria-label="Products" aria-busy={isBusy}>
+        <p role="status" className="total">
+          {totalCount}
+          {totalCountIsExact ? '' : ' or more'} {totalCount === 1 ? 'product' : 'products'}
+        </p>
+        <ul className="cards">
+          {nodes.map((product) => (
+            <ProductCard key={product.id} product={product} />
+          ))}
+        </ul>
+        <More hasMore={pageInfo.hasNextPage} isBusy={isBusy} onMore={() => onMore(pageInfo.endCursor ?? undefined)} />
+      </section>
+    </div>
+  );
+}

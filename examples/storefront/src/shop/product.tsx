@@ -1,0 +1,94 @@
+import { useState } from 'react';
+import { useQuery } from 'urql';
+import { Discussion } from '../blog/discussion';
+import { ProductDocument } from '../gql/graphql';
+import { Cover } from '../ui/cover';
+import { Failure, ForMembers, NotFound, Page, When } from '../ui/parts';
+import { Link } from '../ui/router';
+import { makersOf, Price, Stock } from './product-card';
+import { useAddToCart } from './use-cart';
+
+export function ProductPage({ slug }: { slug: string }) {
+  const [state] = useQuery({ query: ProductDocument, variables: { slug } });
+  const { add, failure, isBusy } = useAddToCart();
+  const [added, setAdded] = useState(0);
+  const product = state.data?.product;
+  if (product === null) return <NotFound />;
+  return (
+    <Page title={product?.title} state={state}>
+      {product ? (
+        <>
+          <article className="product">
+            <Cover of={product.sku} isRound={product.__typename === 'AudioAlbum'} />
+            <div>
+              <nav aria-label="Categories" className="chips">
+                {product.categories.map(({ id, name, slug: category }) => (
+                  <Link key={id} to={`/c/${category}`}>
+                    {name}
+                  </Link>
+                ))}
+              </nav>
+              <h1>{product.title}</h1>
+              <p className="makers">{makersOf(product)}</p>
+              <Price pricing={product.pricing} />
+              <Stock available={product.stock.available} />
+              <ForMembers to="to buy this">
+                <button
+                  type="button"
+                  disabled={isBusy || product.stock.available === 0}
+                  onClick={async () => {
+                    if (await add(product.sku)) setAdded((before) => before + 1);
+                  }}
+                >
+                  Add to cart
+                </button>
+                <p role="status">
+                  {added > 0 ? (
+                    <>
+                      {added === 1 ? 'It is' : `${added} are`} in <Link to="/cart">your cart</Link>.
+                    </>
+                  ) : null}
+                </p>
+                <Failure message={failure} />
+              </ForMembers>
+              <p>{product.description}</p>
+              <dl>
+                {product.issueDate ? (
+                  <div>
+                    <dt>Released</dt>
+                    <dd>
+                      <When at={product.issueDate} />
+                    </dd>
+                  </div>
+                ) : null}
+                {product.properties.map(({ id, name, value }) => (
+                  <div key={id}>
+                    <dt>{name}</dt>
+                    <dd>{value}</dd>
+                  </div>
+                ))}
+              </dl>
+              <Names title="Tracks" names={product.__typename === 'AudioAlbum' ? product.tracks : []} />
+              <Names title="With" names={product.__typename === 'Film' ? product.actors : []} />
+            </div>
+          </article>
+          <Discussion subjectId={product.id} discussionId={product.discussion?.id ?? null} />
+        </>
+      ) : null}
+    </Page>
+  );
+}
+
+function Names({ title, names }: { title: string; names: string[] }) {
+  if (names.length === 0) return null;
+  return (
+    <section>
+      <h2>{title}</h2>
+      <ol>
+        {names.map((name) => (
+          <li key={name}>{name}</li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,99 @@
+"""Continues subscriptions where their clients were cut off.
+
+The missed events are read again from the oplog, and shown with the permissions of now:
+
+1. Pages of missed events are read until there are no more.
+2. The subscription listens to the change stream. What happened since the last page is one more page.
+3. Events of the stream that this page has are dropped: those up to the time until which it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Hashable, Sequence
+from contextlib import aclosing
+
+from portico.gateway.outages import EVENTS, fault_code
+from portico.resolvers.changes import ChangesLost, Event, Position
+from portico.resolvers.missed_changes import Page
+from portico.schema.context import Events
+
+from .ended import Ended, EventsLost
+from .event_ids import EventIds
+from .live import Hub
+
+
+class InvalidEventId(Ended):
+    """The id is not one of the subscription."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "BAD_USER_INPUT",
+            "The id of the last event is not one of this subscription. Subscribe without it, then read what is new.",
+        )
+
+
+class Unreadable(Ended):
+    """The missed events cannot be read at the moment."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "UNAVAILABLE", "The missed events cannot be read. Subscribe again later, with the id of the last event."
+        )
+
+
+class Resumable:
+    """The live events for one subscription whose events have ids. `last_id` is that of the last event it has got."""
+
+    def __init__(self, hub: Hub, ids: EventIds, last_id: str | None) -> None:
+        self.ids = ids
+        # Where a subscription without a last event begins, as soon as it listens.
+        self.start: Position | None = None
+        self._hub = hub
+        self._last_id = last_id
+        # All events up to here have been read.
+        self._after: Position
+
+    async def listen(self, *topics: Hashable, is_state: bool = False) -> Events:
+        """Returns the events of these topics since the last event, or from now on.
+
+        Raises:   InvalidEventId; Stopping; a driver's error.
+        """
+        if not self._last_id:
+            # What happens between the two is missed by nobody: the subscription delivers it, or will read it again.
+            self.start = await self._hub.replays.now()
+            return await self._hub.listen(*topics, is_state=is_state)
+        after = self.ids.position_of(self._last_id)
+        if after is None:
+            raise InvalidEventId
+        self._after = after
+        self._hub.counts.resumed += 1
+        return self._since(topics, is_state=is_state)
+
+    async def _since(self, topics: Sequence[Hashable], *, is_state: bool) -> AsyncGenerator[Event, None]:
+        async for event in self._missed(topics, is_state=is_state):
+            yield event
+        async with aclosing(await self._hub.listen(*topics, is_state=is_state)) as listener:
+            async for event in self._missed(topics, is_state=is_state):
+                yield event
+            async for event in listener:
+                if event.at is None or event.at.time > self._after.time:
+                    yield event
+
+    async def _missed(self, topics: Sequence[Hashable], *, is_state: bool) -> AsyncGenerator[Event, None]:
+        """Yields what has happened up to now. Of states, it yields the latest of each page."""
+        is_whole = False
+        while not is_whole:
+            page = await self._page(topics)
+            self._after, is_whole = page.end(self._after), page.until is not None
+            for event in page.events[-1:] if is_state else page.events:
+                yield event
+
+    async def _page(self, topics: Sequence[Hashable]) -> Page:
+        try:
+            return await self._hub.replays.read(frozenset(topics), self._after, self._hub.max_waiting)
+        except ChangesLost:
+            raise EventsLost from None
+        except Exception as error:
+            if fault_code(error) in EVENTS:
+                raise Unreadable from error
+            raise

@@ -1,0 +1,241 @@
+"""Reads events again that clients have missed.
+
+Every change has an operation time, and the oplog keeps changes in the order of these times. A client that names the
+last event it has got can so get the next ones from any process, as far back as the oplog goes.
+
+Clients come back together, e.g. after a restart. One change stream at a time reads for all who wait, from the earliest
+place to the newest operation; those who come meanwhile share the next one. A client gets a page of events at a time, so
+nothing piles up for one that is slow.
+
+Source: MongoDB manual, "Change Streams", `startAtOperationTime`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from bson import Timestamp
+from pymongo.errors import PyMongoError
+
+from .changes import ChangesLost, ChangeSource, Event, OnFailure, Position, events_of, is_lost, pipeline, watched
+from .documents import Database
+from .writes.combining import Combiner, Waiting
+from .writes.retries import attempts
+
+# How long the server may wait for a change. All changes that are asked for have happened.
+_AWAIT_MS = 10
+# The type of a timestamp, with which every resume token begins. The seconds and the increment follow, four bytes each.
+# Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
+_TIMESTAMP = "82"
+# With the pauses, these take about half a minute: longer than an election.
+_ATTEMPTS = 30
+_LONGEST_PAUSE = 2.0
+# No change has this digest in practice, so all changes of the time come before it.
+_NO_CHANGE = "0" * 16
+_POSITION = re.compile(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})([0-9a-f]{1,8})", re.ASCII)
+
+
+def position_after(time: Timestamp) -> Position:
+    """Returns the place after all events of this operation time."""
+    return Position(time, _NO_CHANGE, 0)
+
+
+def text_of(position: Position) -> str:
+    """Returns a place as text, in hexadecimal digits."""
+    return f"{position.time.time:08x}{position.time.inc:08x}{position.change}{position.index:x}"
+
+
+def position_of(text: str) -> Position | None:
+    """Returns the place in a text; None if it is none."""
+    found = _POSITION.fullmatch(text)
+    return (
+        None
+        if found is None
+        else Position(Timestamp(int(found[1], 16), int(found[2], 16)), found[3], int(found[4], 16))
+    )
+
+
+@dataclass(frozen=True)
+class Page:
+    """Missed events. `until` is the operation time up to which these are all; None if there are more."""
+
+    events: Sequence[Event]
+    until: Timestamp | None
+
+    def end(self, after: Position) -> Position:
+        """Returns the place up to which a page of the events after a place has been read."""
+        if self.until is not None:
+            return position_after(self.until)
+        return self.events[-1].at or after
+
+
+@dataclass(eq=False, kw_only=True)
+class _Missed(Waiting[Page]):
+    """A client that waits for the events of topics after a place."""
+
+    topics: frozenset[Hashable]
+    after: Position
+    most: int
+    events: list[Event] = field(default_factory=list)
+    # Whether the event at `after` has been read again.
+    has_passed: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self.done.done()
+
+    def restart(self) -> None:
+        self.events, self.has_passed = [], False
+
+    def take(self, event: Event) -> None:
+        """Takes an event of the topics, if it comes after the place. Answers if there is no room for more."""
+        if event.at is None or not self.is_open:
+            return
+        if event.at.time == self.after.time and not self.has_passed:
+            self.has_passed = event.at == self.after
+            return
+        self.events.append(event)
+        if len(self.events) == self.most:
+            self.answer(Page(self.events, None))
+
+
+@dataclass(eq=False, kw_only=True)
+class _Asking(Waiting[Timestamp]):
+    """A call that waits for the newest operation time."""
+
+
+class Replays:
+    """Reads missed events for all clients of the process."""
+
+    def __init__(
+        self,
+        db: Database,
+        sources: Sequence[ChangeSource],
+        *,
+        seconds: float,
+        on_open: Callable[[], None],
+        on_failure: OnFailure,
+    ) -> None:
+        """`seconds` is how far back events are read again. `on_open` is called for each change stream."""
+        self._db = db
+        self._sources = sources
+        self._seconds = seconds
+        self._on_open = on_open
+        self._on_failure = on_failure
+        self._missed: Combiner[None, _Missed] = Combiner(self._serve)
+        self._asking: Combiner[None, _Asking] = Combiner(self._ask)
+
+    async def now(self) -> Position:
+        """Returns the place after all events so far. All who ask in a turn of the event loop share one command."""
+        return position_after(await self._newest())
+
+    async def read(self, topics: frozenset[Hashable], after: Position, most: int) -> Page:
+        """Returns the first events of these topics after a place, at most this many.
+
+        Raises:   ChangesLost if the place is too far back; a driver's error, after many attempts.
+        """
+        missed = _Missed(db=self._db, topics=topics, after=after, most=most)
+        self._missed.add(None, missed)
+        return await missed.done
+
+    async def aclose(self) -> None:
+        """Waits until nobody waits."""
+        await self._missed.close()
+        await self._asking.close()
+
+    async def _newest(self) -> Timestamp:
+        asking = _Asking(db=self._db)
+        self._asking.add(None, asking)
+        return await asking.done
+
+    async def _ask(self, _key: None, asking: list[_Asking]) -> None:
+        answer = await self._db.command("ping")
+        for one in asking:
+            one.answer(answer["operationTime"])
+
+    async def _serve(self, _key: None, batch: list[_Missed]) -> None:
+        failure: PyMongoError | None = None
+        async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
+            waiting = [missed for missed in batch if missed.is_open]
+            try:
+                await self._read(waiting)
+            except PyMongoError as error:
+                failure = error
+                for missed in waiting:
+                    missed.restart()
+            else:
+                return
+        if failure is not None:
+            raise failure
+
+    async def _read(self, batch: Sequence[_Missed]) -> None:
+        until = await self._newest()
+        for missed in batch:
+            if until.time - missed.after.time.time > self._seconds:
+                missed.fail(ChangesLost())
+        waiting = [missed for missed in batch if missed.is_open]
+        if not waiting:
+            return
+        try:
+            await self._hand_out(waiting, until)
+        except ChangesLost:
+            for missed in waiting:
+                missed.fail(ChangesLost())
+        for missed in waiting:
+            missed.answer(Page(missed.events, until))
+
+    async def _hand_out(self, waiting: Sequence[_Missed], until: Timestamp) -> None:
+        """Gives each what it has missed, up to this time."""
+        by_topic: dict[Hashable, list[_Missed]] = {}
+        for missed in waiting:
+            for topic in missed.topics:
+                by_topic.setdefault(topic, []).append(missed)
+        self._on_open()
+        since = min(missed.after.time for missed in waiting)
+        async with aclosing(
+            missed_events(self._db, self._sources, since, until, on_failure=self._on_failure)
+        ) as events:
+            async for event in events:
+                for missed in by_topic.get(event.topic, ()):
+                    missed.take(event)
+
+
+async def missed_events(
+    db: Database, sources: Sequence[ChangeSource], since: Timestamp, until: Timestamp, *, on_failure: OnFailure
+) -> AsyncGenerator[Event, None]:
+    """Yields the events of the changes between two operation times, both included, in the order of the database.
+
+    Raises:   ChangesLost if the oplog does not reach back so far; a driver's error.
+    """
+    try:
+        opened = await watched(db).watch(pipeline(sources), start_at_operation_time=since, max_await_time_ms=_AWAIT_MS)
+        async with opened as stream:
+            while True:
+                change = await stream.try_next()
+                if change is None:
+                    if _time_of(stream.resume_token) >= until:
+                        return
+                    if not stream.alive:
+                        # The database was dropped.
+                        raise ChangesLost
+                    continue
+                if change["clusterTime"] > until:
+                    return
+                for event in events_of(sources, change, on_failure):
+                    yield event
+    except PyMongoError as error:
+        if is_lost(error):
+            raise ChangesLost from error
+        raise
+
+
+def _time_of(token: Mapping[str, Any] | None) -> Timestamp:
+    """Returns the operation time up to which a stream has read, from its resume token."""
+    data = "" if token is None else str(token["_data"])
+    if not data.startswith(_TIMESTAMP):
+        return Timestamp(0, 0)
+    return Timestamp(int(data[2:10], 16), int(data[10:18], 16))

@@ -1,0 +1,41 @@
+"""Written nodes as rows of the lists that show them, for payloads."""
+
+from portico.resolvers.content import nodes as content
+from portico.resolvers.content.nodes import ENTRY, NODES, SECTION
+from portico.resolvers.content.rules import comparable_tag
+from portico.resolvers.paging import Listing
+from portico.schema.connections import Edge, edge_of
+from portico.schema.context import Context
+from portico.schema.fields import Source
+
+from .types import BlogEntry, ContentEdge
+
+CONTENT_EDGE = (
+    "The node as a row of `children` of its section, or of `rootSections`; null for other nodes at the root, which no "
+    "list shows."
+)
+
+
+def content_edge_of(context: Context, node: Source) -> ContentEdge | None:
+    """Returns the node as a row among the children of its section, or among the sections at the root."""
+    if node["parent"] is not None:
+        return _edge(context, content.children_of(node["parent"], context.sees_until), node)
+    return _edge(context, content.root_sections(context.sees_until), node) if node["type"] == SECTION else None
+
+
+def entry_edge_of(context: Context, node: Source) -> Edge[BlogEntry] | None:
+    """Returns a published entry as a row among the entries of its blog."""
+    published = node["detail"].get("publish_on") if node["type"] == ENTRY else None
+    if published is None or published > context.now:
+        return None
+    return edge_of(context, NODES.name, content.entries_of(node["parent"], context.now), node)
+
+
+def tagged_edge_of(context: Context, node: Source, tag: str) -> ContentEdge | None:
+    """Returns the node as a row among those with this tag; None if it does not have it."""
+    wanted = comparable_tag(tag)
+    return _edge(context, content.tagged(wanted, context.sees_until), node) if wanted in node["tags"] else None
+
+
+def _edge(context: Context, listing: Listing, node: Source) -> ContentEdge:
+    return ContentEdge(**vars(edge_of(context, NODES.name, listing, node)))

@@ -1,0 +1,221 @@
+// Walks through the storefront in two windows: node storefront.mjs CHROMIUM URL EXPIRED_TOKEN. Prints what it sees as JSON.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const [executablePath, url, expiredToken] = process.argv.slice(2);
+const { origin } = new URL(url);
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const WIDE = { width: 1280, height: 900 };
+const NARROW = { width: 390, height: 844 };
+
+const seen = { foreign: [], problems: [], failed: [], inaccessible: [], overflowing: [] };
+
+async function open(browser, viewport, colorScheme) {
+  const context = await browser.newContext({ viewport, colorScheme, locale: 'en-US', reducedMotion: 'reduce' });
+  context.setDefaultTimeout(30_000);
+  await context.route((to) => !['data:', 'blob:'].includes(to.protocol) && to.origin !== origin, (route) => {
+    seen.foreign.push(route.request().url());
+    return route.abort();
+  });
+  const page = await context.newPage();
+  page.on('response', (response) => {
+    if (response.status() >= 400) seen.failed.push(response.status());
+  });
+  page.on('console', (message) => {
+    // The browser notes each failed request, also those that this walk makes fail.
+    const isExpected = message.text().startsWith('Failed to load resource');
+    if (['error', 'warning'].includes(message.type()) && !isExpected) seen.problems.push(message.text());
+  });
+  page.on('pageerror', (error) => seen.problems.push(error.message));
+  await page.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', (event) => console.error(`${event.effectiveDirective} ${event.blockedURI}`));
+  });
+  return page;
+}
+
+/** Notes what axe finds on the page as it is, and whether it is wider than the window. */
+async function check(page, name) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  seen.inaccessible.push(...violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0].html.slice(0, 200)}`));
+  const [width, inner] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  if (width > inner) seen.overflowing.push(`${name}: ${width} > ${inner}`);
+}
+
+const signIn = async (page, name) => {
+  await page.goto(`${url}/sign-in`);
+  await page.getByRole('button', { name, exact: true }).click();
+  await page.getByRole('button', { name: `Sign out ${name}` }).waitFor();
+};
+const textsOf = (page, selector) => page.locator(selector).allInnerTexts();
+const heading = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+
+async function visit(page) {
+  await page.goto(url);
+  await page.locator('.card').first().waitFor();
+  await page.waitForLoadState('networkidle');
+  seen.figures = await page.evaluate(() => {
+    const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+    return { requests: entries.length, bytes: entries.reduce((sum, { transferSize }) => sum + transferSize, 0) };
+  });
+  await check(page, 'home');
+}
+
+async function browse(page) {
+  await page.getByRole('link', { name: 'Music', exact: true }).click();
+  await heading(page, 'Music');
+  const total = page.locator('.total');
+  await page.getByRole('checkbox', { name: /^Jazz [0-9]/ }).waitFor();
+  seen.all = await total.innerText();
+  await page.getByRole('checkbox', { name: /^Jazz [0-9]/ }).check();
+  await page.waitForFunction((before) => document.querySelector('.total').innerText !== before, seen.all);
+  seen.filtered = await total.innerText();
+  seen.address = page.url().replace(url, '');
+  await check(page, 'category');
+
+  await page.getByRole('combobox', { name: 'Search the shop' }).pressSequentially('A Love');
+  await page.getByRole('option', { name: 'A Love Supreme' }).waitFor();
+  await check(page, 'suggestions');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await heading(page, 'A Love Supreme');
+  seen.found = page.url().replace(url, '');
+}
+
+async function buy(page) {
+  // The first token that the page gets has expired.
+  await page.route('**/session.json?subject=demo', (route) => route.fulfill({ json: { token: expiredToken } }), { times: 1 });
+  await signIn(page, 'Robin');
+  seen.refused = seen.failed.splice(0).filter((status) => status === 401).length;
+
+  // The answer to the first write is lost on the way.
+  const keys = [];
+  await page.route('**/graphql', async (route) => {
+    const { operationName, variables } = route.request().postDataJSON();
+    if (operationName !== 'AddToCart') return route.fallback();
+    keys.push(variables.input.idempotencyKey);
+    if (keys.length > 1) return route.fallback();
+    await route.fetch();
+    return route.abort('connectionreset');
+  });
+  await page.goto(`${url}${seen.found}`);
+  await page.getByRole('button', { name: 'Add to cart' }).click();
+  await page.getByRole('link', { name: 'your cart' }).waitFor();
+  seen.writes = { sent: keys.length, keys: new Set(keys).size };
+  await check(page, 'product');
+
+  await page.getByRole('link', { name: 'your cart' }).click();
+  const quantity = page.locator('.stepper output');
+  seen.quantity = [await quantity.innerText()];
+  // The shop cannot be reached for so long that the page gives up, and the user tries again.
+  const attempts = [];
+  let isReachable = false;
+  await page.route('**/graphql', async (route) => {
+    const { operationName, variables } = route.request().postDataJSON();
+    if (operationName !== 'ChangeQuantity') return route.fallback();
+    attempts.push(variables.input.idempotencyKey);
+    return isReachable ? route.fallback() : route.abort('connectionrefused');
+  });
+  const more = page.getByRole('button', { name: 'One A Love Supreme more' });
+  await more.click();
+  await page.getByText('The shop cannot be reached.').waitFor();
+  await check(page, 'cart, not reached');
+  isReachable = true;
+  await more.click();
+  await page.waitForFunction(() => document.querySelector('.stepper output').innerText === '2');
+  seen.quantity.push(await quantity.innerText());
+  seen.attempts = { sent: attempts.length, keys: new Set(attempts).size };
+  await check(page, 'cart');
+  await page.getByRole('button', { name: /^Pay/ }).click();
+  await page.locator('.orders > li').first().waitFor();
+  seen.orders = await textsOf(page, '.orders > li li');
+  seen.cart = await page.getByRole('link', { name: /^Cart/ }).getAttribute('aria-label');
+  await check(page, 'orders');
+}
+
+async function talk(robin, ines) {
+  await signIn(ines, 'Ines');
+  const sockets = [];
+  let isDown = false;
+  await ines.routeWebSocket('**/graphql', (socket) => {
+    if (isDown) return void socket.close({ code: 1012 });
+    socket.connectToServer();
+    sockets.push(socket);
+  });
+  for (const page of [robin, ines]) {
+    await page.goto(`${url}/blog/a-listening-night`);
+    await page.locator('.comments li').first().waitFor();
+  }
+  const post = async (page, text) => {
+    await page.getByLabel('Your comment').fill(text);
+    await page.getByRole('button', { name: 'Post', exact: true }).click();
+  };
+  const sees = (page, text) => page.locator('.comments li', { hasText: text }).waitFor();
+  await post(robin, 'Shall I bring *two* chairs?');
+  await Promise.all([robin, ines].map((page) => sees(page, 'Shall I bring two chairs?')));
+  await ines.locator('.comments li', { hasText: 'two chairs' }).getByRole('button').click();
+  await post(ines, 'Bring three.');
+  await Promise.all([robin, ines].map((page) => sees(page, 'Bring three.')));
+
+  // What comes while the connection of Ines is interrupted is there when it is back.
+  isDown = true;
+  for (const socket of sockets) await socket.close({ code: 1012 });
+  await post(robin, 'Three it is.');
+  await sees(robin, 'Three it is.');
+  isDown = false;
+  await sees(ines, 'Three it is.');
+  seen.comments = await Promise.all([robin, ines].map(async (page) => (await textsOf(page, '.comments li div')).slice(-3)));
+  await check(robin, 'entry');
+  await check(ines, 'entry, narrow');
+}
+
+async function meet(robin, ines) {
+  await robin.goto(`${url}/community?own`);
+  await robin.locator('.post').first().waitFor();
+  await ines.goto(`${url}/community`);
+  await ines.getByLabel('What are you listening to?').fill('The rain, and Mingus.');
+  await ines.getByRole('button', { name: 'Post', exact: true }).click();
+  // Robin follows Ines, and the post comes by itself.
+  for (const page of [robin, ines]) await page.locator('.post', { hasText: 'The rain, and Mingus.' }).waitFor();
+  await check(robin, 'feed');
+  await check(ines, 'community, narrow');
+
+  await robin.goto(`${url}/room`);
+  await robin.getByText('Wren (you)').waitFor();
+  await ines.goto(`${url}/room`);
+  await ines.getByLabel('Name').fill('Fado');
+  await check(ines, 'arrival, narrow');
+  await ines.getByRole('button', { name: 'Enter' }).click();
+  await robin.getByText('Fado', { exact: true }).waitFor();
+  seen.rooms = [await robin.locator('h1').innerText()];
+  await robin.getByRole('button', { name: 'South' }).click();
+  await robin.waitForFunction((before) => document.querySelector('h1').innerText !== before, seen.rooms[0]);
+  seen.rooms.push(await robin.locator('h1').innerText());
+  await ines.getByText('Wren', { exact: true }).waitFor({ state: 'detached' });
+  await check(robin, 'room');
+  await check(ines, 'room, narrow');
+}
+
+async function narrow(page) {
+  for (const path of ['', '/c/music', seen.found, '/cart', '/orders', '/blog', '/sign-in', '/nowhere']) {
+    await page.goto(`${url}${path}`);
+    await page.locator('h1').waitFor();
+    await page.waitForLoadState('networkidle');
+    await check(page, `${path || '/'}, narrow`);
+  }
+}
+
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'] });
+try {
+  const [robin, ines] = [await open(browser, WIDE, 'light'), await open(browser, NARROW, 'dark')];
+  await visit(robin);
+  await browse(robin);
+  await buy(robin);
+  await talk(robin, ines);
+  await meet(robin, ines);
+  await narrow(ines);
+  console.log(JSON.stringify(seen));
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,316 @@
+"""Subscriptions continue after the last event that their client has got, at any gateway and over both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico.gateway.settings import Settings
+from portico.resolvers.changes import ChangesLost
+from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
+from tests.content.support.site import create_section, entry_input
+from tests.gateway.support.resumed import stream_of
+from tests.support.harness import IS_SOAK, GatewayClient, running
+from tests.support.processes import environment, node_modules, served
+from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, until, wait_until_live
+
+
+async def cut_after(gateway: GatewayClient, port: int, discussion: str, *said: str, token: str | None = None) -> str:
+    """Subscribes, posts these comments, and cuts the connection. Returns the id of the last event."""
+    async with stream_of(port, discussion, token=token) as stream:
+        await stream.start()
+        for text in said:
+            await post(gateway, discussion, text)
+        assert await stream.texts(len(said)) == list(said)
+        last_id = stream.last_id
+    await until(lambda: gateway.state.live.counts.listeners == 0)
+    return last_id
+
+
+@ON_EACH
+async def test_a_stream_continues_after_its_last_event(gateway: GatewayClient, port: int, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    last_id = await cut_after(gateway, port, discussion, "0", "1")
+    for text in ("2", "3", "4"):
+        await post(gateway, discussion, text)
+
+    async with stream_of(port, discussion, last_id) as stream:
+        assert await stream.texts(3) == ["2", "3", "4"]
+        await post(gateway, discussion, "5")
+
+        assert await stream.texts(1) == ["5"]
+
+
+async def test_a_stream_that_was_cut_before_its_first_event_misses_none(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    await post(gateway, discussion, "before")
+    last_id = await cut_after(gateway, port, discussion)
+    await post(gateway, discussion, "first")
+
+    async with stream_of(port, discussion, last_id) as stream:
+        assert await stream.texts(1) == ["first"]
+
+
+async def test_another_gateway_continues_a_stream(settings: Settings, gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    last_id = await cut_after(gateway, port, discussion, "0")
+    await post(gateway, discussion, "1")
+
+    async with (
+        running(settings) as other,
+        listening(other) as other_port,
+        stream_of(other_port, discussion, last_id) as stream,
+    ):
+        assert await stream.texts(1) == ["1"]
+
+
+async def test_no_comment_is_lost_or_doubled_by_random_cuts(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    count, chance = 60, random.Random(7)
+
+    async def post_all() -> None:
+        for number in range(count):
+            await post(gateway, discussion, str(number))
+
+    async with stream_of(port, discussion) as stream:
+        await stream.start()
+        last_id = stream.last_id
+    posting = asyncio.create_task(post_all())
+    received: list[str] = []
+    cuts = 0
+    while len(received) < count:
+        async with stream_of(port, discussion, last_id) as stream:
+            for _ in range(min(chance.randrange(5), count - len(received))):
+                received += await stream.texts(1)
+                last_id = stream.last_id
+        cuts += 1
+
+    await posting
+    assert received == [str(number) for number in range(count)]
+    assert cuts > count / 5
+
+
+async def test_more_missed_events_than_may_wait_come_page_by_page(settings: Settings) -> None:
+    async with running(replace(settings, max_waiting_events=3)) as gateway, listening(gateway) as port:
+        discussion = await open_on_product(gateway, "DOCUMENTS")
+        last_id = await cut_after(gateway, port, discussion, "0")
+        for number in range(1, 11):
+            await post(gateway, discussion, str(number))
+
+        async with stream_of(port, discussion, last_id) as stream:
+            assert await stream.texts(10) == [str(number) for number in range(1, 11)]
+
+
+async def test_many_who_come_back_together_share_change_streams(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    last_id = await cut_after(gateway, port, discussion, "0")
+    await post(gateway, discussion, "1")
+    counts = gateway.state.live.counts
+    replays, runs = counts.replays, counts.runs
+
+    async def come_back() -> list[str]:
+        async with stream_of(port, discussion, last_id) as stream:
+            return await stream.texts(1)
+
+    assert await asyncio.gather(*(come_back() for _ in range(50))) == [["1"]] * 50
+    assert counts.replays - replays <= 20
+    assert counts.runs - runs <= 20
+
+
+async def test_missed_events_are_shown_with_the_permissions_of_now(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    last_id = await cut_after(gateway, port, discussion, "0")
+    removed = await post(gateway, discussion, "removed")
+    await delete(gateway, removed)
+    await post(gateway, discussion, "kept")
+
+    async with stream_of(port, discussion, last_id) as stream:
+        assert await stream.texts(1) == ["kept"]
+
+
+async def test_a_subject_that_was_hidden_meanwhile_ends_the_stream(gateway: GatewayClient, port: int) -> None:
+    created = await gateway.result("createBlogEntry", entry_input(await create_section(gateway, kind="BLOG")))
+    opened_ = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": "DOCUMENTS"})
+    discussion = opened_["discussion"]["id"]
+    last_id = await cut_after(gateway, port, discussion, "0")
+    await gateway.db["cms.nodes"].update_many({}, {"$set": {"visible_from": None, "detail.publish_on": None}})
+
+    async with stream_of(port, discussion, last_id) as stream:
+        assert (await stream.receive())["errors"][0]["extensions"]["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("way", ["text", "altered", "another subscription", "another caller"])
+async def test_an_id_of_something_else_is_refused(gateway: GatewayClient, port: int, way: str) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    other = await open_on_product(gateway, "DOCUMENTS")
+    last_id = await cut_after(gateway, port, discussion, "0", token=gateway.token("ann", []))
+    given = {"text": "x", "altered": last_id[:-1] + ("0" if last_id[-1] != "0" else "1")}.get(way, last_id)
+    token = gateway.token("bob" if way == "another caller" else "ann", [])
+
+    async with stream_of(port, other if way == "another subscription" else discussion, given, token=token) as stream:
+        answer = await stream.receive()
+
+    assert [error["extensions"]["code"] for error in answer["errors"]] == ["BAD_USER_INPUT"]
+    assert "id of the last event" in answer["errors"][0]["message"]
+
+
+async def test_events_that_are_too_old_are_lost_and_the_client_is_told(settings: Settings) -> None:
+    async with running(replace(settings, resume_seconds=1.0)) as gateway, listening(gateway) as port:
+        discussion = await open_on_product(gateway, "DOCUMENTS")
+        last_id = await cut_after(gateway, port, discussion, "0")
+        await asyncio.sleep(2.5)
+        await post(gateway, discussion, "1")
+
+        async with stream_of(port, discussion, last_id) as stream:
+            answer = await stream.receive()
+
+        assert [error["extensions"]["code"] for error in answer["errors"]] == ["EVENTS_LOST"]
+
+
+async def test_an_oplog_that_does_not_reach_back_ends_the_stream(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    last_id = await cut_after(gateway, port, discussion, "0")
+
+    async def lost(*_: Any) -> None:
+        raise ChangesLost
+
+    monkeypatch.setattr(gateway.state.live.replays, "_hand_out", lost)
+    async with stream_of(port, discussion, last_id) as stream:
+        answer = await stream.receive()
+
+    assert [error["extensions"]["code"] for error in answer["errors"]] == ["EVENTS_LOST"]
+
+
+async def test_queries_and_mutations_have_no_ids(gateway: GatewayClient) -> None:
+    answer = await gateway.http.post(
+        "/graphql", json={"query": "{ viewer { subject } }"}, headers={**EVENTS, "last-event-id": "x"}
+    )
+
+    assert answer.text == ':\n\nevent: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
+
+
+# WebSockets
+
+
+async def init(socket: Socket) -> str:
+    """Asks for ids. Returns the id of the moment."""
+    await socket.send({"type": "connection_init", "payload": {"eventIds": True}})
+    acknowledged = await socket.receive()
+    assert acknowledged["type"] == "connection_ack"
+    return str(acknowledged["payload"]["eventId"])
+
+
+async def subscribe(socket: Socket, discussion: str, last_id: str | None = None) -> None:
+    payload: dict[str, Any] = {"query": POSTED, "variables": {"id": discussion}}
+    if last_id is not None:
+        payload["extensions"] = {"lastEventId": last_id}
+    await socket.send({"id": "1", "type": "subscribe", "payload": payload})
+
+
+async def test_a_socket_continues_after_its_last_event(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    async with opened(port) as socket:
+        await init(socket)
+        await subscribe(socket, discussion)
+        await wait_until_live(gateway)
+        await post(gateway, discussion, "0")
+        first = await socket.receive()
+    await post(gateway, discussion, "1")
+
+    async with opened(port) as socket:
+        await init(socket)
+        await subscribe(socket, discussion, first["payload"]["extensions"]["eventId"])
+        second = await socket.receive()
+
+    assert [one["payload"]["data"]["commentPosted"]["text"] for one in (first, second)] == ["0", "1"]
+
+
+async def test_the_acknowledgement_has_an_id_for_a_socket_that_is_cut_before_its_first_event(
+    gateway: GatewayClient, port: int
+) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    await post(gateway, discussion, "before")
+    async with opened(port) as socket:
+        start = await init(socket)
+    await post(gateway, discussion, "0")
+
+    async with opened(port) as socket:
+        await init(socket)
+        await subscribe(socket, discussion, start)
+
+        assert (await socket.receive())["payload"]["data"] == {"commentPosted": {"text": "0"}}
+
+
+async def test_a_socket_that_does_not_ask_for_ids_gets_none(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    async with opened(port) as socket:
+        await socket.init()
+        await subscribe(socket, discussion)
+        await wait_until_live(gateway)
+        await post(gateway, discussion, "0")
+
+        assert (await socket.receive())["payload"] == {"data": {"commentPosted": {"text": "0"}}}
+
+
+async def test_an_id_that_is_none_ends_the_subscription_and_not_the_socket(gateway: GatewayClient, port: int) -> None:
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    async with opened(port) as socket:
+        await init(socket)
+        await subscribe(socket, discussion, "x")
+        answer = await socket.receive()
+        assert answer["type"] == "error"
+        assert answer["payload"][0]["extensions"]["code"] == "BAD_USER_INPUT"
+
+        await socket.subscribe("2", "{ viewer { subject } }")
+        assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
+
+
+# Clients of other projects
+
+
+@pytest.mark.timeout(1_800 if IS_SOAK else 120)
+async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_cut(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    project = node_modules("interop")
+    discussion = await open_on_product(gateway, "DOCUMENTS")
+    # Both run on one machine; the script cuts ten connections a second at most.
+    count, cuts = (4_000, 1_000) if IS_SOAK else (40, 10)
+    with (
+        served(tmp_path / "one", environment(settings)) as one,
+        served(tmp_path / "two", environment(settings)) as two,
+    ):
+        given = (
+            one.graphql,
+            two.graphql,
+            gateway.token("ann", []),
+            discussion,
+            str(count),
+            str(cuts),
+            "1500" if IS_SOAK else "60",
+        )
+        process = await asyncio.create_subprocess_exec(
+            "node", "resuming.mjs", *given, cwd=project, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        started = await process.stdout.readline()
+        if started:
+            for number in range(count):
+                await post(gateway, discussion, str(number))
+                await asyncio.sleep(0.05)
+        written, errors = await process.communicate()
+
+    assert process.returncode == 0, errors.decode()
+    seen = json.loads(written)
+    every = [str(number) for number in range(count)]
+    assert seen["streams"] == every
+    assert seen["sockets"] == every
+    assert seen["cuts"] >= 5
