@@ -243,6 +243,7 @@ def _of_ads() -> dict[str, Operation]:
             f"a%n: chooseAds({zone}, keywords: $words, limit: 1) {{ rejected {{ reason }} }}",
             {"words": words},
             "$words: [String!]!",
+            caller=("page", "SERVICE"),
         ),
         "served ads": Operation(
             f'a%n: serveAds(input: {{ siteId: "{worst_data.SITE}", zoneId: "full", userId: "%n", keywords: $words, limit: 100 }}) {{ __typename }}',
@@ -250,7 +251,9 @@ def _of_ads() -> dict[str, Operation]:
             "$words: [String!]!",
             kind="mutation",
         ),
-        "zones": Operation(f'a%n: adZone(siteId: "{worst_data.SITE}", zoneId: "%n") {{ ads {{ ecpm }} }}'),
+        "zones": Operation(
+            f'a%n: adZone(siteId: "{worst_data.SITE}", zoneId: "%n") {{ ads {{ ecpm }} }}', caller=("page", "SERVICE")
+        ),
     }
 
 
