@@ -103,7 +103,7 @@ function Items({ title, items, action, isBusy, onAct }: ItemsProps) {
         {items.map(({ id, name, description }) => (
           <li key={id}>
             <span>
-              <strong>{name}</strong> {description}
+              <strong>{name}</strong> {description === name ? null : description}
             </span>
             <button type="button" className="plain" disabled={isBusy} onClick={() => onAct(id)}>
               {action}
