@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
@@ -207,9 +207,13 @@ class Checks:
 
 
 class Conflict(DomainError):
-    """Another caller changed the object first. Nothing was written."""
+    """Another caller changed the object first. Nothing was written.
+
+    `about` has what a domain shows of the conflict; None for nothing.
+    """
 
     is_retryable = True
+    about: Mapping[str, Any] | None = None
 
 
 class SlugTaken(DomainError):
@@ -220,6 +224,10 @@ class SlugTaken(DomainError):
     def __init__(self, slug: str) -> None:
         super().__init__(f"The slug {slug!r} is taken.")
         self.slug = slug
+
+
+class UnacceptableFile(DomainError):
+    """The file is not a picture, or the picture is too large. The message says which."""
 
 
 class OperationKeyReused(Exception):

@@ -13,9 +13,9 @@ from strawberry.types.base import get_object_definition
 from strawberry.types.field import StrawberryField
 
 from portico.resolvers import errors
-from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
 
-from .fields import costs
+from .fields import costs, kept_privately
 from .nodes import encode_id
 from .scalars import BigInt
 
@@ -47,6 +47,7 @@ __all__ = [
     "InvalidInput",
     "NotFound",
     "SlugTaken",
+    "UnacceptableFile",
     "UserError",
     "camel_case",
     "failure",
@@ -168,6 +169,7 @@ def _facts(error: errors.DomainError) -> dict[str, Any]:
     return {name: getattr(error, name) for name in error.facts}
 
 
+_PRIVATE: Any = strawberry.Private
 _PATH = (
     'The path of the invalid value below `input`, for example `["pricing", "retail"]`. Positions of lists begin at 0.'
 )
@@ -235,8 +237,16 @@ _declare(
     },
     lambda error: {**value_facts(error), "fields": [_invalid_field(one) for one in error.each()]},
 )
-failure("Another call changed the object first. Read the object again, then retry.")(Conflict)
+_declare(
+    Conflict,
+    "Another call changed the object first. Read the object again, then retry.",
+    # The fields that domains add read it.
+    {"about": _PRIVATE[Any]},
+    {"about": kept_privately()},
+    lambda error: {"about": error.about},
+)
 failure(
     "Another category, or another node in the same section, already has the slug.",
     slug="The slug that is already in use.",
 )(SlugTaken)
+failure("The file is not a picture of an accepted type, or it is too large.")(UnacceptableFile)

@@ -19,6 +19,7 @@ A document is a mapping, and is itself the object of its GraphQL type, so nothin
 method works too. Because it can read anything, the whole document is fetched for it.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
@@ -42,6 +43,8 @@ TEXT_UNIT = 2_000
 _METHOD = 9
 # The most costly fields of one operation: each makes the database read a whole list.
 MAX_COSTLY = 2
+# Marks a private field that is stored with the answer.
+IS_KEPT = "portico.kept"
 _SOURCE = "portico.source"
 _COST = "portico.cost"
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
@@ -112,6 +115,14 @@ class Cost:
     shares: str | None = None
     weight: tuple[str, float] | None = None
     row: int = 2
+
+
+def kept_privately() -> Any:
+    """Returns a private field of a payload that repeated calls need, too. It holds None, or documents of plain values.
+
+    No client sees it.
+    """
+    return dataclasses.field(default=None, metadata={IS_KEPT: True})
 
 
 def costs(

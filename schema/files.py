@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import strawberry
 from graphql import GraphQLError, ValueNode
 
 _HOW = (
@@ -47,6 +48,8 @@ def uploads_in(value: Any) -> Iterator[Upload]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from uploads_in(item)
+    elif isinstance(value, strawberry.Some):
+        yield from uploads_in(value.value)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from uploads_in(getattr(value, field.name))

@@ -35,24 +35,13 @@ from strawberry.types.base import get_object_definition
 from portico.resolvers.documents import Document
 
 from .errors import value_class
+from .fields import IS_KEPT
 from .nodes import Kind, KindDocument, kind_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _ANY_KIND = "Node"
 # The database stores values of these scalars unchanged.
 _SCALARS = {"String", "ID", "Int", "Float", "Boolean", "DateTime", "BigInt", "JSON"}
-
-
-# Marks a private field that is stored with the answer.
-_IS_KEPT = "portico.kept"
-
-
-def kept_privately() -> Any:
-    """Returns a private field of a payload that repeated calls need, too. It holds None, or documents of plain values.
-
-    No client sees it.
-    """
-    return dataclasses.field(default=None, metadata={_IS_KEPT: True})
 
 
 class NotKeepable(Exception):
@@ -96,7 +85,7 @@ def _require_fields(schema: GraphQLSchema, shown_as: GraphQLObjectType, seen: se
     fields = _fields_of(shown_as)
     for given in _given_fields(value_class(shown_as.extensions[_BACKREF].origin)):
         place = f"{shown_as.name}.{given.name}"
-        if given.metadata.get(_IS_KEPT):
+        if given.metadata.get(IS_KEPT):
             continue
         if given.name not in fields:
             raise NotKeepable(f"`{place}` is private, so a repeated call cannot restore it. Make it a public field.")

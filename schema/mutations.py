@@ -22,9 +22,9 @@ from portico.resolvers.writes.settler import Settler
 from .access import require_role
 from .context import Context, Info, Operation, core
 from .errors import member_name
-from .fields import as_types, costs
+from .fields import as_types, costs, kept_privately
 from .files import Upload, uploads_in
-from .kept import Restoring, kept_privately, record_of, record_values, references_in
+from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, Node, encode_id, find_node, shown
 from .roles import AnyRole, OwnRole, Role
 from .viewer import ShowsViewer

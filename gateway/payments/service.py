@@ -1,8 +1,8 @@
 """A payment service for tests. It takes no money, and can simulate every failure of a provider.
 
 It answers the requests of `gateway.payments.provider`, below any path. The token of a charge determines what happens.
-It makes a charge once for each key. With a file, it writes every charge before it answers, so that it knows its charges
-after a restart.
+It makes a charge or a refund once for each key. With a file, it writes each of them before it answers, so that it knows
+them after a restart.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TOKENS = {
 }
 _REFUSALS = {Token.BUSY: HTTPStatus.SERVICE_UNAVAILABLE, Token.THROTTLED: HTTPStatus.TOO_MANY_REQUESTS}
 _REFUSED_AT_FIRST = 2
-_CHARGES = "/charges"
+_CHARGES, _REFUNDS = "/charges", "/refunds"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,10 @@ def _discard(_line: str) -> None:
 
 @dataclass
 class PaymentService:
-    """The service. `outcomes` has the outcome of each charge by key. `report` gets a line about each request."""
+    """The service. `outcomes` has the outcome of each charge and each refund by key.
+
+    `report` gets a line about each request.
+    """
 
     seconds: float = 20.0
     file: Path | None = None
@@ -135,8 +138,10 @@ class PaymentService:
             raise _Dropped
         if asked.method == "GET":
             found = self.outcomes.get(_key_at(asked.path))
-            self.report(f"charge requested by GET: {'unknown' if found is None else found['status']}")
+            self.report(f"outcome requested by GET: {'unknown' if found is None else found['status']}")
             return (HTTPStatus.NOT_FOUND, {}) if found is None else (HTTPStatus.OK, found)
+        if asked.method == "POST" and asked.path.endswith(_REFUNDS):
+            return self._refund(asked.headers["idempotency-key"], str(asked.body["charge"]), int(asked.body["amount"]))
         if asked.method != "POST" or not asked.path.endswith(_CHARGES):
             return HTTPStatus.NOT_FOUND, {}
         key, given, amount = asked.headers["idempotency-key"], str(asked.body["token"]), int(asked.body["amount"])
@@ -145,6 +150,16 @@ class PaymentService:
             message = f"Unknown token. The service knows: {', '.join(TOKENS)}."
             return self._outcome(key, {"status": "declined", "message": message})
         return await self._decide(key, Token(given), amount)
+
+    def _refund(self, key: str, charge: str, amount: int) -> tuple[HTTPStatus, Any]:
+        """Gives the money of a charge back, once for each key, and never more than was taken."""
+        self.report(f"refund of {amount} for {charge}")
+        made = [found for found in self.outcomes.values() if found.get("id") == charge]
+        given = sum(found["amount"] for found in self.outcomes.values() if found.get("charge") == charge)
+        if key not in self.outcomes and (not made or given + amount > made[0]["amount"]):
+            return self._outcome(key, {"status": "declined", "message": "The charge has no such money."})
+        refunded = {"status": "refunded", "id": f"re-{len(self.outcomes) + 1}", "charge": charge, "amount": amount}
+        return self._outcome(key, refunded)
 
     async def _decide(self, key: str, token: Token, amount: int) -> tuple[HTTPStatus, Any]:
         left = self._begun.setdefault(key, time.monotonic()) + self.seconds - time.monotonic()
@@ -181,7 +196,7 @@ class PaymentService:
             self.outcomes[key] = outcome
             self.report(" ".join(["  outcome:", outcome["status"], outcome.get("id", "")]).rstrip())
         known = self.outcomes[key]
-        return (HTTPStatus.OK if known["status"] == "charged" else HTTPStatus.PAYMENT_REQUIRED), known
+        return (HTTPStatus.PAYMENT_REQUIRED if known["status"] == "declined" else HTTPStatus.OK), known
 
     def _keep(self, key: str, outcome: dict[str, Any]) -> None:
         if self.file is not None:
@@ -201,7 +216,7 @@ class PaymentService:
 
 
 def _key_at(path: str) -> str:
-    return path.rpartition(f"{_CHARGES}/")[2]
+    return path.rpartition("/")[2]
 
 
 async def _read(reader: asyncio.StreamReader) -> Asked:

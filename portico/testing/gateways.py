@@ -172,10 +172,13 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def subscription(
-        self, query: str, variables: Mapping[str, Any] | None = None
+        self, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = ""
     ) -> AsyncIterator[AsyncGenerator[Any, None]]:
-        """Yields the data of each event from now on. Inside of the block, no event is missed."""
-        session = Session(self.state, f"Bearer {self.token()}", {})
+        """Yields the data of each event from now on. Inside of the block, no event is missed.
+
+        Args:     token: as for `ask`.
+        """
+        session = Session(self.state, None if token is None else f"Bearer {token or self.token()}", {})
         progress = Progress()
         request = Request(query, variables or {}, None)
         answers = responses(self.state.executor, request, session, await session.context(), progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,18 +15,32 @@ from portico.resolvers.writes import idempotency
 
 from .ads import Ad, advertiser_of
 from .campaigns import ACTIVE, CAMPAIGNS
+from .creatives import Creative, find_creative, set_creative
 from .deactivating import deactivate_campaign
+from .images import ImageRules, receive
 from .placing import place_ad
 from .zones import ZONES, live_where, same_ad, zone_key
 
 
 @dataclass(frozen=True)
+class CreativeRecord:
+    """What an ad shows, valid, without its image. Each call of `read` yields the bytes of the image."""
+
+    creative: Creative
+    read: Callable[[], AsyncIterator[bytes]] | None
+
+
+@dataclass(frozen=True)
 class Placement:
-    """An ad and the zone that it is for. The ad is valid, see `ads.require_ad`."""
+    """An ad and the zone that it is for. The ad is valid, see `ads.require_ad`.
+
+    Without a `creative`, the ad shows what it has shown before.
+    """
 
     site_id: str
     zone_id: str
     ad: Ad
+    creative: CreativeRecord | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -53,28 +67,28 @@ class CampaignRecord:
     placements: Sequence[Placement]
 
 
-async def import_placement(db: Database, record: PlacementsRecord, *, now: datetime) -> Outcome:
-    """Places the ads, or changes those that are placed otherwise. Creates missing campaigns.
+async def import_placement(db: Database, record: PlacementsRecord, *, now: datetime, rules: ImageRules) -> Outcome:
+    """Places the ads with their creatives, or changes those that differ. Creates missing campaigns.
 
-    Raises:   InvalidInput, Conflict (another writer was faster; the import tries again).
-    Writes:   as `placing.place_ad`, for each ad that changes.
+    Raises:   InvalidInput, UnacceptableFile, Conflict (another writer was faster; the import tries again).
+    Writes:   as `placing.place_ad` and `creatives.set_creative`, for each ad that changes.
     """
     for campaign_id in dict.fromkeys(placement.ad.campaign_id for placement in record.placements):
         await _is_there(db, campaign_id)
-    return await _place(db, record.placements, now)
+    return await _place(db, record.placements, now, rules)
 
 
-async def import_campaign(db: Database, record: CampaignRecord, *, now: datetime) -> Outcome:
+async def import_campaign(db: Database, record: CampaignRecord, *, now: datetime, rules: ImageRules) -> Outcome:
     """Creates the campaign and places its ads, or deactivates it, which is final.
 
-    Raises:   InvalidInput, Conflict (another writer was faster; the import tries again).
+    Raises:   InvalidInput, UnacceptableFile, Conflict (another writer was faster; the import tries again).
     Writes:   ads.campaigns; as `import_placement` and `deactivating.deactivate_campaign`.
     """
     if record.is_active:
         is_there = await _is_there(db, record.campaign_id)
         if not is_there and not record.placements:
             await _create(db, record.campaign_id)
-        placed = await _place(db, record.placements, now) if record.placements else "unchanged"
+        placed = await _place(db, record.placements, now, rules) if record.placements else "unchanged"
         return "created" if not is_there else "changed" if placed == "created" else placed
     campaign = await db[CAMPAIGNS.name].find_one({"_id": record.campaign_id})
     if campaign is None:
@@ -103,8 +117,12 @@ async def _create(db: Database, campaign_id: str) -> None:
         raise Conflict("The campaign has just been created.") from None
 
 
-async def _place(db: Database, placements: Sequence[Placement], now: datetime) -> Outcome:
+async def _place(db: Database, placements: Sequence[Placement], now: datetime, rules: ImageRules) -> Outcome:
     found = {await _place_one(db, placement, now) for placement in placements}
+    creatives = {one.creative.creative.key: one.creative for one in placements if one.creative is not None}
+    for creative in creatives.values():
+        if await _show(db, creative, now, rules):
+            found.add("changed" if found != {"created"} else "created")
     if found == {"created"}:
         return "created"
     return "unchanged" if found == {"unchanged"} else "changed"
@@ -127,6 +145,19 @@ async def _place_one(db: Database, placement: Placement, now: datetime) -> Outco
         names = {"campaign_id": "campaignId", "zone_id": "zoneId"}
         raise InvalidInput(error.message, *(names.get(part, part) for part in error.path if part != "ad")) from None
     return "created" if placed is None else "changed"
+
+
+async def _show(db: Database, record: CreativeRecord, now: datetime, rules: ImageRules) -> bool:
+    """Sets what the ad shows. Returns False if it shows that already."""
+    creative = record.creative
+    if record.read is not None:
+        creative = creative.with_image(await receive(record.read(), rules))
+    found = await find_creative(db, creative.key)
+    wanted = {**creative.stored, "image": None if creative.image is None else creative.image.facts}
+    if found is not None and {name: found.get(name) for name in wanted} == wanted:
+        return False
+    await set_creative(db, creative, now=now, operation_id=idempotency.random_operation_id())
+    return True
 
 
 async def _placed(db: Database, placement: Placement) -> Document | None:

@@ -272,7 +272,7 @@ def event(kind: str, ad: Mapping[str, Any], *, at: datetime, site_id: str, zone_
 
 
 async def read_events(db: Database, profile_id: str) -> Sequence[Document] | None:
-    """Returns the events of a profile, latest first; None if there is no profile."""
+    """Returns the events that a profile has, latest first; None if there is no profile."""
     profile = await db[PROFILES.name].find_one({"_id": profile_id}, {"events": 1})
     if profile is None:
         return None

@@ -66,7 +66,7 @@ async def serve(means: Means, call: Call, *, keywords: frozenset[str], limit: in
         choice = await _Choosing(means, call, attempt, zone, counts, keywords).choose(limit)
         if choice is None:
             continue
-        ads = [{**zone.ads[place], "key": zone.keys[place]} for place in choice.places]
+        ads = choice.ads
         if not ads:
             if await attempt.refuse():
                 return Served([], zone, choice)

@@ -11,7 +11,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import each, in_turn, sweep
 
-from . import counters, serves
+from . import clicks, counters, serves
 from .counters import COUNTERS, Changes, CountedAd
 from .exhaustion import mark_zones
 from .profiles import PROFILES, day_of, random_fence
@@ -69,9 +69,18 @@ async def _is_decided(db: Database, profile_id: str, token: ObjectId, key: str) 
     return False
 
 
-async def forget_events(db: Database, *, now: datetime, days: float) -> int:
-    """Removes events that are older than this many days, and profiles with nothing left. Returns how many profiles."""
-    return await in_turn(partial(_forget_users, db, now, timedelta(days=days)), partial(_forget_calls, db, now))
+async def forget_events(db: Database, *, now: datetime, days: float, clicks_last: timedelta) -> int:
+    """Removes events that are older than this many days, and profiles with nothing left. Returns how many documents.
+
+    Args:     clicks_last: how long the link of a served ad records a click. Clicks stay for another day at least, for
+              gateways whose clocks differ.
+    """
+    kept = timedelta(days=days)
+    return await in_turn(
+        partial(_forget_users, db, now, kept),
+        partial(_forget_calls, db, now),
+        partial(clicks.forget_clicks, db, now=now, kept=max(kept, clicks_last + timedelta(days=1))),
+    )
 
 
 async def _forget_users(db: Database, now: datetime, kept: timedelta) -> int:

@@ -28,10 +28,10 @@ MAX_KEPT = 200_000
 class ParsedZone:
     """The live ads of a zone, prepared for choices. Immutable: concurrent choices share it.
 
-    Ads are named by their places in `ads`, which are in order of price. Their `zone` is the key of the zone. Their
-    `cap` is the smaller one of their total cap and the cap of the ad. `by_price` has the places that are not exhausted,
-    with the price of each group, dearest first. `by_keyword` has those of each folded keyword. `words` has the folded
-    keywords of every place.
+    Ads are named by their places in `ads`, which are in order of price. Their `zone` is the key of the zone, and their
+    `key` is in `keys`, too. Their `cap` is the smaller one of their total cap and the cap of the ad. `by_price` has the
+    places that are not exhausted, with the price of each group, dearest first. `by_keyword` has those of each folded
+    keyword. `words` has the folded keywords of every place.
     """
 
     nonce: Any
@@ -44,7 +44,8 @@ class ParsedZone:
     @classmethod
     def of(cls, zone: Document) -> ParsedZone:
         ads = tuple(
-            {**ad, "zone": zone["_id"], "cap": smaller(ad["total_cap"], ad.get("cap"))} for ad in live_ads(zone)
+            {**ad, "zone": zone["_id"], "key": key_of_ad(ad), "cap": smaller(ad["total_cap"], ad.get("cap"))}
+            for ad in live_ads(zone)
         )
         words = tuple(folded(ad["keywords"]) for ad in ads)
         able = [(ad["ecpm"], place) for place, ad in enumerate(ads) if not is_exhausted(ad)]
@@ -55,7 +56,7 @@ class ParsedZone:
         return cls(
             nonce=zone.get("nonce"),
             ads=ads,
-            keys=tuple(map(key_of_ad, ads)),
+            keys=tuple(ad["key"] for ad in ads),
             words=words,
             by_price=tuple(
                 (price, tuple(place for _, place in group)) for price, group in groupby(able, key=itemgetter(0))

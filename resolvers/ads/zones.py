@@ -17,7 +17,7 @@ from typing import NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Document
+from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
 
@@ -121,6 +121,12 @@ _ID = re.compile(r"[0-9a-f]{40}")
 def zone_key(site_id: str, zone_id: str) -> str:
     """Returns the `_id` of a zone. Different zones have different texts, and so different hashes."""
     return hashlib.blake2b(json.dumps([site_id, zone_id]).encode(), digest_size=20).hexdigest()
+
+
+async def find_names(db: Database, key: str) -> tuple[str, str] | None:
+    """Returns the site and the zone of the zone with this key."""
+    found = await ZONES.of(db).find_one({"_id": key}, {"site_id": 1, "zone_id": 1})
+    return None if found is None else (found["site_id"], found["zone_id"])
 
 
 def parse_id(text: str) -> str:

@@ -1,23 +1,20 @@
-"""Product search: every filter and sort order as one index scan, and the facet counts."""
+"""Product search: every filter and sort order as one index scan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from bson import ObjectId
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import MAX_WALKS, Listing, Sort
 from portico.resolvers.text import check_length, fold, prefix_range, words
 
-from .categories import CATEGORIES
 from .product_bounds import together
-from .product_terms import EVERY, property_term, stock_term, term
-from .products import PRODUCTS
+from .product_terms import EVERY, property_term, stock_term, term, type_name_term
 
 SORTS = {
     "NEWEST": Sort((("issue_date", -1),)),
@@ -27,9 +24,6 @@ SORTS = {
     "TITLE_ASC": Sort((("title", 1),)),
     "RELEVANCE": Sort((("score", -1),)),
 }
-# Lower bounds of the price bands, in minor units; the last is open.
-PRICE_BANDS = (0, 500, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000)
-MAX_FACET_VALUES = 100
 _MAX_VALUES = 50
 _MAX_QUERY = 1000
 
@@ -39,6 +33,8 @@ class ProductQuery:
     """Conditions that must all hold; None or empty is no condition. Prices are in minor units."""
 
     type: str | None = None
+    type_names: Sequence[str] | None = None
+    category_ids: Sequence[ObjectId] | None = None
     genres: Sequence[str] | None = None
     actor: str | None = None
     artist: str | None = None
@@ -85,6 +81,12 @@ def _conditions(query: ProductQuery) -> list[Document]:
     if query.genres is not None:
         genres = dict.fromkeys(term("genre", fold(genre)) for genre in _few(query.genres, "genres"))
         conditions.append({"terms": _any(list(genres))})
+    if query.type_names is not None:
+        names = dict.fromkeys(type_name_term(name.strip()) for name in _few(query.type_names, "type_names"))
+        conditions.append({"terms": _any(list(names))})
+    if query.category_ids is not None:
+        keys = dict.fromkeys(term("category", key) for key in _few(query.category_ids, "category_ids"))
+        conditions.append({"terms": _any(list(keys))})
     conditions += [{"keywords": wanted} for wanted in _keywords(query)]
     conditions += [{path: wanted} for path, wanted in _ranges(query).items()]
     if query.search:
@@ -142,65 +144,3 @@ def _ranges(query: ProductQuery) -> Document:
     if given := {operator: price for operator, price in prices.items() if price is not None}:
         ranges["pricing.retail"] = given
     return ranges
-
-
-async def find_facets(db: Database, listing: Listing, wanted: Sequence[str], *, most: int) -> Document:
-    """Counts the products of a listing by facet, by one command. Counts the first `most` products in the list's order.
-
-    Args:     wanted: which of `types`, `genres`, `categories`, `prices` to count, and `counted`.
-    Returns:  for each facet a list of {value, count}, highest count first, at most 100; for prices {min, max, count},
-              lowest first. `counted` is the number of products that were counted.
-    """
-    stages: dict[str, list[Document]] = {
-        "types": _count_by("$type"),
-        # Counted by terms, like the filter: each product once, however the genre is spelled.
-        "genres": [
-            {"$set": {"terms": {"$filter": {"input": "$terms", "cond": _is_term("$$this", "genre")}}}},
-            {"$unwind": "$terms"},
-            *_count_by("$terms", written={"$first": "$details.genres"}),
-        ],
-        "categories": [
-            {"$unwind": "$category_ids"},
-            *_count_by("$category_ids"),
-            {"$lookup": {"from": CATEGORIES.name, "localField": "_id", "foreignField": "_id", "as": "category"}},
-            {"$match": {"category": {"$ne": []}}},
-            {"$set": {"_id": {"$first": "$category.slug"}}},
-            {"$sort": {"count": -1, "_id": 1}},
-        ],
-        "prices": [
-            {"$match": {"pricing.retail": {"$gte": 0}}},
-            {"$bucket": {"groupBy": "$pricing.retail", "boundaries": [*PRICE_BANDS, 2**53]}},
-        ],
-        "counted": [{"$count": "count"}],
-    }
-    chosen = {name: stages[name] for name in wanted}
-    needed = {"type": 1, "terms": 1, "details.genres": 1, "category_ids": 1, "pricing.retail": 1}
-    products = db[PRODUCTS.name]
-    pipeline = [*listing.considered(products, needed, most), {"$facet": chosen}]
-    counts: Document = (await (await products.aggregate(pipeline)).to_list())[0]
-    counted = counts.pop("counted", None)
-    facets: Document = {name: [_facet(name, row) for row in rows] for name, rows in counts.items()}
-    return facets if counted is None else {**facets, "counted": counted[0]["count"] if counted else 0}
-
-
-def _count_by(path: str, **kept: Document) -> list[Document]:
-    return [
-        {"$group": {"_id": path, "count": {"$sum": 1}, **kept}},
-        {"$sort": {"count": -1, "_id": 1}},
-        {"$limit": MAX_FACET_VALUES},
-    ]
-
-
-def _is_term(value: str, kind: str) -> Document:
-    lowest = term(kind, "")
-    return {"$and": [{"$gte": [value, lowest]}, {"$lt": [value, prefix_range(lowest)["$lt"]]}]}
-
-
-def _facet(name: str, row: Document) -> Document:
-    if name == "genres":
-        written = next(genre for genre in row["written"] if term("genre", fold(genre)) == row["_id"])
-        return {"value": written, "count": row["count"]}
-    if name != "prices":
-        return {"value": row["_id"], "count": row["count"]}
-    upper = dict(pairwise(PRICE_BANDS))
-    return {"min": row["_id"], "max": upper.get(row["_id"]), "count": row["count"]}

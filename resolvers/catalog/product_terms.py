@@ -44,6 +44,11 @@ def type_term(product_type: str) -> str:
     return term("type", {ALBUM: "AUDIO_ALBUM", FILM: "FILM"}.get(product_type, "GENERAL"))
 
 
+def type_name_term(product_type: str) -> str:
+    """Returns the term of the merchant's own type. For an album and a film, that of the schema's type is the same."""
+    return type_term(product_type) if product_type in {ALBUM, FILM} else term("named", product_type)
+
+
 def property_term(name: str, value: str) -> str:
     return term("property", fold(name), fold(value))
 
@@ -58,13 +63,16 @@ def search_keys(product: Mapping[str, Any]) -> SearchKeys:
     Args:     product: with its type, title, details, properties and category_ids.
     """
     details: dict[str, Any] = product["details"]
-    terms = [EVERY, type_term(product["type"]), stock_term(in_stock=bool(product.get("in_stock")))]
+    kind = product["type"]
+    terms = [EVERY, type_term(kind), type_name_term(kind), stock_term(in_stock=bool(product.get("in_stock")))]
     terms += [term("category", category_id) for category_id in product["category_ids"]]
     keywords = [term("word", word) for word in words(product["title"])]
     keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
-    if product["type"] in {ALBUM, FILM}:
+    if kind in {ALBUM, FILM}:
         terms += [term("genre", fold(genre)) for genre in details.get("genres", ())]
         keywords += [term("actor", fold(actor)) for actor in details.get("actors", ())]
         if details.get("artist"):
             keywords.append(term("artist", fold(details["artist"])))
+        people = [details.get("artist") or "", *details.get("actors", ()), *details.get("directors", ())]
+        keywords += [term("person", word) for word in words(" ".join(people))]
     return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}

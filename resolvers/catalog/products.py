@@ -17,7 +17,15 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 
 from portico.resolvers.attachments import Host
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, upgrade_read, with_version
+from portico.resolvers.documents import (
+    SCHEMA_VERSION,
+    CollectionSpec,
+    Database,
+    Document,
+    Projection,
+    upgrade_read,
+    with_version,
+)
 from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pages
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
@@ -124,11 +132,13 @@ def _by_terms(path: str, direction: int) -> IndexModel:
 
 
 def upgrade_product(document: Document) -> Document:
-    """Upgrades a document of version 1, the source's own form.
+    """Upgrades a document of version 1, the source's own form, or of version 2, which has fewer terms and keywords.
 
-    That form has `details.genre`, `.director`, `.writer`, `.actor`, `.track` and `.issue_date`, but no currency, nonce
-    or terms. The new nonce is derived from the `_id`, so that concurrent upgrades agree on it.
+    The form of version 1 has `details.genre`, `.director`, `.writer`, `.actor`, `.track` and `.issue_date`, but no
+    currency, nonce or terms. The new nonce is derived from the `_id`, so that concurrent upgrades agree on it.
     """
+    if document.get(SCHEMA_VERSION, 1) > 1:
+        return {**document, **search_keys(document)}
     details = _object(document.get("details"))
     issue_date = document.get("issue_date", details.pop("issue_date", None))
     for old, new in _RENAMED.items():
@@ -161,7 +171,7 @@ _RENAMED = {"genre": "genres", "director": "directors", "writer": "writers", "ac
 PRODUCTS = CollectionSpec(
     "products",
     document=ProductDocument,
-    version=2,
+    version=3,
     upgrade=upgrade_product,
     # The source shards by type, genre and SKU. MongoDB allows no array (genre) in a shard key, and a unique SKU only if
     # the shard key begins with it.

@@ -25,9 +25,10 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
-from portico.resolvers.content.refusals import EditConflict, PhotoLocked, UnacceptableFile
+from portico.resolvers.content.refusals import EditConflict, PhotoLocked
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, NotFound, OperationKeyReused
+from portico.resolvers.errors import Conflict, NotFound, OperationKeyReused, UnacceptableFile
+from portico.resolvers.pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 from portico.resolvers.tasks import end
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
@@ -37,7 +38,6 @@ from . import assets, photos
 from .creation import NewNode, create_node
 from .edits import SETTLED
 from .nodes import KIND, NODES, PHOTO, Detail, NodeDocument, Upload, require_settled
-from .pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 
 # The longest interval between two renewals of a lock.
 _RENEW_AT_LEAST = timedelta(seconds=5)

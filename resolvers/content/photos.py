@@ -16,13 +16,13 @@ from bson import ObjectId
 
 from portico.resolvers.content.refusals import PhotoLocked
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.pictures import SUFFIXES
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each
 
 from . import assets, thumbnails
 from .assets import FileDocument
 from .nodes import NODES, PHOTO, NodeDocument, find_by_ids
-from .pictures import SUFFIXES
 
 # Bytes are served below this path, by the photo's _id, the checksum and a file name.
 ASSETS = "/assets"

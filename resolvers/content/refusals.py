@@ -51,7 +51,3 @@ class PhotoLocked(DomainError):
     def __init__(self, since: datetime) -> None:
         super().__init__("Somebody else is uploading this photo. Try again later.")
         self.since = since
-
-
-class UnacceptableFile(DomainError):
-    """The file is not a picture, or the picture is too large. The message says which."""

@@ -25,11 +25,11 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.pictures import Pictures
 
 from . import assets
 from .assets import FILES, FileDocument
 from .nodes import NODES
-from .pictures import Pictures
 
 CONTENT_TYPE = "image/webp"
 SUFFIX = "webp"

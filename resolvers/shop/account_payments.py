@@ -1,4 +1,4 @@
-"""Payment by account: a transfer from the payer's account to the shop's account in the same currency."""
+"""Payment by account: a transfer from the payer's account to the shop's account in the same currency, and back."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.accounts import accounts, transfers
+from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.accounts.accounts import AccountDocument
+from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown
-from portico.resolvers.shop.refusals import PaymentDeclined
+from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown, Refund
+from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
 from portico.resolvers.writes import settlements
 from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt
 
 _TRANSFER = "transfer-"
+# The reference of a transfer that refunds: this, and the id of the order.
+_REFUND = "refund "
 
 
 class AccountPayments:
@@ -52,6 +55,33 @@ class AccountPayments:
             raise PaymentDeclined(f"The account is in {source['currency']}, the cart in {charge.currency}.")
         shop = shop or await accounts.open_shop_account(db, charge.currency, now=now)
         return await _AccountCharge(db, charge, source, shop, self._answering).collect(now=now)
+
+    async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
+        """Gives the money back by a transfer to the account that paid; see `Payments.refund`.
+
+        Writes:   transfers, accounts; a settlement.
+        """
+        paid_by = transfer_of(refund.payment_reference)
+        assert paid_by is not None, "it was not paid by account"
+        payment = (await transfer_records.find_by_ids(db, [paid_by]))[paid_by]
+        payer_id, shop_id = payment["source"], payment["destination"]
+        assert payer_id is not None
+        found = await accounts.find_stored(db, [payer_id, shop_id])
+        try:
+            moved = await transfers.move(
+                db,
+                found[shop_id],
+                found[payer_id],
+                amount=refund.amount,
+                now=now,
+                operation_id=refund.reference,
+                reference=f"{_REFUND}{refund.order_id}",
+            )
+        except (InsufficientFunds, InvalidInput) as error:
+            raise RefundRefused(error.message) from None
+        except Conflict:
+            raise PaymentUnknown from None
+        return transfer_reference(moved["_id"])
 
 
 async def _accounts_of(db: Database, charge: Charge) -> tuple[AccountDocument | None, AccountDocument | None]:
@@ -107,7 +137,17 @@ class _AccountCharge:
         except (Conflict, NotFound):
             # The transfer may be in flight, even if an account is missing. Only the next call can find out.
             raise PaymentUnknown from None
-        return f"{_TRANSFER}{paid['_id']}"
+        return transfer_reference(paid["_id"])
+
+
+def refunded_by(reference: str) -> str | None:
+    """Returns the id of the order that a transfer with this reference refunds; None if it refunds none."""
+    return reference.removeprefix(_REFUND) if reference.startswith(_REFUND) else None
+
+
+def transfer_reference(transfer: ObjectId) -> str:
+    """Returns the payment reference of what this transfer has paid."""
+    return f"{_TRANSFER}{transfer}"
 
 
 def transfer_of(payment_reference: str) -> ObjectId | None:

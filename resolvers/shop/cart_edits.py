@@ -24,7 +24,8 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import moves
-from .carts import ACTIVE, CARTS, find_cart, require_cart, require_visible, total_of, touched
+from .cart_settlements import settle
+from .carts import ACTIVE, CARTS, EXPIRING, expiring, find_cart, require_cart, require_visible, total_of, touched
 
 MAX_LINES = 100
 MAX_QUANTITY = 1_000
@@ -32,6 +33,9 @@ MAX_TOTAL = 2**53 - 1
 DEFAULT_CURRENCY = "USD"
 # Windows of one buyer, or programs, can change the same cart concurrently.
 _ATTEMPTS, _LONGEST_PAUSE = 200, 0.03
+# How often a call looks for the quantity that it expects, because the call before it may still be under way. Including
+# the pauses, this takes about a third of a second.
+_LOOKS = 12
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
 async def update_item(
     db: Database, buyer: Buyer, *, cart_id: str, sku: str, old_quantity: int, new_quantity: int
 ) -> Document:
-    """Changes the quantity of a line, if it equals `old_quantity`.
+    """Changes the quantity of a line, if it equals `old_quantity`, or does so within a third of a second.
 
     The line keeps its price and title. A missing line has the quantity 0, and is added as by `add_item`.
 
@@ -135,12 +139,17 @@ async def update_item(
 
     def plan(cart: Document) -> Change | None:
         present = quantity_of(cart, sku)
-        if present != old_quantity:
-            raise Conflict(f"The cart has {present} units of {sku!r}, not {old_quantity}.")
         line = next((line for line in cart["items"] if line["sku"] == sku), new_line)
+        if present != old_quantity:
+            raise Conflict(f"The cart has {present} units of {line.get('title', sku)!r}, not {old_quantity}.")
         return _with_line(cart, {**line, "quantity": new_quantity}, "new_quantity")
 
-    return await _change(db, buyer, cart_id, plan, first)
+    try:
+        return await _change(db, buyer, cart_id, plan, first)
+    except Conflict as conflict:
+        product = await find_by_sku(db, sku, {"title": 1})
+        conflict.about = {"cart": cart_id, "title": None if product is None else product["title"]}
+        raise
 
 
 async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
@@ -162,6 +171,27 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
         claimed = await _update(db, cart, update)
         if claimed is not None:
             return claimed
+    raise Conflict("Other callers are changing the cart. Try again.")
+
+
+async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
+    """Expires an active cart at once: its units return to stock.
+
+    Returns:  the cart, expired.
+    Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
+    Writes:   carts, then a settlement of the cart, which a job finishes after a crash.
+    """
+    async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
+        cart = await require_cart(db, cart_id, buyer.viewer)
+        if not idempotency.was_applied(cart, buyer.operation_id):
+            require_active(cart)
+            values = {"status": EXPIRING, "last_modified": buyer.now, **expiring(buyer.now)}
+            marked = idempotency.mark_applied(buyer.operation_id)
+            locked = await _update(db, cart, {"$set": values, "$inc": {"version": 1}, **marked})
+            if locked is None:
+                continue
+            cart = locked
+        return await settle(db, cart, now=buyer.now) if cart["status"] == EXPIRING else cart
     raise Conflict("Other callers are changing the cart. Try again.")
 
 
@@ -222,6 +252,11 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
             found = await find_cart(db, cart_id) if tried else first
             cart = require_visible(found, cart_id, buyer.viewer)
             change = _planned(cart, buyer, plan)
+        except Conflict:
+            if tried < _LOOKS:
+                continue
+            await _give_back(db, buyer, move)
+            raise
         except DomainError:
             await _give_back(db, buyer, move)
             raise

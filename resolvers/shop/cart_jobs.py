@@ -15,7 +15,7 @@ from portico.resolvers.writes.timer import Timer
 
 from . import moves
 from .cart_settlements import settle
-from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
+from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING, expiring
 from .checkout import ASKED_AGAIN_AFTER, finish
 from .orders import find_by_ids, order_id, place_due
 from .stock import STOCK
@@ -33,7 +33,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
     """
     idle = {"status": ACTIVE, "expires_at": {"$lte": now}}
     lock = {
-        "$set": {"status": EXPIRING, "expires_at": None, "due": now + STALE_AFTER},
+        "$set": {"status": EXPIRING, **expiring(now)},
         "$inc": {"version": 1},
     }
 

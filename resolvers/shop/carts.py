@@ -15,7 +15,9 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, Proj
 from portico.resolvers.errors import NotFound
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.sweeps import STALE_AFTER
 
+from .addresses import Address
 from .stock import DecidedMove, Move
 
 ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED = "ACTIVE", "PENDING", "COMPLETE", "EXPIRING", "EXPIRED"
@@ -42,6 +44,8 @@ class Checkout(TypedDict):
     payment: NotRequired[dict[str, Any]]
     # What the order says of the payment, if the order may be missing yet.
     payment_reference: NotRequired[str]
+    # Where the order is sent; missing in checkouts of former versions.
+    address: NotRequired[Address | None]
     amount: int
     currency: str
     begun: datetime
@@ -142,6 +146,11 @@ def require_visible(cart: Document | None, cart_id: str, viewer: str | None) -> 
 def total_of(cart: Document) -> int:
     """Returns the total in minor units of the cart's currency."""
     return sum(line["price"] * line["quantity"] for line in cart["items"])
+
+
+def expiring(now: datetime) -> Document:
+    """Returns the fields of a cart whose expiry begins now, besides its status."""
+    return {"expires_at": None, "due": now + STALE_AFTER}
 
 
 def touched(now: datetime, lasts: timedelta) -> Document:

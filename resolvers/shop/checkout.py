@@ -56,6 +56,7 @@ from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from . import moves
+from .addresses import Address, require_address
 from .cart_edits import Buyer, require_active
 from .cart_settlements import moves_of, prepare, settle
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
@@ -75,15 +76,24 @@ class CheckedOut:
     order: Mapping[str, Any]
 
 
-async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: str, payment: Document) -> CheckedOut:
+async def checkout(
+    db: Database,
+    buyer: Buyer,
+    payments: Payments,
+    *,
+    cart_id: str,
+    payment: Document,
+    address: Address | None = None,
+) -> CheckedOut:
     """Sells the items of the cart.
 
-    Args:     payment: as in `payments.Charge`.
-    Raises:   NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the items of the
-              cart are unchanged. PaymentPending (the cart stays locked until the outcome is known), Conflict (others
-              kept changing the cart).
+    Args:     payment: as in `payments.Charge`.  address: where the order is sent, if anywhere.
+    Raises:   InvalidInput, NotFound (cart, account), CartInactive, EmptyCart, PaymentDeclined, InsufficientFunds: the
+              items of the cart are unchanged. PaymentPending (the cart stays locked until the outcome is known),
+              Conflict (others kept changing the cart).
     Writes:   carts, orders, stock; a saga.
     """
+    address = None if address is None else require_address(address)
     timer = Timer(buyer.now)
     async for _ in attempts():
         cart = await require_cart(db, cart_id, buyer.viewer)
@@ -95,7 +105,7 @@ async def checkout(db: Database, buyer: Buyer, payments: Payments, *, cart_id: s
             raise EmptyCart
         if not payments.accepts(payment):
             raise PaymentDeclined(f"The shop does not accept payments by {payment['method']}.")
-        terms = _terms(cart, buyer, payment)
+        terms = _terms(cart, buyer, payment, address)
         ready = await payments.ready(db, _charge_of(terms)) if isinstance(payments, PreparesCharges) else None
         await buyer.answering.confirmed()
         locked = await _lock_and_prepare(db, cart, buyer, terms, ready, now=timer.now())
@@ -117,13 +127,14 @@ def _require_not_refused(cart: Document, buyer: Buyer) -> None:
             raise error_type(refused["type"]).from_record(refused["facts"])
 
 
-def _terms(cart: Document, buyer: Buyer, payment: Document) -> Document:
-    """Returns what the lock of the cart says of the payment."""
+def _terms(cart: Document, buyer: Buyer, payment: Document, address: Address | None) -> Document:
+    """Returns what the lock of the cart says of the payment and the delivery."""
     return {
         "op": buyer.operation_id,
         "reference": idempotency.derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
         "payer": buyer.viewer,
         "payment": payment,
+        "address": address,
         "amount": total_of(cart),
         "currency": cart["currency"],
         "begun": buyer.now,

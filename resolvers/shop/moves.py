@@ -6,6 +6,8 @@ changes the stock:
     reserve   available → reserved, when it is prepared; the cart gets the units
     return    reserved → available, when it is concluded; the cart has given the units back
     sell      reserved → sold, when it is concluded; the cart is paid for
+    restore   sold → available, when it is concluded; the order of the cart is cancelled. Here the order decides in
+              place of the cart, see `cancelling`
 
 The steps:
 
@@ -47,10 +49,10 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .carts import CARTS
-from .orders import place_due
+from .orders import ORDERS, place_due
 from .stock import STOCK, change, changed_by, notify_product
 
-Kind = Literal["reserve", "return", "sell"]
+Kind = Literal["reserve", "return", "sell", "restore"]
 
 # What shows the decisions of a cart, and is needed to write its order.
 _DECIDED = dict.fromkeys(("decided", "settlement", "status", "due", "checkout", "items"), 1)
@@ -59,6 +61,7 @@ _CONCLUDED: dict[tuple[str, bool], dict[str, int]] = {
     ("reserve", False): {"available": 1, "reserved": -1},
     ("return", True): {"available": 1, "reserved": -1},
     ("sell", True): {"reserved": -1, "sold": 1},
+    ("restore", True): {"available": 1, "sold": -1},
 }
 
 
@@ -138,8 +141,11 @@ async def finish(
 async def settle(db: Database, move: Document, *, now: datetime) -> None:
     """Finishes a move that was left in the stock. Refuses it if its cart has not decided.
 
-    Writes:   carts, then stock, then carts; each guarded. If it is sold, also its order, which can be missing.
+    Writes:   carts or orders, then stock, then carts; each guarded. If it is sold, also its order.
     """
+    if move["kind"] == "restore":
+        await conclude(db, move, is_taken=await _is_restored(db, move), now=now)
+        return
     undecided = {"_id": move["cart_id"], "decided.id": {"$ne": move["id"]}, "settlement.id": {"$ne": move["id"]}}
     refusal = {"$push": {"decided": {**move, "at": now, "is_taken": False}}, "$inc": {"version": 1}}
     if (await db[CARTS.name].update_one(undecided, refusal)).matched_count:
@@ -150,6 +156,23 @@ async def settle(db: Database, move: Document, *, now: datetime) -> None:
     if cart is not None and move["kind"] == "sell":
         await place_due(db, cart)
     await finish(db, move, is_taken=taken.get(move["id"], False), now=now)
+
+
+async def _is_restored(db: Database, move: Document) -> bool:
+    """Returns whether the order has taken the move. Refuses the move if the order has not decided.
+
+    The fence keeps a process that was suspended from deciding for this move later.
+    """
+    undecided = {"_id": move["order_id"], "returned.id": {"$ne": move["id"]}}
+    refused = await db[ORDERS.name].update_one(undecided, {"$inc": {"fence": 1}})
+    return not refused.matched_count and move["id"] in await _restored(db, [move])
+
+
+async def _restored(db: Database, moves: Sequence[Document]) -> set[str]:
+    """Returns the ids of the moves that the orders of these moves have taken. Sends no command if none restores."""
+    ids = list({move["order_id"] for move in moves if move["kind"] == "restore"})
+    found = await db[ORDERS.name].find({"_id": {"$in": ids}}, {"returned.id": 1}).to_list() if ids else []
+    return {move["id"] for order in found for move in order.get("returned", ())}
 
 
 def decisions(cart: Document) -> dict[str, bool]:
@@ -181,6 +204,7 @@ async def conclude_decided(db: Database, sku: str, *, now: datetime) -> bool:
     for cart in await db[CARTS.name].find({"_id": {"$in": carts}}, _DECIDED).to_list():
         await place_due(db, cart)
         decided |= decisions(cart)
+    decided |= dict.fromkeys(await _restored(db, stock["under_way"]), True)
     for is_taken in (True, False):
         ended = [move for move in stock["under_way"] if decided.get(move["id"]) is is_taken]
         await conclude_all(db, ended, is_taken=is_taken, now=now)
@@ -222,7 +246,19 @@ def _preparing(move: Document, now: datetime) -> list[Document]:
 
 def _concluding(move: Document, now: datetime, *, is_taken: bool) -> list[Document]:
     others = {"$filter": {"input": "$under_way", "cond": {"$ne": ["$$this.id", move["id"]]}}}
-    return changed_by(now, under_way=others, **_amounts(move, _CONCLUDED.get((move["kind"], is_taken), {})))
+    update = changed_by(now, under_way=others, **_amounts(move, _CONCLUDED.get((move["kind"], is_taken), {})))
+    if move["kind"] == "restore" and is_taken:
+        update[0]["$set"] |= _written_off(move["quantity"])
+    return update
+
+
+def _written_off(units: int) -> Document:
+    """Returns the counters after a restore: the units of a product that was deleted in the meantime are gone."""
+    is_gone = {"$eq": ["$closed.is_final", True]}
+    return {
+        "available": {"$add": ["$available", {"$cond": [is_gone, 0, units]}]},
+        "restocked": {"$subtract": ["$restocked", {"$cond": [is_gone, units, 0]}]},
+    }
 
 
 def _amounts(move: Document, signs: dict[str, int]) -> dict[str, int]:

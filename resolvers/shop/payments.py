@@ -39,8 +39,26 @@ class Charge:
     begun: datetime
 
 
+@dataclass(frozen=True)
+class Refund:
+    """Money of a payment to be given back, once. The whole payment goes back to its payer.
+
+    `reference` is the idempotency key: requests with the same reference are the same refund. `method` and
+    `payment_reference` are those of the payment. `amount` is in minor units of `currency`. `begun` is when the refund
+    was decided; a process that has crashed since may have requested it.
+    """
+
+    reference: str
+    order_id: str
+    method: str
+    payment_reference: str
+    amount: int
+    currency: str
+    begun: datetime
+
+
 class Payments(Protocol):
-    """Collects money for checkouts."""
+    """Collects money for checkouts, and gives it back."""
 
     def accepts(self, payment: Document) -> bool:
         """Returns whether this method of payment is available. Called before a cart is locked."""
@@ -55,6 +73,18 @@ class Payments(Protocol):
 
         Returns:  the reference of the payment, for the order; the same each time.
         Raises:   PaymentDeclined, InsufficientFunds, NotFound (no such account of the payer): all final.
+                  PaymentUnknown: the outcome is not known, retry.
+        """
+        ...
+
+    async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
+        """Gives the money of a payment back. Asks for the outcome again if an earlier call did not get it.
+
+        Any number of processes can request one refund, concurrently or much later. The money is given back once. The
+        first outcome is final.
+
+        Returns:  the reference of the refund; the same each time.
+        Raises:   RefundRefused: this is final for the reference; a refund with another reference can succeed.
                   PaymentUnknown: the outcome is not known, retry.
         """
         ...
@@ -111,3 +141,10 @@ class PaymentMethods:
     async def ready(self, db: Database, charge: Charge) -> ReadyCharge | None:
         method = self._methods.get(charge.payment["method"])
         return await method.ready(db, charge) if isinstance(method, PreparesCharges) else None
+
+    async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:
+        method = self._methods.get(refund.method)
+        if method is None:
+            # Only a gateway with other settings can give this money back.
+            raise PaymentUnknown
+        return await method.refund(db, refund, now=now)

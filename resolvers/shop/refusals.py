@@ -52,3 +52,20 @@ class PaymentDeclined(DomainError):
 
     def __init__(self, message: str = "The payment was refused.") -> None:
         super().__init__(message)
+
+
+class RefundRefused(DomainError):
+    """The money was not given back. This is final for the reference of the refund."""
+
+    def __init__(self, message: str = "The refund was refused.") -> None:
+        super().__init__(message)
+
+
+class OrderStatusConflict(DomainError):
+    """The status of the order does not allow the change. `order` is the whole document."""
+
+    facts = ("order",)
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        super().__init__(f"The order is {order['status'].lower()}.")
+        self.order = order

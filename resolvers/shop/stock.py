@@ -37,7 +37,9 @@ class Move(TypedDict):
     op: str
     sku: str
     cart_id: str
-    # `reserve`, `return` or `sell`.
+    # The order that decides on it, if it restores units.
+    order_id: NotRequired[str]
+    # `reserve`, `return`, `sell` or `restore`.
     kind: str
     quantity: int
     at: datetime

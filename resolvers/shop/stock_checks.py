@@ -13,7 +13,7 @@ from portico.resolvers.writes.sweeps import require
 
 from .carts import CARTS, PENDING
 from .moves import decisions
-from .orders import ORDERS, order_id
+from .orders import CANCELLED, ORDERS, order_id
 from .stock import STOCK, change, changed_by
 
 # The most reads of a SKU that looks wrong. If it changes every time, it is too busy to judge.
@@ -75,8 +75,9 @@ async def _held(db: Database, stocks: Sequence[Document], without: Sequence[str]
 
 
 async def _sold(db: Database, stocks: Sequence[Document], without: Sequence[str]) -> dict[str, int]:
-    """Returns the units in orders, except orders with the ids `without`."""
-    return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], _not_among(without))
+    """Returns the units in orders that are not cancelled, except orders with the ids `without`."""
+    which = {"status": {"$ne": CANCELLED}, **_not_among(without)}
+    return await _sum(db, ORDERS.name, [stock["_id"] for stock in stocks], which)
 
 
 def _not_among(ids: Sequence[str]) -> Document:
@@ -123,12 +124,15 @@ async def _look(db: Database, stock: Document) -> Sequence[Problem] | None:
     """Judges a stock as it was read; returns None if it has changed since.
 
     While its version stays the same, only carts with a listed move can change their lines of the SKU or decide. Each of
-    these carts is judged by one read, so it counts either before its decision or after it.
+    these carts is judged by one read, so it counts either before its decision or after it. So is each order with a
+    listed move that restores its units.
     """
     sku, moves = stock["_id"], stock["under_way"]
     ids = list({move["cart_id"] for move in moves})
     unsettled = await _unsettled(db, sku, moves, await _carts(db, ids))
-    sold = (await _sold(db, [stock], list(unsettled))).get(sku, 0)
+    restoring = {move["order_id"] for move in moves if move["kind"] == "restore"}
+    sold = (await _sold(db, [stock], [*unsettled, *restoring])).get(sku, 0)
+    sold += await _not_restored(db, sku, moves, list(restoring))
     held = (await _held(db, [stock], ids)).get(sku, 0)
     carts = await _carts(db, ids)
     # If a cart was locked in the meantime, the sum of orders may include its order.
@@ -144,6 +148,20 @@ async def _carts(db: Database, ids: Sequence[str]) -> dict[str, Document]:
         return {}
     shown = dict.fromkeys(("items", "holding", "decided", "settlement", "checkout.reference"), 1)
     return {cart["_id"]: cart async for cart in db[CARTS.name].find({"_id": {"$in": list(ids)}}, shown)}
+
+
+async def _not_restored(db: Database, sku: str, moves: Sequence[Document], orders: Sequence[str]) -> int:
+    """Returns the units of these orders that the stock still counts as sold."""
+    if not orders:
+        return 0
+    listed = {move["id"] for move in moves}
+    found = db[ORDERS.name].find({"_id": {"$in": list(orders)}}, {"items": 1, "status": 1, "returned.id": 1})
+    units = 0
+    async for order in found:
+        # A cancelled order whose own moves have been concluded only has moves of other calls, which are rolled back.
+        if order["status"] != CANCELLED or listed & {move["id"] for move in order["returned"]}:
+            units += sum(line["quantity"] for line in order["items"] if line["sku"] == sku)
+    return units
 
 
 async def _unsettled(db: Database, sku: str, moves: Sequence[Document], carts: dict[str, Document]) -> set[str]:

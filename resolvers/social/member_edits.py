@@ -10,12 +10,12 @@ from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.keyed import create_once
 from portico.resolvers.text import require_text
+from portico.resolvers.urls import require_web_url
 from portico.resolvers.writes import idempotency
 
 from . import members, rates
 from .members import MEMBERS, MemberDocument
 from .names import searched
-from .urls import require_web_url
 
 MAX_NAME = 80
 MAX_ABOUT = 10_000

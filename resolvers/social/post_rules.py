@@ -9,8 +9,7 @@ from typing import Any
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import require_text
-
-from .urls import require_web_url
+from portico.resolvers.urls import require_web_url
 
 # Characters.
 LONGEST_POST = 100_000

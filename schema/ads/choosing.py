@@ -18,6 +18,7 @@ from portico.schema.context import Context, Info, Slot
 from portico.schema.fields import Source, as_type, computed, costs, stored
 from portico.schema.inputs import described
 
+from .prices import forbidden, require_prices_if_selected, sees_prices, shown_to
 from .zones import Ad, SiteId, ZoneId
 
 # The folded form of each keyword that a field of the operation has folded.
@@ -52,6 +53,8 @@ def rejected_of(choice: Choice) -> list[dict[str, Any]]:
 
 
 def _rejected(source: Source) -> list[dict[str, Any]]:
+    if source["choice"] is None:
+        raise forbidden()
     return rejected_of(source["choice"])
 
 
@@ -63,7 +66,8 @@ class AdChoice:
         "choice",
         length=MAX_ADS,
         description="Every other ad of the zone, best first, and why it was not chosen. "
-        "Worked out only if you select it, from the same state as the choice.",
+        "Worked out only if you select it, from the same state as the choice. For an ADVERTISER or a SERVICE; for "
+        "everybody else it is an error.",
     )
 
 
@@ -95,13 +99,14 @@ class ChoosingQuery:
         limit: Annotated[int, described("The most ads to choose, 1 to 100.")] = 1,
     ) -> AdChoice | None:
         context = info.context
+        require_prices_if_selected(info, "AdChoice")
         words = require_page_keywords(keywords, "keywords", folds=FOLDS.of(context))
         require_limit(limit, "limit")
         zone, counts = await asyncio.gather(
             context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)
         )
         choice = choosing.choose(zone, counts, keywords=words, limit=limit, rng=RNG)
-        shown = {"ads": choice.ads, "choice": choice}
+        shown = {"ads": shown_to(context, choice.ads), "choice": choice if sees_prices(context) else None}
         return as_type(AdChoice, shown)
 
 

@@ -10,9 +10,8 @@ from portico.resolvers.ads import ads, deactivating, placing
 from portico.resolvers.documents import Document
 from portico.schema.context import Info, core
 from portico.schema.errors import InvalidInput, NotFound
-from portico.schema.fields import as_type, as_types, costs
+from portico.schema.fields import as_type, as_types, costs, kept_privately
 from portico.schema.inputs import described, idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation
 from portico.schema.nodes import load_one
 from portico.schema.roles import Role

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 import strawberry
 from graphql import GraphQLError
 
-from portico.resolvers.ads import profiles
+from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.ads.ads import advertiser_of
 from portico.resolvers.documents import Document
 from portico.schema.access import require_role
 from portico.schema.context import Info
-from portico.schema.fields import as_types, costs, stored
+from portico.schema.fields import as_types, costs, kept_privately, stored
 from portico.schema.inputs import described
-from portico.schema.kept import kept_privately
 from portico.schema.nodes import encode_id
 from portico.schema.parts import PART_ID, digest_of
 from portico.schema.roles import Role
@@ -72,7 +71,7 @@ class AdProfile:
 
 
 async def _profile(info: Info, key: str) -> AdProfile | None:
-    recorded = await profiles.read_events(info.context.db, key)
+    recorded = await clicks.read_all_events(info.context.db, key)
     return None if recorded is None else AdProfile(key=key, recorded=recorded)
 
 

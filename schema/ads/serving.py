@@ -14,19 +14,22 @@ from portico.resolvers.ads.ads import (
 )
 from portico.resolvers.ads.attempts import Call, Means
 from portico.resolvers.ads.claiming import Counters
+from portico.resolvers.ads.clicks import ClickLink, ClickLinks
 from portico.resolvers.ads.serving import Served
 from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.ads.zone_reads import Zones
-from portico.resolvers.ads.zones import MAX_ADS
+from portico.resolvers.ads.zones import MAX_ADS, zone_key
+from portico.resolvers.documents import Document
+from portico.resolvers.writes.idempotency import derived_nonce
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
-from portico.schema.fields import as_types, costs
+from portico.schema.fields import as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 
 from .choosing import FOLDS, KEYWORD_COST, RNG, RejectedAd, profile_id_of, rejected_of
+from .prices import require_prices, require_prices_if_selected, shown_to
 from .profiles import AdEventKind, ShowsProfile, seen_by
 from .zones import Ad
 
@@ -75,9 +78,11 @@ class ServedAdsPayload(ShowsProfile):
     @strawberry.field(
         metadata=costs(length=MAX_ADS),
         description="Every other ad of the zone, best first, and why it was not chosen. Worked out only if you select "
-        "it. If only a repeated call selects it, it shows the zone and the caps as they are then.",
+        "it. If only a repeated call selects it, it shows the zone and the caps as they are then. For an ADVERTISER or "
+        "a SERVICE; for everybody else the mutation is an error, and counts nothing.",
     )
     async def rejected(self, info: Info) -> list[RejectedAd]:
+        require_prices(info.context)
         others = self.others
         if others is None:
             assert self.page is not None
@@ -115,6 +120,7 @@ class ServingMutation:
             keywords = check(require_page_keywords, input.keywords, "keywords", folds=FOLDS.of(info.context))
             check(require_limit, input.limit, "limit")
             call = check(_call, info.context, input)
+        require_prices_if_selected(info, "ServedAdsPayload")
         served = await serving.serve(_means(info.context), call, keywords=keywords, limit=input.limit)
         return _payload(info, served, call, keywords)
 
@@ -154,11 +160,19 @@ def _call(context: Context, given: ServeAdsInput | AdEventInput) -> Call:
 
 
 def _payload(info: Info, served: Served, call: Call, keywords: frozenset[str]) -> ServedAdsPayload:
-    ads: Any = served.ads
+    ads: Any = [_served(info.context, call, ad) for ad in shown_to(info.context, served.ads)]
     seen = seen_by(call.user)
     if served.choice is not None and _selects_rejected(info):
         return ServedAdsPayload(ads=ads, seen=seen, others=rejected_of(served.choice))
     return ServedAdsPayload(ads=ads, seen=seen, page=serving.page_of(call, served, keywords))
+
+
+def _served(context: Context, call: Call, ad: Document) -> Document:
+    """Returns a served ad with the link of its impression, which is the same for each repetition of the call."""
+    links = context.resources.of(ClickLinks)
+    zone, nonce = zone_key(call.site_id, call.zone_id), derived_nonce(call.operation_id, "click", ad["key"])
+    link = ClickLink(ad["key"], zone, call.user, nonce, call.now + links.lasts)
+    return {**ad, "zone": zone, "impression": nonce, "click": links.sign(link)}
 
 
 def _selects_rejected(info: Info) -> bool:

@@ -4,13 +4,17 @@ from typing import Annotated
 
 import strawberry
 
-from portico.resolvers.ads import zones
+from portico.resolvers.ads import clicks, zones
+from portico.resolvers.ads.ads import key_of_ad
 from portico.schema.context import Info
-from portico.schema.fields import Source, as_type, computed, stored
+from portico.schema.fields import Source, as_type, computed, related, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import Node, everybody, node_id
+from portico.schema.nodes import Node, node_id
 from portico.schema.parts import digest_of, part_id
 from portico.schema.reading import document_kind, load_one
+
+from .creatives import AD_CREATIVE, AdCreative
+from .prices import price_in, sees_prices
 
 # Most ads have fewer keywords than they may have.
 _KEYWORDS = 10
@@ -22,30 +26,49 @@ AD_ZONE = document_kind(
     "AdZone",
     zones.ZONES,
     parse=zones.parse_id,
-    visible_to=everybody,
+    visible_to=lambda _zone, context: sees_prices(context),
 )
+
+
+# What distinguishes an ad from all others. An ad that is served has a link of its own, each time.
+_NAMES = ("zone", "campaign_id", "ad_unit_id", "impression")
+
+
+def _click_url(ad: Source) -> str | None:
+    return f"{clicks.PATH}/{ad['click']}" if "click" in ad else None
 
 
 @strawberry.type(description="An ad in a zone.")
 class Ad:
-    id: strawberry.ID = part_id(
-        "Ad",
-        lambda ad: digest_of(ad["zone"], ad["campaign_id"], ad["ad_unit_id"]),
-        "zone",
-        "campaign_id",
-        "ad_unit_id",
-    )
+    id: strawberry.ID = part_id("Ad", lambda ad: digest_of(*(ad[name] for name in _NAMES if name in ad)), *_NAMES)
     campaign_id: str = stored(description="The campaign that the ad belongs to, as `advertiser:campaign`.")
     ad_unit_id: str = stored(description="The ad unit of the campaign, for example a banner in one size.")
-    ecpm: int = stored(description="The effective cost of a thousand impressions, in cents.")
+    ecpm: int = computed(
+        price_in,
+        "ecpm",
+        description="The effective cost of a thousand impressions, in cents. For an ADVERTISER or a SERVICE; for "
+        "everybody else it is an error.",
+    )
     keywords: list[str] = stored(length=_KEYWORDS, description="The keywords of the pages that the ad suits best.")
+    creative: AdCreative | None = related(
+        AD_CREATIVE.name, "key", description="What the ad shows; null if its advertiser has not set it."
+    )
+    click_url: str | None = computed(
+        _click_url,
+        "click",
+        description="The path on this server that records a click, once, and leads to the link of the creative. Null "
+        "for an ad that was not served.",
+    )
 
 
 def _live_ads(zone: Source) -> list[Source]:
-    return [{**ad, "zone": zone["_id"]} for ad in zones.live_ads(dict(zone))]
+    return [{**ad, "zone": zone["_id"], "key": key_of_ad(ad)} for ad in zones.live_ads(dict(zone))]
 
 
-@strawberry.type(description="A place on a site where ads are shown.")
+@strawberry.type(
+    description="A place on a site where ads are shown. For an ADVERTISER or a SERVICE; for everybody else it does not "
+    "exist."
+)
 class AdZone(Node):
     id: strawberry.ID = node_id("AdZone", "_id")
     site_id: str = stored(description="The site.")
@@ -57,7 +80,10 @@ class AdZone(Node):
 
 @strawberry.type
 class ZoneQuery:
-    @strawberry.field(description="A zone with its ads; null if nobody has ever tried to place a valid ad in it.")
+    @strawberry.field(
+        description="A zone with its ads; null if nobody has ever tried to place a valid ad in it. For an ADVERTISER "
+        "or a SERVICE; null for everybody else."
+    )
     async def ad_zone(self, info: Info, site_id: SiteId, zone_id: ZoneId) -> AdZone | None:
         found = await load_one(info, AD_ZONE, zones.zone_key(site_id, zone_id))
         return as_type(AdZone, found)

@@ -11,8 +11,7 @@ from portico.resolvers.documents import Document
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, shown_error
-from portico.schema.fields import costs
-from portico.schema.kept import kept_privately
+from portico.schema.fields import costs, kept_privately
 from portico.schema.roles import Role
 
 from .log_events import LogEvent

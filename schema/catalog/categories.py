@@ -16,9 +16,8 @@ from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
-from portico.schema.fields import as_document, as_type, reads, related, stored
+from portico.schema.fields import as_document, as_type, kept_privately, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Node, everybody, key_in, load_one, node_id, projection_of
 from portico.schema.parts import part_id

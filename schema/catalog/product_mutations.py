@@ -15,9 +15,8 @@ from portico.resolvers.documents import Document, DocumentId
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
-from portico.schema.fields import as_document, as_type, as_types, costs
+from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, load_one

@@ -5,13 +5,15 @@ Everybody sees all products, so callers share the figures. A MERCHANT gets curre
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
 
 from portico.loaders.batching import BatchRead
 from portico.loaders.catalog import products as loaders
-from portico.resolvers.catalog import product_bounds, product_search, products
+from portico.resolvers.catalog import product_bounds, product_facets, products
+from portico.resolvers.catalog.product_facets import Asked
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import Listing
@@ -74,9 +76,12 @@ async def total(context: Context, listing: Listing) -> products.Total:
     return (await shared(context, _products(context), ("total", listing.digest()), read))[0]
 
 
-async def facets(context: Context, listing: Listing, wanted: Sequence[str]) -> Document:
-    """Returns the facets of the list by their names."""
+async def facets(context: Context, asked: Asked, listing: Listing, wanted: Sequence[str]) -> Document:
+    """Returns the facets of the list by their names. A facet with a filter of its own counts the list without it."""
     most = _most(context)
-    read = functools.partial(product_search.find_facets, context.reading, listing, wanted, most=most)
-    key = ("facets", listing.digest(), *wanted)
+    others = {name: other for name in wanted if (other := asked.without(name)) is not None}
+    lists = await asyncio.gather(*(bounded(context, other.listing()) for other in others.values()))
+    apart = dict(zip(others, lists, strict=True))
+    read = functools.partial(product_facets.find_facets, context.reading, listing, wanted, apart=apart, most=most)
+    key = ("facets", listing.digest(), *wanted, *(other.digest() for other in lists))
     return await shared(context, _products(context), key, read, current_for=Role.MERCHANT)

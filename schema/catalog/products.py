@@ -8,26 +8,27 @@ import strawberry
 from portico.loaders.catalog import products as loaders
 from portico.loaders.declaring import batched
 from portico.resolvers.catalog import product_search, product_slugs
+from portico.resolvers.catalog.product_facets import Asked
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Paged, selected_below
-from portico.schema.context import Info
+from portico.schema.context import Context, Info
 from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.money import Money
-from portico.schema.nodes import Kind, Node, everybody, node_id
+from portico.schema.nodes import Kind, Node, everybody, key_in, node_id
 from portico.schema.parts import digest_of, part_id
 from portico.schema.reading import load_one
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
 from .categories import Category
+from .facets import ProductFacets, shown_facets
 from .product_fields import shows_plain_fields
 
 DEFAULT_PRODUCTS = 20
-_FACETS = product_search.MAX_FACET_VALUES
 _COSTLY = (
     "Counts up to a bound, by default 10,000 products. The figure can be some seconds old, except for a MERCHANT. "
     f"An operation can use at most {MAX_COSTLY} of `totalCount`, `facets` and full-text `search`."
@@ -160,9 +161,19 @@ class PropertyInput:
     value: str = strawberry.field(description="Any text.")
 
 
+# The conditions whose values need more than to be passed on.
+_DECODED = {"type", "category_ids", "properties"}
+
+
 @strawberry.input(description="Conditions that must all hold.")
 class ProductFilter:
     type: ProductType | None = strawberry.field(default=None, description="Of this type.")
+    type_names: list[str] | None = strawberry.field(
+        default=None, description="Any of these types, by the merchant's own names, e.g. `Turntable`."
+    )
+    category_ids: list[strawberry.ID] | None = strawberry.field(
+        default=None, description="Directly in any of these categories."
+    )
     genres: list[str] | None = strawberry.field(
         default=None, description="Any of these genres, in any case (albums and films)."
     )
@@ -191,10 +202,13 @@ class ProductFilter:
     )
     in_stock: bool | None = strawberry.field(default=None, description="Whether units are available.")
 
-    def query(self) -> product_search.ProductQuery:
-        plain = {name: value for name, value in vars(self).items() if name not in {"type", "properties"}}
+    def query(self, context: Context) -> product_search.ProductQuery:
+        """Returns the conditions. Raises NotFound for an id that is not that of a category."""
+        plain = {name: value for name, value in vars(self).items() if name not in _DECODED}
+        categories = self.category_ids
         return product_search.ProductQuery(
             type=None if self.type is None else self.type.name,
+            category_ids=None if categories is None else [key_in(context, "Category", key) for key in categories],
             properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
             **plain,
         )
@@ -204,37 +218,10 @@ Filter = Annotated[ProductFilter | None, described("Only products that match the
 Order = Annotated[ProductSort | None, described("The order of the list.")]
 
 
-@strawberry.type(description="How many products have a value.")
-class FacetCount:
-    value: str = stored(description="The value; for a category its slug.")
-    count: int = stored(description="Products with it.")
-
-
-@strawberry.type(description="The number of products in a price range.")
-class PriceBand:
-    min: BigInt = stored(description="Minor units, inclusive.")
-    max: BigInt | None = stored(description="Minor units, exclusive; null for the last band.")
-    count: int = stored(description="Products in it.")
-
-
-@strawberry.type(description="Counts over a list of products, highest count first, at most 100 for each facet.")
-class ProductFacets:
-    counted: int = stored(
-        description="How many products were counted: all of the list, or the first in its order if it is longer than "
-        "the bound."
-    )
-    types: list[FacetCount] = stored(length=_FACETS, description="By the merchant's own type.")
-    genres: list[FacetCount] = stored(length=_FACETS, description="By genre (albums and films).")
-    categories: list[FacetCount] = stored(
-        length=_FACETS, description="By the slugs of the categories they are directly in."
-    )
-    prices: list[PriceBand] = stored(
-        length=len(product_search.PRICE_BANDS), description="By retail price, lowest first."
-    )
-
-
 @strawberry.type(description="A page of products.")
 class ProductConnection(Connection[Product]):
+    asked: strawberry.Private[Asked]
+
     @strawberry.field(
         description=f"Counted only when you select it. A lower bound if `totalCountIsExact` is false. {_COSTLY}",
         metadata=costs(extra=100, costly=True),
@@ -259,7 +246,8 @@ class ProductConnection(Connection[Product]):
         wanted = [name for name in selected_below(info, "ProductFacets") if not name.startswith("__")]
         if not wanted:
             return as_type(ProductFacets, {})
-        return as_type(ProductFacets, await product_reads.facets(info.context, self.page.listing, wanted))
+        counts = await product_reads.facets(info.context, self.asked, self.page.listing, wanted)
+        return as_type(ProductFacets, shown_facets(counts, self.asked.query))
 
 
 async def product_page(
@@ -271,11 +259,11 @@ async def product_page(
     within: product_search.Within | None = None,
 ) -> ProductConnection:
     """Returns a page of products."""
-    query = product_search.ProductQuery() if given is None else given.query()
-    name = (sort or ProductSort.NEWEST).name
-    listing = await product_reads.bounded(info.context, product_search.listing_of(query, name, within))
+    query = product_search.ProductQuery() if given is None else given.query(info.context)
+    asked = Asked(query, (sort or ProductSort.NEWEST).name, within)
+    listing = await product_reads.bounded(info.context, asked.listing())
     page = await PAGES.spanned(info, listing, span, default=DEFAULT_PRODUCTS)
-    return ProductConnection(page=page)
+    return ProductConnection(page=page, asked=asked)
 
 
 @strawberry.type

@@ -10,10 +10,10 @@ from portico.resolvers.content import photo_uploads as uploads
 from portico.resolvers.content import photos, thumbnails
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.content.pictures import UNKNOWN_TYPE
-from portico.resolvers.content.refusals import PhotoLocked, UnacceptableFile
+from portico.resolvers.content.refusals import PhotoLocked
+from portico.resolvers.pictures import UNKNOWN_TYPE
 from portico.schema.context import Info
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
+from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
 from portico.schema.fields import as_document, as_type, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key
@@ -90,9 +90,6 @@ class PhotoPayload:
     @strawberry.field(description=CONTENT_EDGE)
     def content_edge(self, info: Info) -> ContentEdge | None:
         return content_edge_of(info.context, as_document(self.photo))
-
-
-failure("The file is not a picture of an accepted type, or it is too large.")(UnacceptableFile)
 
 
 UploadPhotoResult = Annotated[

@@ -1,5 +1,8 @@
 """Rooms, and the copies of rooms that characters have."""
 
+# An exit refers to rooms, which refer to exits.
+from __future__ import annotations
+
 from enum import Enum
 from typing import Annotated
 
@@ -10,7 +13,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.game import locations
 from portico.resolvers.game.locations import LOCATIONS
 from portico.schema.context import Info
-from portico.schema.fields import Source, as_type, computed, stored
+from portico.schema.fields import Source, as_type, computed, related, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Node, encode_id, everybody, key_in, node_id
 from portico.schema.parts import part_id
@@ -45,6 +48,20 @@ class Exit:
     location_id: strawberry.ID = computed(
         lambda way: encode_id(LOCATION.name, way["to"]), "to", description="The `id` of the room that it leads to."
     )
+    location: Location | None = related(
+        LOCATION.name, "to", description="The room that it leads to; null if there is none."
+    )
+
+
+@strawberry.enum(description="What a character is.")
+class CharacterKind(Enum):
+    PLAYER = strawberry.enum_value("PLAYER", description="The character of a player.")
+    SHOPKEEPER = strawberry.enum_value("SHOPKEEPER", description="A shopkeeper, which buys and sells.")
+
+
+def _kind_of(brief: Source) -> str:
+    """Returns the kind of a character, whose key is a text if it is a shopkeeper."""
+    return (CharacterKind.SHOPKEEPER if isinstance(brief["_id"], str) else CharacterKind.PLAYER).name
 
 
 @strawberry.type(description="A character in a room, as everybody there sees it.")
@@ -54,6 +71,9 @@ class CharacterBrief:
         lambda one: encode_id(CHARACTER_NAME, one["_id"]), "_id", description="The character's `id`."
     )
     name: str = stored(description="The character's name.")
+    kind: CharacterKind = computed(
+        _kind_of, "_id", description="Whether it is the character of a player, or a shopkeeper."
+    )
 
 
 @strawberry.type(

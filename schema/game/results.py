@@ -10,8 +10,7 @@ from portico.resolvers.game import refusals
 from portico.resolvers.game.refusals import LimitReached, NoSuchExit, WrongItem
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
-from portico.schema.fields import as_document, as_type, as_types, costs
-from portico.schema.kept import kept_privately
+from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.nodes import encode_id, load, load_one
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer

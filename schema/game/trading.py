@@ -16,9 +16,8 @@ from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
-from portico.schema.fields import as_document, as_type, as_types, costs
+from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in, load, load_one
 from portico.schema.roles import Role

@@ -1,6 +1,7 @@
 """Shopping carts."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -20,9 +21,8 @@ from portico.schema.access import require_caller
 from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
-from portico.schema.fields import as_type, computed, related, stored
+from portico.schema.fields import as_type, computed, kept_privately, related, stored
 from portico.schema.inputs import described, idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Node, is_visible, key_in, load_one, node_id, projection_of
@@ -56,9 +56,11 @@ class CartStatus(Enum):
     PENDING = strawberry.enum_value("PENDING", description="Locked while the payment is collected.")
     COMPLETE = strawberry.enum_value("COMPLETE", description="Paid for.")
     EXPIRING = strawberry.enum_value(
-        "EXPIRING", description="Idle for too long: locked while its items return to stock."
+        "EXPIRING", description="Idle for too long, or discarded: locked while its items return to stock."
     )
-    EXPIRED = strawberry.enum_value("EXPIRED", description="Idle for too long: its items are in stock again.")
+    EXPIRED = strawberry.enum_value(
+        "EXPIRED", description="Idle for too long, or discarded: its items are in stock again."
+    )
 
 
 def line_money(description: str, *, of_all: bool = False) -> Any:
@@ -156,7 +158,9 @@ class UpdateCartItemInput:
     cart_id: strawberry.ID = strawberry.field(description="The cart.")
     sku: str = strawberry.field(description="The product.")
     old_quantity: int = strawberry.field(
-        description="The quantity that you last saw. If the line has another quantity, you get a Conflict."
+        description="The quantity that you last saw. If the line has another quantity, you get a Conflict, which has "
+        "the current cart. Calls that were sent in quick succession are put in order: the call waits for a third of a "
+        "second until the line has this quantity."
     )
     new_quantity: int = strawberry.field(description="The new quantity; 0 removes the line.")
     idempotency_key: str | None = idempotency_key()
@@ -166,6 +170,27 @@ class UpdateCartItemInput:
 class ClaimCartInput:
     cart_id: strawberry.ID = strawberry.field(description="A cart that has no owner.")
     idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.input(description="A cart to give up.")
+class DiscardCartInput:
+    cart_id: strawberry.ID = strawberry.field(description="The cart.")
+    idempotency_key: str | None = idempotency_key()
+
+
+@strawberry.type
+class CartOfConflict:
+    """The fields that the shop adds to a conflict."""
+
+    about: strawberry.Private[Mapping[str, Any] | None]
+
+    @strawberry.field(description="The current cart, if the conflict is about a line of a cart.")
+    async def current_cart(self, info: Info) -> Cart | None:
+        return None if self.about is None else as_type(Cart, await load_one(core(info), CART, self.about["cart"]))
+
+    @strawberry.field(description="The title of the product of that line. Null after the product is deleted.")
+    def product_title(self) -> str | None:
+        return None if self.about is None else self.about["title"]
 
 
 @strawberry.type(description="The cart after the write.")
@@ -214,6 +239,12 @@ def buyer_of(info: Info) -> Buyer:
     return Buyer(context.subject, context.now, lifetime, context.operation_id, context.answering)
 
 
+DiscardCartResult = Annotated[
+    CartPayload | CartInactive | NotFound | Conflict,
+    strawberry.union("DiscardCartResult", description="The result of discarding a cart."),
+]
+
+
 @strawberry.type
 class CartMutation:
     @mutation(description="Creates an empty cart. A signed-in viewer is its owner.")
@@ -257,3 +288,10 @@ class CartMutation:
             info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
         )
         return CartPayload(cart=as_type(Cart, claimed))
+
+    @mutation(description="Gives the cart up: its status becomes EXPIRED, and its items return to stock at once.")
+    async def discard_cart(self, info: Info, input: DiscardCartInput) -> DiscardCartResult | None:
+        discarded = await cart_edits.discard_cart(
+            info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
+        )
+        return CartPayload(cart=as_type(Cart, discarded))

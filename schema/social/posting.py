@@ -29,9 +29,8 @@ from portico.schema.connections import Edge, edge_of
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
-from portico.schema.fields import as_document, as_type
+from portico.schema.fields import as_document, as_type, kept_privately
 from portico.schema.inputs import idempotency_key
-from portico.schema.kept import kept_privately
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, shown
 from portico.schema.reading import find_visible

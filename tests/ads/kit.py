@@ -9,8 +9,11 @@ from tests.support.selections import NOT_FOUND
 MUTATIONS = {
     "placeAd": "... on AdZonePayload { zone { id siteId zoneId ads { campaignId adUnitId ecpm keywords } } } "
     "... on InvalidInput { path }",
-    "serveAds": "... on ServedAdsPayload { ads { campaignId adUnitId ecpm keywords } } ... on InvalidInput { path }",
+    "serveAds": "... on ServedAdsPayload { ads { campaignId adUnitId ecpm keywords clickUrl creative { text } } } "
+    "... on InvalidInput { path }",
     "recordAdEvent": "... on AdEventPayload { recorded } ... on InvalidInput { path }",
+    "setAdCreative": "... on AdCreativePayload { creative { id campaignId adUnitId text link width height imageUrl } } "
+    "... on InvalidInput { path }",
     "deactivateCampaign": f"... on CampaignPayload {{ zones }} {NOT_FOUND}",
 }
 
@@ -20,6 +23,7 @@ KIT = Kit(
     mutations=MUTATIONS,
     inputs=cases.CASES,
     failures=cases.FAILURES,
+    unfailed=cases.ELSEWHERE,
     leftovers={
         "settle-ads": (
             leftovers.pending_ad,
@@ -32,7 +36,9 @@ KIT = Kit(
         "forget-ad-events": (
             leftovers.old_event,
             leftovers.profile_of_an_old_call,
+            leftovers.old_click,
         ),
+        "forget-ad-images": (leftovers.unused_image,),
     },
     background=("ads.counters",),
     budgets=read_budgets(__file__),
@@ -48,7 +54,12 @@ KIT = Kit(
         "find ads.profiles ",
         "find ads.profiles events_since",
         "find ads.profiles kept_until",
+        "find ads.clicks at",
+        "find ads.creatives ",
+        "find ads.creatives image.checksum",
+        "find ads.images ",
+        "find ads.images used_at",
     },
-    stages=(stages.Zones,),
+    stages=(stages.Zones, stages.Creatives),
     seed=seeds.seed,
 )

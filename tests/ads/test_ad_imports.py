@@ -12,6 +12,7 @@ import pytest
 from bench.dataset import shared_folder
 from portico.gateway.imports.runs import BadRecord, Import
 from tests.ads.support.ads import ad, deactivate, place, units, zone_of
+from tests.ads.support.creatives import banner, follow, served_page
 from tests.ads.support.serving import counts, profile, record, seen, serve, shown, view
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
@@ -55,6 +56,61 @@ async def test_a_campaign_is_imported_with_its_ads(gateway: GatewayClient, impor
         ("acme:spring", "banner", 100, []),
         ("acme:spring", "box", 100, ["Jazz"]),
     ]
+
+
+SHOWN: Line = {"text": "Spring is here.", "link": "https://acme.example/spring", "image": "spring.png"}
+
+
+async def test_an_ad_is_imported_with_what_it_shows(gateway: GatewayClient, imported: Any, tmp_path: Path) -> None:
+    (tmp_path / "spring.png").write_bytes(banner())
+    campaign = {"campaignId": "acme:spring", "ads": [{**BANNER, "creative": SHOWN}]}
+
+    outcomes = [await imported("campaigns", campaign) for _ in range(2)]
+    (first,) = await served_page(gateway)
+    (tmp_path / "spring.png").write_bytes(banner(color="red"))
+    outcomes.append(
+        await imported("ads", {**BANNER, "campaignId": "acme:spring", "creative": {**SHOWN, "width": 9, "height": 3}})
+    )
+    outcomes.append(await imported("ads", {**BANNER, "campaignId": "acme:spring"}))
+    (second,) = await served_page(gateway, view("kim"))
+
+    assert [counts for counts, _ in outcomes] == [{"created": 1}, {"unchanged": 1}, {"changed": 1}, {"unchanged": 1}]
+    assert (first["creative"]["text"], first["creative"]["width"]) == ("Spring is here.", 60)
+    assert (second["creative"]["width"], second["creative"]["height"]) == (9, 3)
+    assert second["creative"]["imageUrl"] != first["creative"]["imageUrl"]
+    assert (await follow(gateway, second["creative"]["imageUrl"])).content == banner(color="red")
+    await assert_invariants(gateway)
+
+
+async def test_an_ad_whose_creative_cannot_be_shown_is_not_imported(
+    gateway: GatewayClient, imported: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "text.png").write_text("no picture")
+    shown = [
+        {**SHOWN, "link": "javascript:alert(1)"},
+        {**SHOWN, "image": "missing.png"},
+        {**SHOWN, "image": "../secret.png"},
+        {**SHOWN, "other": 1},
+        {**SHOWN, "width": 9},
+        {**SHOWN, "image": "text.png"},
+    ]
+    lines = [
+        {**BANNER, "campaignId": "acme:spring", "adUnitId": str(number), "creative": one}
+        for number, one in enumerate(shown)
+    ]
+
+    counts, reasons = await imported("ads", *lines)
+
+    assert counts == {"failed": len(lines)}
+    assert [reasons[line].partition(":")[0] for line in range(1, 6)] == [
+        "creative.link",
+        "file",
+        "file",
+        "creative.other",
+        "creative.height",
+    ]
+    assert "must have one of these types" in reasons[6]
+    assert await gateway.db["ads.creatives"].count_documents({}) == 0
 
 
 async def test_a_later_import_changes_the_ads_that_differ(gateway: GatewayClient, imported: Any) -> None:

@@ -254,15 +254,3 @@ async def test_only_advertisers_and_admins_write(gateway: GatewayClient, mutatio
 
     assert (refused.codes, anonymous.codes) == (["FORBIDDEN"], ["UNAUTHENTICATED"])
     assert "Payload" in admin.data[mutation]["__typename"]
-
-
-async def test_everybody_sees_zones_and_choices(gateway: GatewayClient) -> None:
-    await place(gateway, ad())
-    text = """{
-      adZone(siteId: "shop.example", zoneId: "front") { ads { ecpm } }
-      chooseAds(siteId: "shop.example", zoneId: "front") { ads { adUnitId } }
-    }"""
-
-    data = (await gateway.ask(text, {}, token=None)).data
-
-    assert data == {"adZone": {"ads": [{"ecpm": 100}]}, "chooseAds": {"ads": [{"adUnitId": "banner"}]}}

@@ -27,6 +27,8 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         "content serves files",
         {"NotSatisfiable", "Span", "precondition_status", "requested_spans"},
     ),
+    "gateway.pictures.checking": ("uploads of pictures", {"PictureProcesses"}),
+    "gateway.pictures.picture_files": ("imports of pictures", {"PictureFile"}),
     "gateway.settings": (
         "checks settings with those of the gateway",
         {"PREFIX", "Settings", "SettingsError", "kept_secret"},
@@ -49,6 +51,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "OperationKeyReused",
             "RateLimited",
             "SlugTaken",
+            "UnacceptableFile",
             "error_type",
             "one_of",
         },
@@ -61,6 +64,10 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.paging": (
         "pages whose rows come from several reads",
         {"Key", "MAX_WALKS", "count_listings", "find_page", "find_pages", "page_size"},
+    ),
+    "resolvers.pictures": (
+        "uploads of pictures",
+        {"Picture", "PictureBroken", "Pictures", "SIGNATURE_BYTES", "SUFFIXES", "UNKNOWN_TYPE"},
     ),
     "resolvers.problems": ("repairs of the own invariants", {"Repair", "mend_now", "problems_with"}),
     "resolvers.roll_ups": ("a roll-up in batches", {"REVISION"}),
@@ -80,6 +87,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "words",
         },
     ),
+    "resolvers.urls": ("links in the own forms", {"require_web_url"}),
     "resolvers.waiting": ("gives its turn to others", {"waiting"}),
     "resolvers.writes.combining": (
         "calls that are combined: hits, impressions, turns, deliveries",
@@ -137,14 +145,13 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         {"Edge", "edge_of", "position_of", "selected_below"},
     ),
     "schema.context": ("graphql-core's info, for selections", {"core"}),
-    "schema.errors": ("of several built-in domains", {"SlugTaken", "camel_case", "shown_error"}),
+    "schema.errors": ("of several built-in domains", {"SlugTaken", "UnacceptableFile", "camel_case", "shown_error"}),
     "schema.fields": (
         "fields of many shapes; other domains use `strawberry.Parent`",
-        {"MAX_COSTLY", "Source", "as_document", "composed"},
+        {"MAX_COSTLY", "Source", "as_document", "composed", "kept_privately"},
     ),
     "schema.files": ("uploads", {"Upload"}),
     "schema.inputs": ("inputs of the analytics", {"Span", "flat"}),
-    "schema.kept": ("answers that must not be stored", {"kept_privately"}),
     "schema.markdown": ("texts in Markdown", {"comment_html", "page_html", "plain_text"}),
     "schema.mutations": ("inputs that must not be stored", {"secret_by"}),
     "schema.nodes": (

@@ -78,14 +78,14 @@ async def test_facets_count_all_products_that_match_the_filter(gateway: GatewayC
         "types": [("Audio Album", 2), ("Book", 1), ("Film", 1)],
         "genres": [("Jazz", 2), ("Bop", 1), ("Drama", 1)],
         "categories": [("jazz", 2), *_by_count(everything, "categories", {"bop", "films"})],
-        "prices": [(0, 500, 1), (500, 1000, 1), (50_000, 100_000, 1), (100_000, None, 1)],
+        "prices": [(0, 499, 1), (500, 999, 1), (50_000, 99_999, 1), (100_000, None, 1)],
     }
     assert jazz == {
         "total": 2,
         "types": [("Audio Album", 2)],
-        "genres": [("Jazz", 2), ("Bop", 1)],
+        "genres": [("Jazz", 2), ("Bop", 1), ("Drama", 1)],
         "categories": [("jazz", 2), ("bop", 1)],
-        "prices": [(0, 500, 1), (500, 1000, 1)],
+        "prices": [(0, 499, 1), (500, 999, 1)],
     }
 
 
@@ -236,6 +236,6 @@ async def test_each_facet_counts_the_products_of_its_filter(gateway: GatewayClie
         assert (await facets(gateway, genres=[value]))["total"] == count
     for value, count in found["categories"]:
         assert (await branch(gateway, value, deep=False))["totalCount"] == count
-    for lowest, bound, count in found["prices"]:
-        assert (await facets(gateway, minPrice=lowest, maxPrice=bound - 1))["total"] == count
+    for lowest, highest, count in found["prices"]:
+        assert (await facets(gateway, minPrice=lowest, maxPrice=highest))["total"] == count
     assert dict(found["types"]) == Counter(one["type"] for one in given)

@@ -44,6 +44,7 @@ SPARSE: dict[str, dict[str, Any]] = {
     "a discount and prices": {"minPctSavings": 20, "maxPrice": 800},
     "words of the title": {"titleWord": "night train"},
     "a word and a type": {"titleWord": "night", "type": "FILM"},
+    "names of types and a genre": {"typeNames": ["Film", "Book"], "genres": ["jazz"]},
     "a type and a genre that exclude each other": {"type": "GENERAL", "genres": ["jazz", "drama"]},
     "a prefix and a word that exclude each other": {"titlePrefix": "A", "titleWord": "night"},
     "a price and a discount that exclude each other": {"minPrice": 1000, "minPctSavings": 60},
@@ -258,9 +259,13 @@ async def test_facets_count_the_first_products_of_the_list(shop: GatewayClient, 
 
 async def test_facets_of_a_short_list_count_all_of_it(shop: GatewayClient, whole: GatewayClient) -> None:
     for conditions in ({"search": "needle"}, {"maxPrice": 80, "type": "FILM"}):
-        expected = (await whole.data(COUNTS, {"filter": conditions}))["products"]
+        expected, found = [(await one.data(COUNTS, {"filter": conditions}))["products"] for one in (whole, shop)]
+        for one in (expected, found):
+            if "maxPrice" in conditions:
+                # The prices ignore their own filter, so they count a longer list.
+                one["facets"].pop("prices")
 
-        assert (await shop.data(COUNTS, {"filter": conditions}))["products"] == expected
+        assert found == expected
         assert expected["facets"]["counted"] == expected["totalCount"] > 0
 
 

@@ -18,6 +18,9 @@ READS = {
     "a character with its room": """query ($me: ID!) { character(id: $me) {
         gold inventory { name } location { name characters { name } inventory { name contents { name } } } } }""",
     "a room of the game": "query ($room: ID!) { location(id: $room) { name characters { name } inventory { name } } }",
+    "the rooms behind the exits": """query ($room: ID!) { location(id: $room) {
+        characters { kind } exits { direction location { name } } } }""",
+    "a map": "query ($room: ID!) { worldMap(locationId: $room) { steps path location { name exits { locationId } } } }",
     "a shopkeeper with its wares": "query ($keeper: ID!) { character(id: $keeper) { gold inventory { name price } } }",
     "one's own characters": "{ viewer { characters { name location { name } } } }",
     "all characters": "{ characters { nodes { name owner } } }",

@@ -13,6 +13,7 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
+from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaigns
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
@@ -215,7 +216,8 @@ async def rebuild(gateway: GatewayClient) -> None:
     """Delete what an earlier import left, and create what the records refer to."""
     await delete_documents(gateway.db)
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "blues", "name": "Blues"}])
-    await import_campaigns(gateway.db, [CampaignRecord("acme:there", True, ())], now=SystemClock().now())
+    rules = gateway.state.resources.of(ImageRules)
+    await import_campaigns(gateway.db, [CampaignRecord("acme:there", True, ())], now=SystemClock().now(), rules=rules)
 
 
 @pytest.mark.parametrize("kind", RECORDS)

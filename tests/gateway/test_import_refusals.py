@@ -22,6 +22,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import COMMANDS
 from portico.resolvers.ads import placement_imports
+from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Resources
@@ -68,12 +69,12 @@ def line_of(subject: str, key: str, text: str) -> Line:
     return made[subject]()
 
 
-async def add_parents(db: Database) -> None:
+async def add_parents(gateway: GatewayClient) -> None:
     """Adds what the records refer to."""
-    await add_products(db, [product(sku="p")])
-    await placement_imports.import_campaigns(
-        db, [CampaignRecord(EVENT["campaignId"], is_active=True, placements=())], now=SystemClock().now()
-    )
+    await add_products(gateway.db, [product(sku="p")])
+    campaign = CampaignRecord(EVENT["campaignId"], is_active=True, placements=())
+    rules = gateway.state.resources.of(ImageRules)
+    await placement_imports.import_campaign(gateway.db, campaign, now=SystemClock().now(), rules=rules)
 
 
 async def imported(db: Database, subject: str, file: Path, given: list[Line], resources: Resources) -> Any:
@@ -130,7 +131,7 @@ async def test_a_record_that_the_database_refuses_is_reported_and_the_others_are
     gateway: GatewayClient, tmp_path: Path, subject: str, error: Exception
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
-    await add_parents(gateway.db)
+    await add_parents(gateway)
     given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
     refusing = cast("Database", Refusing(gateway.db, error))
 
@@ -157,7 +158,7 @@ async def test_an_election_refuses_no_record_and_the_next_import_stores_them_all
     gateway: GatewayClient, tmp_path: Path, subject: str, error: PyMongoError
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
-    await add_parents(gateway.db)
+    await add_parents(gateway)
     given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
     refusing = cast("Database", Refusing(gateway.db, error))
 
@@ -192,7 +193,7 @@ async def test_a_damaged_document_fails_only_its_own_record(
     gateway: GatewayClient, tmp_path: Path, subject: str
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
-    await add_parents(gateway.db)
+    await add_parents(gateway)
     given = [line_of(subject, key, f"Text of {key}") for key in ("a", "b", "c")]
     file, rules = tmp_path / "rows.jsonl", gateway.state.resources
     await imported(gateway.db, subject, file, given, rules)
@@ -313,7 +314,7 @@ TOO_LONG: dict[str, list[tuple[Line, str]]] = {
 
 
 async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: GatewayClient, tmp_path: Path) -> None:
-    await add_parents(gateway.db)
+    await add_parents(gateway)
     for subject, rows in TOO_LONG.items():
         file = tmp_path / "rows.jsonl"
         many = [line_of(subject, f"k{number}", "Good") | fields for number, (fields, _) in enumerate(rows)]
@@ -330,7 +331,7 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
 async def test_concurrent_imports_of_the_same_records_do_not_conflict(
     gateway: GatewayClient, tmp_path: Path, subject: str
 ) -> None:
-    await add_parents(gateway.db)
+    await add_parents(gateway)
     await add_categories(gateway.db, [{"slug": "there", "name": "There"}])
     rules = gateway.state.resources
     for text in ("Good", "Better"):

@@ -22,7 +22,7 @@ from hypothesis_graphql import nodes, queries
 
 from portico.gateway import outages
 from portico.gateway.operations.plans.on_error import ON_ERROR
-from portico.resolvers.catalog import product_search
+from portico.resolvers.catalog import product_facets
 from portico.resolvers.paging import Listing, Page
 from portico.testing.kits import Known
 from tests.support import domains
@@ -72,7 +72,7 @@ async def shop(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> Gatew
     for collection, where, path, value in UNFIT:
         done = await gateway.db[collection].update_one(where, {"$set": {path: value}})
         assert done.modified_count == 1, (collection, where)
-    monkeypatch.setattr(product_search, "find_facets", _failing(product_search.find_facets, lambda args: args[1]))
+    monkeypatch.setattr(product_facets, "find_facets", _failing(product_facets.find_facets, lambda args: args[1]))
     monkeypatch.setattr(Page, "has_previous", _failing(Page.has_previous, lambda args: args[0].listing))
     # Faults are frequent here, and logging each of them takes longer than everything else.
     monkeypatch.setattr(outages, "logger", structlog.testing.CapturingLogger)

@@ -10,7 +10,7 @@ from typing import Any
 from bench import sources
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
-from portico.resolvers.catalog.product_search import PRICE_BANDS
+from portico.resolvers.catalog.product_facets import PRICE_BANDS
 from portico.resolvers.text import fold
 from tests.support import real_data
 from tests.support.domains import IMPORTERS

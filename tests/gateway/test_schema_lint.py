@@ -58,7 +58,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
             _STATISTICS,
         ),
         **_each(("SessionReport", "SessionStats"), _STATISTICS),
-        **_each(("Armor", "Dimensions", "Intrinsics", "Money", "Pricing", "Profile", "Shipping", "Weapons"), _EMBEDDED),
+        **_each(
+            ("Address", "Armor", "Dimensions", "Intrinsics", "Money", "Pricing", "Profile", "Shipping", "Weapons"),
+            _EMBEDDED,
+        ),
         **_each(("Author", "OrderItem", "TradeLine"), "A copy that never changes. It names what it shows."),
         "AdEvent": "An event never changes.",
         "PageInfo": "The rule of Relay for pages.",

@@ -82,6 +82,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_TRADE_DAYS": ("7", 7.0),
     "PORTICO_TRADE_HISTORY_DAYS": ("30.5", 30.5),
     "PORTICO_AD_SECRET": ("x" * 32, Secret("x" * 32)),
+    "PORTICO_AD_CLICK_HOURS": ("1.5", 1.5),
     "PORTICO_AD_PROFILE_DAYS": ("7.5", 7.5),
     "PORTICO_LOG_DAYS": ("90", 90.0),
     "PORTICO_LOG_REQUESTS": ("0.25", 0.25),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.shop.support import cases, failures, leftovers, seeds, stages
+from tests.shop.support import cases, failures, leftovers, order_stages, seeds, stages
 from tests.support.selections import INVALID, NOT_FOUND
 
 _CART = (
@@ -11,7 +11,11 @@ _CART = (
     "total { amount currency } lastModified expiresAt }"
 )
 _STOCK = "product { sku stock { available reserved sold } }"
-_ORDER = "order { id placedAt items { sku quantity title lineTotal { amount } } total { amount } paymentReference }"
+_ORDER = (
+    "order { id placedAt status history { status at } items { sku quantity title lineTotal { amount } } "
+    "total { amount } paymentReference address { name city } trackingNumber refundedAt }"
+)
+_CHANGED = "... on OrderStatusConflict { order { id status } }"
 _INACTIVE = "... on CartInactive { status }"
 _SHORT = "... on InadequateInventory { sku available }"
 MUTATIONS = {
@@ -20,8 +24,12 @@ MUTATIONS = {
     "addItemToCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {INVALID}",
     "updateCartItem": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {_SHORT} {INVALID}",
     "claimCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {NOT_FOUND}",
+    "discardCart": f"... on CartPayload {{ {_CART} }} {_INACTIVE} {NOT_FOUND}",
     "checkout": f"... on CheckoutPayload {{ {_CART} {_ORDER} }} {_INACTIVE} {NOT_FOUND} "
     "... on PaymentPending { cart { id status } }",
+    "shipOrder": f"... on OrderPayload {{ {_ORDER} }} {_CHANGED} {INVALID}",
+    "deliverOrder": f"... on OrderPayload {{ {_ORDER} }} {_CHANGED} {NOT_FOUND}",
+    "cancelOrder": f"... on OrderPayload {{ {_ORDER} }} {_CHANGED} {NOT_FOUND}",
 }
 
 
@@ -38,6 +46,7 @@ KIT = Kit(
         # A conflict or a pending payment is temporary.
         ("updateCartItem", "Conflict"),
         ("claimCart", "Conflict"),
+        ("discardCart", "Conflict"),
         ("checkout", "PaymentPending"),
     },
     leftovers={
@@ -53,6 +62,7 @@ KIT = Kit(
         ),
         "delete-carts": (leftovers.old_cart,),
         "finish-checkouts": (leftovers.pending_cart, leftovers.sold_cart),
+        "finish-orders": (leftovers.cancelled_order,),
     },
     budgets=read_budgets(__file__),
     scattered={
@@ -62,12 +72,14 @@ KIT = Kit(
         "find stock _id",
         "find carts _id",
         "find orders _id",
+        "find orders due",
+        "find orders $or upgrade_failed",
         "find carts decided",
         "find carts decided.0 due last_modified status",
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",
     },
-    stages=(stages.Shop, stages.ShopWithAccounts),
+    stages=(stages.Shop, stages.ShopWithAccounts, order_stages.Orders),
     seed=seeds.seed,
 )

@@ -55,6 +55,22 @@ async def test_an_unknown_token_is_declined_with_a_list_of_the_known_ones() -> N
     assert all(token in answer.json()["message"] for token in TOKENS)
 
 
+async def test_a_refund_gives_back_what_was_taken_once() -> None:
+    async with running_payment_service() as service, httpx.AsyncClient() as client:
+        charge = (await charged(service, "accept")).json()
+        body = {"charge": charge["id"], "amount": charge["amount"], "currency": "USD"}
+
+        async def refund(key: str) -> httpx.Response:
+            return await client.post(f"{service.url}/refunds", json=body, headers={"idempotency-key": key})
+
+        first, again, other = await refund("one"), await refund("one"), await refund("other")
+        found = await client.get(f"{service.url}/refunds/one")
+
+    assert (first.status_code, first.json()["status"]) == (200, "refunded")
+    assert first.json() == again.json() == found.json()
+    assert (other.status_code, other.json()["status"]) == (402, "declined")
+
+
 async def test_an_invalid_request_is_refused_and_creates_no_charge() -> None:
     async with running_payment_service() as service, httpx.AsyncClient() as client:
         wrong = [
@@ -67,7 +83,7 @@ async def test_an_invalid_request_is_refused_and_creates_no_charge() -> None:
                 (b'{"amount": null, "currency": "USD", "token": "accept"}', {"idempotency-key": "key"}),
             ]
         ]
-        nowhere = [await client.get(f"{service.url}/charges/key"), await client.post(f"{service.url}/refunds")]
+        nowhere = [await client.get(f"{service.url}/charges/key"), await client.post(f"{service.url}/payouts")]
 
     assert [answer.status_code for answer in wrong] == [400] * 5
     assert [answer.status_code for answer in nowhere] == [404] * 2

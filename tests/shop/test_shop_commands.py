@@ -18,6 +18,7 @@ from tests.shop.support.shop import (
     add_input,
     checkout_input,
     new_cart,
+    new_order,
     restock,
     stock_of,
     stock_up,
@@ -33,7 +34,7 @@ from tests.support.sending import assert_indexed, names, sent
 BUDGETS = KIT.budgets
 Given = dict[str, Any]
 # These commands go to all shards.
-OF_OWNERS = {"find carts owner status", "find orders owner"}
+OF_OWNERS = {"find carts owner status", "find orders owner", "find orders ", "find orders status"}
 
 
 async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple[str, Given]]]:
@@ -41,6 +42,7 @@ async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple
     plenty, last, other = [await stock_up(gateway, units=units) for units in (50, 1, 50)]
     carts = [await new_cart(gateway, **{plenty: 2, other: 1}) for _ in range(4)]
     ordered = (await gateway.result("checkout", checkout_input(carts[0])))["order"]["id"]
+    shipped, cancelled = [(await new_order(gateway, **{plenty: 1, other: 1}))["order"]["id"] for _ in range(2)]
     product = await create_product(gateway)
     await restock(gateway, product["sku"], 1)
     anonymous = await gateway.data("mutation { createCart { ... on CartPayload { cart { id } } } }", token=None)
@@ -53,6 +55,9 @@ async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple
         "change a line": ("updateCartItem", update_input(carts[2], plenty, 2, 1)),
         "check out": ("checkout", checkout_input(carts[1])),
         "check out without luck": ("checkout", checkout_input(carts[2], "decline")),
+        "ship an order": ("shipOrder", {"orderId": shipped}),
+        "deliver an order": ("deliverOrder", {"orderId": shipped}),
+        "cancel an order": ("cancelOrder", {"orderId": cancelled}),
         "restock": ("restock", {"sku": plenty, "quantity": 5, "idempotencyKey": "restock"}),
         "delete a product that a cart holds": (
             "deleteProduct",
@@ -76,6 +81,8 @@ READS = {
     """,
     "the viewer's cart": "{ viewer { cart { status items { sku } } } }",
     "the viewer's orders": "{ viewer { orders { nodes { total { amount } items { title } } } } }",
+    "orders of all buyers": "{ orders { nodes { status history { status } items { product { title } } } } }",
+    "orders with a status": "{ orders(status: PLACED, last: 10) { nodes { id } } }",
     "a cart and an order by id": "query ($cart: ID!, $order: ID!) { nodes(ids: [$cart, $order]) { id } }",
     "a list of products with their stock": "{ products(first: 100) { nodes { sku stock { available reserved } } } }",
 }
@@ -152,13 +159,15 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
         "find stock _id",
         "find carts _id",
         "find orders _id",
+        "find orders due",
+        "find orders $or upgrade_failed",
         "find carts decided",
         "find carts decided.0 due last_modified status",
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",
         "aggregate carts holding items.sku",
-        "aggregate orders items.sku",
+        "aggregate orders items.sku status",
     }
     assert (await stock_of(gateway, sku))[1:] == (0, 1)
     shop = [command for command in commands if command[next(iter(command))] in {"stock", "carts", "orders"}]

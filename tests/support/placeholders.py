@@ -7,6 +7,7 @@
 <first revision at /about> the id of the node's oldest revision
 <first nonce at /about>    the nonce of the node's oldest revision
 <my cart>                  the id of the viewer's cart
+<my order>                 the id of the viewer's latest order
 <account Savings>          the id of the viewer's account with this name
 <latest post of demo>      the id of the latest post on the wall of the member with this subject
 <latest trade>             the id of the latest trade of the viewer
@@ -36,9 +37,10 @@ query ($path: String!) {
 """
 _CURSOR = "<endCursor>"
 _MEMBER = re.compile(r"<(user|latest post of) ([^<>]+)>")
-_OWN = re.compile(r"<(my cart|latest trade|account ([^<>]+))>")
+_OWN = re.compile(r"<(my cart|my order|latest trade|account ([^<>]+))>")
 _WALL = "query ($id: ID!) { user(id: $id) { wall(first: 1) { nodes { id } } } }"
 _TRADES = "{ viewer { trades(first: 1) { nodes { id } } } }"
+_ORDERS = "{ viewer { orders(first: 1) { nodes { id } } } }"
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
@@ -60,7 +62,8 @@ async def resolve_text(shop: GatewayClient, given: str) -> str:
     if (member := _MEMBER.fullmatch(given)) is not None:
         return await member_id(shop, member[1], member[2])
     if (own := _OWN.fullmatch(given)) is not None:
-        return await (latest_trade(shop) if own[1] == "latest trade" else own_id(shop, own[2]))
+        latest = {"latest trade": latest_trade, "my order": latest_order}.get(own[1])
+        return await (own_id(shop, own[2]) if latest is None else latest(shop))
     if (place := _AT.fullmatch(given)) is not None:
         return await read_node_at(shop, place[1], place[2])
     if (found := _STANDS_FOR.fullmatch(given)) is None:
@@ -94,6 +97,11 @@ async def own_id(shop: GatewayClient, account: str | None) -> str:
     viewer = (await shop.data(_VIEWER))["viewer"]
     found = {one["name"]: one["id"] for one in viewer["accounts"]}
     return str(viewer["cart"]["id"] if account is None else found[account])
+
+
+async def latest_order(shop: GatewayClient) -> str:
+    found = await shop.data(_ORDERS)
+    return str(found["viewer"]["orders"]["nodes"][0]["id"])
 
 
 async def latest_trade(shop: GatewayClient) -> str:

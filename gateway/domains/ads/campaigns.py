@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from portico.gateway.imports.fields import Record, as_key, as_list, as_texts, object_of, optional, text_at
+from portico.gateway.imports.fields import Record, as_key, as_list, as_text, as_texts, object_of, optional, text_at
 from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.pictures.picture_files import PictureFile
 from portico.resolvers.ads.ads import MAX_KEYWORD, Ad, fitting, require_ad, require_campaign_id, require_id
+from portico.resolvers.ads.creatives import Creative, require_creative
+from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import (
     CampaignRecord,
+    CreativeRecord,
     Placement,
     PlacementsRecord,
     import_campaigns,
     import_placements,
 )
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Resources
 from portico.resolvers.errors import InvalidInput
+from portico.resolvers.import_outcomes import Outcome
 from portico.schema.errors import camel_case
 
 ADVERTISER, SITE = "grocer", "grocery"
@@ -27,7 +35,8 @@ ADVERTISER, SITE = "grocer", "grocery"
 OTHERS = "coupons"
 # Cents for a thousand impressions: the lists of coupons have no prices.
 COUPON_ECPM = 100
-_PLACEMENT = {"siteId", "zoneId", "adUnitId", "ecpm", "keywords", "dailyCap", "totalCap"}
+_PLACEMENT = {"siteId", "zoneId", "adUnitId", "ecpm", "keywords", "dailyCap", "totalCap", "creative"}
+_CREATIVE = {"text", "link", "image", "width", "height"}
 # By product: its department, and its words.
 Products = Mapping[str, tuple[str, Sequence[str]]]
 
@@ -40,14 +49,15 @@ SITE_OPTION = Option("site", str | None, f"For a grocer's records: the site. Def
 def campaigns(advertiser: str = ADVERTISER) -> Importer:
     """Returns the importer of campaigns."""
 
-    def read(given: Any) -> CampaignRecord:
-        return campaign_record(given, advertiser)
+    def read(given: Any, file: Path) -> CampaignRecord:
+        return campaign_record(given, file, advertiser)
 
     return Importer(
         read,
         lambda record: record.campaign_id,
-        import_campaigns,
+        _with_rules(import_campaigns),
         is_parallel=True,
+        has_files=True,
         options=(ADVERTISER_OPTION,),
         configure=campaigns,
     )
@@ -59,18 +69,19 @@ def ads(
     """Returns the importer of ads in zones. Raises ValueError for a file of products that cannot be read."""
     known = {} if products is None else read_products(Path(products))
 
-    def read(given: Any) -> PlacementsRecord:
+    def read(given: Any, file: Path) -> PlacementsRecord:
         record = object_of(given, None)
         if "coupon_upc" in record:
             return _coupon(record, known, advertiser, site, ecpm)
         object_of(record, {"campaignId", *_PLACEMENT})
-        return PlacementsRecord([_placement(record, campaign_id_at(record))])
+        return PlacementsRecord([_placement(record, campaign_id_at(record), file)])
 
     return Importer(
         read,
         lambda record: record.key,
-        import_placements,
+        _with_rules(import_placements),
         is_parallel=True,
+        has_files=True,
         options=(ADVERTISER_OPTION, SITE_OPTION, *_OPTIONS),
         configure=ads,
     )
@@ -87,8 +98,17 @@ _OPTIONS = (
 )
 
 
-def campaign_record(given: Any, advertiser: str = ADVERTISER) -> CampaignRecord:
-    """Parses a campaign. Raises InvalidInput.
+def _with_rules(put: Callable[..., Awaitable[Sequence[Outcome]]]) -> Callable[..., Awaitable[Sequence[Outcome]]]:
+    """Returns the function with what it needs of the resources."""
+
+    async def stored(db: Database, records: Sequence[Any], *, now: datetime, resources: Resources) -> Sequence[Outcome]:
+        return await put(db, records, now=now, rules=resources.of(ImageRules))
+
+    return stored
+
+
+def campaign_record(given: Any, file: Path, advertiser: str = ADVERTISER) -> CampaignRecord:
+    """Parses a campaign of a file. Raises InvalidInput.
 
     * {"campaignId", "isActive"?, "ads"?}, with the fields of an ad without `campaignId` in each of `ads`.
     * {"campaign_id", "coupons", …}: a grocer's campaign. Other fields are ignored.
@@ -103,7 +123,7 @@ def campaign_record(given: Any, advertiser: str = ADVERTISER) -> CampaignRecord:
     if not isinstance(is_active, bool):
         raise InvalidInput("must be true or false", "isActive")
     placements = [
-        _placement(object_of(one, _PLACEMENT, "ads", str(number)), campaign_id, "ads", str(number))
+        _placement(object_of(one, _PLACEMENT, "ads", str(number)), campaign_id, file, "ads", str(number))
         for number, one in enumerate(optional(record, "ads", as_list) or ())
     ]
     if placements and not is_active:
@@ -131,7 +151,7 @@ def id_at(record: Record, *path: str) -> str:
     return require_id(text_at(record, *path), *path)
 
 
-def _placement(record: Record, campaign_id: str, *path: str) -> Placement:
+def _placement(record: Record, campaign_id: str, file: Path, *path: str) -> Placement:
     ecpm = _whole(record, "ecpm", *path)
     if ecpm is None:
         raise InvalidInput("is missing", *path, "ecpm")
@@ -148,7 +168,27 @@ def _placement(record: Record, campaign_id: str, *path: str) -> Placement:
         valid = require_ad(ad)
     except InvalidInput as error:
         raise InvalidInput(error.message, *path, *map(camel_case, error.path)) from None
-    return Placement(id_at(record, *path, "siteId"), id_at(record, *path, "zoneId"), valid)
+    given = optional(record, "creative", lambda value, *place: object_of(value, _CREATIVE, *place), *path)
+    creative = None if given is None else _creative(given, valid, file, *path, "creative")
+    return Placement(id_at(record, *path, "siteId"), id_at(record, *path, "zoneId"), valid, creative)
+
+
+def _creative(record: Record, ad: Ad, file: Path, *path: str) -> CreativeRecord:
+    """Returns what the ad shows. `image` names a file in the folder of the import. Raises InvalidInput."""
+    creative = Creative(
+        campaign_id=ad.campaign_id,
+        ad_unit_id=ad.ad_unit_id,
+        text=text_at(record, *path, "text"),
+        link=text_at(record, *path, "link"),
+        width=_whole(record, "width", *path),
+        height=_whole(record, "height", *path),
+    )
+    try:
+        valid = require_creative(creative)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, *path, *map(camel_case, error.path)) from None
+    name = optional(record, "image", as_text, *path)
+    return CreativeRecord(valid, None if name is None else PictureFile(file, name).read)
 
 
 def _whole(record: Record, name: str, *path: str) -> int | None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from portico.resolvers.ads import serving_checks, serving_jobs
 from portico.resolvers.ads.claiming import Counters
+from portico.resolvers.ads.clicks import ClickLinks
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.documents import Database
@@ -34,8 +35,10 @@ async def _settle_claims(turn: Turn) -> int:
 
 
 async def _forget_events(turn: Turn) -> int:
-    days = turn.resources.of(AdsSettings).ad_profile_days
-    return await serving_jobs.forget_events(turn.db, now=turn.now, days=days)
+    settings, links = turn.resources.of(AdsSettings), turn.resources.of(ClickLinks)
+    return await serving_jobs.forget_events(
+        turn.db, now=turn.now, days=settings.ad_profile_days, clicks_last=links.lasts
+    )
 
 
 SERVICES = (Service(Counters, _writer), Service(Tally, _tally))

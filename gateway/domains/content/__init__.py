@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from starlette.routing import BaseRoute, Route
 
-from portico.gateway.domains.content.pictures.checking import upload_rules
 from portico.gateway.imports.runs import Importer
+from portico.gateway.pictures.checking import PictureProcesses
 from portico.gateway.settings import Settings
 from portico.gateway.state import State
 from portico.resolvers.attachments import Attachments
@@ -35,6 +35,16 @@ from .records import photo_record, post_record
 @contextlib.asynccontextmanager
 async def _upload_rules(resources: Resources, _db: Database) -> AsyncIterator[UploadRules]:
     yield upload_rules(resources.of(Settings))
+
+
+def upload_rules(settings: Settings) -> UploadRules:
+    """Returns the limits of uploads, with their decoder."""
+    # An upload extends its lock while bytes arrive and are decoded, so the lock need not outlast a longer pause.
+    lasts = timedelta(seconds=settings.upload_stall_seconds)
+    pictures = PictureProcesses(
+        max_pixels=settings.of(ContentSettings).max_photo_pixels, max_bytes=settings.max_upload_bytes
+    )
+    return UploadRules(settings.max_upload_bytes, lasts, pictures)
 
 
 async def _import_photos(

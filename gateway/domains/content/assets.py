@@ -27,8 +27,8 @@ from portico.resolvers.content import nodes as content
 from portico.resolvers.content.assets import FileDocument
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.content.pictures import PictureBroken
 from portico.resolvers.documents import Database
+from portico.resolvers.pictures import PictureBroken
 
 ROUTE = f"{photos.ASSETS}/{{photo}}/{{checksum}}/{{name}}"
 _ID = re.compile(r"[0-9a-f]{24}")

@@ -18,6 +18,7 @@ from portico.gateway.imports.fields import (
     optional,
     text_at,
 )
+from portico.gateway.pictures.picture_files import PictureFile
 from portico.resolvers.content import nodes as content
 from portico.resolvers.content.imports import PostRecord
 from portico.resolvers.content.photo_imports import PhotoRecord
@@ -25,7 +26,7 @@ from portico.resolvers.documents import Author
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.text import MAX_AUTHOR, require_text
 
-from .gallery import SLUG, PictureFile
+from .gallery import SLUG
 
 
 def photo_record(given: Any, records: Path) -> PhotoRecord:

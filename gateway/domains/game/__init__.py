@@ -18,7 +18,7 @@ from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_bounds import PAIRS
 from portico.resolvers.game.trade_records import TRADES
-from portico.schema.game import characters, events, inventories, keeping, locations, trading
+from portico.schema.game import characters, events, inventories, keeping, locations, maps, trading
 from portico.schema.game.acting import GameMutation
 
 from . import acting, demo, idling, stacks
@@ -52,7 +52,13 @@ DOMAIN = Domain(
     importers={"equipment": equipment(), "world": world()},
     kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
     pages=(keeping.CHARACTER_PAGES, inventories.STACK_PAGES, inventories.TRADE_PAGES),
-    queries=(characters.CharacterQuery, keeping.KeepingQuery, locations.LocationQuery, inventories.InventoryQuery),
+    queries=(
+        characters.CharacterQuery,
+        keeping.KeepingQuery,
+        locations.LocationQuery,
+        maps.MapQuery,
+        inventories.InventoryQuery,
+    ),
     mutations=(GameMutation, keeping.KeepingMutation, trading.TradingMutation),
     subscriptions=(events.LocationSubscription,),
     events=sources.SOURCES,

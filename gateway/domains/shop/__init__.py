@@ -11,8 +11,17 @@ from portico.resolvers.attachments import Attachments
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
-from portico.resolvers.shop import cart_checks, cart_jobs, order_checks, payment_checks, stock_checks, stock_jobs
+from portico.resolvers.shop import (
+    cancelling,
+    cart_checks,
+    cart_jobs,
+    order_checks,
+    payment_checks,
+    stock_checks,
+    stock_jobs,
+)
 from portico.resolvers.shop.carts import CARTS
+from portico.resolvers.shop.events import SOURCES
 from portico.resolvers.shop.orders import ORDERS
 from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
@@ -22,6 +31,7 @@ from portico.resolvers.writes.settlements import Answering
 from portico.resolvers.writes.settler import Settler
 from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.shop import carts, orders, stock
+from portico.schema.shop.events import ShopSubscription
 
 from . import demo
 from .payments import methods as payment_methods
@@ -59,6 +69,10 @@ async def _finish_checkouts(turn: Turn) -> int:
     )
 
 
+async def _finish_orders(turn: Turn) -> int:
+    return await cancelling.finish_cancellations(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
+
+
 DOMAIN = Domain(
     name="shop",
     about="Stock, carts, checkout and orders.",
@@ -72,11 +86,12 @@ DOMAIN = Domain(
         Job("expire-carts", _expire_carts),
         Job("delete-carts", _delete_carts),
         Job("finish-checkouts", _finish_checkouts),
+        Job("finish-orders", _finish_orders),
     ),
     invariants=(
         Invariant(
             "Every SKU's available, reserved and sold units add up to what was restocked; reserved units are in live "
-            "carts, and sold units in orders.",
+            "carts, and sold units in orders that are not cancelled.",
             stock_checks.find_wrong_stocks,
         ),
         Invariant("Every unit in a live cart belongs to a stock.", stock_checks.find_lines_without_stock),
@@ -85,18 +100,26 @@ DOMAIN = Domain(
             cart_checks.find_wrong_carts,
         ),
         Invariant(
-            "Every order's total equals its lines and its payment by account, and its lines belong to a stock.",
+            "Every order's total equals its lines and its payment by account, its lines belong to a stock, and a "
+            "cancelled order gives back all units and the money, once.",
             order_checks.find_wrong_orders,
         ),
         Invariant(
-            "Every transfer that has paid for a checkout has its order.", payment_checks.find_payments_without_order
+            "Every transfer that has paid for a checkout has its order, and every refund its cancelled order.",
+            payment_checks.find_payments_without_order,
         ),
     ),
+    events=SOURCES,
     kinds=(carts.CART, orders.ORDER),
     pages=(orders.PAGES,),
-    queries=(carts.CartQuery,),
+    queries=(carts.CartQuery, orders.OrderQuery),
     mutations=(stock.StockMutation, carts.CartMutation, orders.OrderMutation),
-    extensions={"Product": (stock.ProductStock,), "Viewer": (carts.CartViewer, orders.OrderViewer)},
+    subscriptions=(ShopSubscription,),
+    extensions={
+        "Conflict": (carts.CartOfConflict,),
+        "Product": (stock.ProductStock,),
+        "Viewer": (carts.CartViewer, orders.OrderViewer),
+    },
     demo=demo.load,
     examples=(("Shop", Path(__file__).parent / "examples.graphql"),),
 )

@@ -1,21 +1,48 @@
-"""The demo's stock."""
+"""The demo's stock, and orders of another buyer in every state."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from portico.gateway.demo.loading import OPERATION, Demo
 from portico.gateway.domains.catalog.demo import products
+from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database
-from portico.resolvers.shop import stock
+from portico.resolvers.shop import cancelling, cart_edits, order_edits, stock
+from portico.resolvers.shop.account_payments import AccountPayments
+from portico.resolvers.shop.addresses import Address
+from portico.resolvers.shop.cart_edits import Buyer
+from portico.resolvers.shop.checkout import checkout
+from portico.resolvers.shop.orders import ORDERS
+from portico.resolvers.shop.payments import ACCOUNT, PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
 
 _AT_ONCE = 25
+# The buyer of the orders, and the money in their account, in minor units of US dollars.
+BUYER, _MONEY = "ada", 100_000
+_ADDRESS: Address = {
+    "name": "Ada Byron",
+    "line1": "12 St James's Square",
+    "line2": None,
+    "city": "London",
+    "region": None,
+    "postal_code": "SW1Y 4JH",
+    "country": "GB",
+}
+# What is ordered, and what becomes of the order. The latest order comes last.
+_ORDERS = (
+    ("LP-0005", "DELIVERED"),
+    ("LP-0006", "CANCELLED"),
+    ("LP-0003", "SHIPPED"),
+    ("LP-0007", "PLACED"),
+)
+_AGO = timedelta(days=2)
 
 
 async def load(demo: Demo) -> None:
     demo.say(f"stock: {await stock_up(demo.db, now=demo.now):,} products")
+    demo.say(f"orders: {await place_orders(demo.db, now=demo.now):,} in different states")
     if demo.resources.of(ShopSettings).payment_url is None:
         demo.say("payments: by account. To pay by token, set PORTICO_PAYMENT_URL, e.g. to the address of")
         demo.say("`portico payment-service`: see docs/shop.md.")
@@ -39,3 +66,38 @@ async def stock_up(db: Database, *, now: datetime) -> int:
 def _units(number: int) -> int:
     """Returns the units of a product; every twelfth is sold out."""
     return 0 if (number + 1) % 12 == 0 else 10 + number * 7 % 20
+
+
+async def place_orders(db: Database, *, now: datetime) -> int:
+    """Places the orders and brings each into its state. Returns how many. Idempotent."""
+    if await db[ORDERS.name].count_documents({"owner": BUYER}, limit=len(_ORDERS)) < len(_ORDERS):
+        operation_id = f"{OPERATION}{BUYER}"
+        account = await accounts.open_account(
+            db, owner=BUYER, name="Everyday", currency="USD", now=now, operation_id=operation_id
+        )
+        await transfers.deposit(
+            db, account_id=account["_id"], amount=_MONEY, currency="USD", now=now, operation_id=operation_id
+        )
+        payment = {"method": ACCOUNT, "account_id": account["_id"]}
+        for number, (sku, status) in enumerate(_ORDERS):
+            placed = now - _AGO + timedelta(hours=number)
+            await _place_order(db, sku, status, payment, now=placed)
+    return len(_ORDERS)
+
+
+async def _place_order(db: Database, sku: str, status: str, payment: dict[str, object], *, now: datetime) -> None:
+    def buyer(step: str) -> Buyer:
+        return Buyer(BUYER, now, timedelta(days=3), f"{OPERATION}{sku}.{step}")
+
+    methods = PaymentMethods({ACCOUNT: AccountPayments()})
+    cart = (await cart_edits.create_cart(db, buyer("cart")))["_id"]
+    await cart_edits.add_item(db, buyer("line"), cart_id=cart, sku=sku, quantity=1)
+    bought = await checkout(db, buyer("order"), methods, cart_id=cart, payment=payment, address=_ADDRESS)
+    step = {"order_id": bought.order["_id"], "now": now + timedelta(minutes=5), "operation_id": f"{OPERATION}{sku}"}
+    if status == "CANCELLED":
+        await cancelling.cancel(db, methods, viewer=BUYER, is_merchant=False, **step)
+    if status in {"SHIPPED", "DELIVERED"}:
+        await order_edits.ship(db, tracking_number="RR 123 456 785 GB", **step)
+    if status == "DELIVERED":
+        arrived = {"now": now + timedelta(days=1), "operation_id": f"{OPERATION}{sku}.delivery"}
+        await order_edits.deliver(db, **{**step, **arrived})

@@ -8,6 +8,7 @@ from typing import Any
 from portico.resolvers.ads.ads import ad_key
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.ads.support.ads import ad, place, placement
+from tests.ads.support.creatives import creative
 from tests.ads.support.serving import seen, view
 from tests.support.harness import GatewayClient
 
@@ -39,7 +40,13 @@ async def _record(gateway: GatewayClient) -> tuple[Given, Given]:
     return seen(), seen(user="kim", adUnitId="used-up")
 
 
+async def _set_creative(gateway: GatewayClient) -> tuple[Given, Given]:
+    await place(gateway, ad())
+    return creative(), creative(text="Summer is here.", width=300, height=250)
+
+
 CASES: dict[str, Case] = {
+    "setAdCreative": _set_creative,
     "placeAd": _place,
     "deactivateCampaign": _deactivate,
     "serveAds": _serve,
@@ -58,9 +65,16 @@ async def _event_of_an_unknown_campaign(gateway: GatewayClient) -> Failure:
     return Failure(seen(), (await _unknown_campaign(gateway)).repair)
 
 
+async def _creative_of_an_unknown_campaign(gateway: GatewayClient) -> Failure:
+    return Failure(creative(), (await _unknown_campaign(gateway)).repair)
+
+
+# `test_creatives` has the files. A creative conflicts only if other calls create and delete it all the time.
+ELSEWHERE = {("setAdCreative", "UnacceptableFile"), ("setAdCreative", "Conflict")}
 FAILURES: dict[tuple[str, str], Failing] = {
     ("placeAd", "InvalidInput"): fails_with(lambda: placement(ad(ecpm=-1))),
     ("deactivateCampaign", "NotFound"): _unknown_campaign,
+    ("setAdCreative", "InvalidInput"): _creative_of_an_unknown_campaign,
     ("serveAds", "InvalidInput"): fails_with(lambda: view(limit=0)),
     ("recordAdEvent", "InvalidInput"): _event_of_an_unknown_campaign,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.ads.support.ads import ad, keyed, place, placement
+from tests.ads.support.creatives import banner, click_url, creative, follow, set_creative
 from tests.ads.support.serving import SERVE, serve, settled, view
 from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.interruptions import crashing
@@ -57,3 +58,19 @@ async def profile_of_an_old_call(gateway: GatewayClient) -> Left:
     await serve(gateway, keyed(**view(None)))
     await gateway.db["ads.profiles"].update_one({}, {"$set": {"kept_until": LONG_AGO}})
     return "ads.profiles", {"kept_until": LONG_AGO}
+
+
+async def old_click(gateway: GatewayClient) -> Left:
+    await place(gateway, ad())
+    await set_creative(gateway)
+    await follow(gateway, await click_url(gateway))
+    await gateway.db["ads.clicks"].update_one({}, {"$set": {"at": LONG_AGO}})
+    return "ads.clicks", {"at": LONG_AGO}
+
+
+async def unused_image(gateway: GatewayClient) -> Left:
+    await place(gateway, ad())
+    await set_creative(gateway, image=banner())
+    await set_creative(gateway, creative(image=None))
+    await gateway.db["ads.images"].update_one({}, {"$set": {"used_at": LONG_AGO}})
+    return "ads.images", {"used_at": LONG_AGO}

@@ -11,15 +11,18 @@ from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.documents import Document
+from portico.schema.roles import Role
 from tests.ads.support.ads import SITE, ZONE, Given
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
-_AD = "campaignId adUnitId ecpm keywords"
+_AD = "campaignId adUnitId keywords"
 SERVE = f"""
 mutation ($input: ServeAdsInput!, $why: Boolean! = false) {{
   serveAds(input: $input) {{
     __typename ... on UserError {{ message }} ... on InvalidInput {{ path }}
-    ... on ServedAdsPayload {{ ads {{ {_AD} }} rejected @include(if: $why) {{ ad {{ {_AD} }} reason }} }}
+    ... on ServedAdsPayload {{
+      ads {{ {_AD} ecpm @include(if: $why) }} rejected @include(if: $why) {{ ad {{ {_AD} ecpm }} reason }}
+    }}
   }}
 }}
 """
@@ -51,14 +54,17 @@ def seen(kind: str = "IMPRESSION", user: str = "robin", **fields: Any) -> Given:
     return {**given, "campaignId": "acme:spring", "adUnitId": "banner", **fields}
 
 
-async def serve(gateway: GatewayClient, given: Given | None = None, *, why: bool = False) -> Any:
-    """Serves ads to an anonymous caller. Returns the payload."""
+async def serve(
+    gateway: GatewayClient, given: Given | None = None, *, why: bool = False, as_service: bool = False
+) -> Any:
+    """Serves ads to an anonymous caller. With `why` or `as_service`, to a service. Returns the payload."""
     variables = {"input": given or view(), "why": why}
+    token = gateway.token("page", [Role.SERVICE]) if why or as_service else None
     # A busy machine refuses calls that have waited for too long. Then nothing was executed, so a client repeats them.
-    answered = await gateway.ask(SERVE, variables, token=None)
+    answered = await gateway.ask(SERVE, variables, token=token)
     if answered.codes == ["OVERLOADED"]:
         await asyncio.sleep(int(answered.headers["retry-after"]))
-        return await serve(gateway, given, why=why)
+        return await serve(gateway, given, why=why, as_service=as_service)
     answer = answered.data
     assert answer["serveAds"]["__typename"] == "ServedAdsPayload", answer
     return answer["serveAds"]

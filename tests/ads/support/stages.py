@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from portico.testing.stages import Case, Stage
 from tests.ads.support.ads import ad, ads_in, deactivate, place, placement
+from tests.ads.support.creatives import creative
 
 ZONES = ("front", "side", "blog", "new")
 # For each zone, its ads with their prices, dearest first.
@@ -83,3 +86,39 @@ class Zones(Stage):
             assert await self.gateway.db["ads.zones"].find_one({mark: {"$exists": True}}) is None
         assert await self.gateway.db["ads.campaigns"].find_one({"state": "ENDING"}) is None
         await super().assert_settled()
+
+
+TEXTS = {"banner": "Spring is here."}
+CREATIVES = {
+    "a new creative": Case(
+        "setAdCreative",
+        lambda _: creative(unit="second", text="New."),
+        "AdCreativePayload",
+        {**TEXTS, "second": "New."},
+    ),
+    "a changed creative": Case(
+        "setAdCreative", lambda _: creative(text="Changed."), "AdCreativePayload", {"banner": "Changed."}
+    ),
+    "a refused creative": Case("setAdCreative", lambda _: creative("gone:one", text="No."), "InvalidInput", TEXTS),
+}
+
+
+class Creatives(Stage):
+    """An ad with a creative, an ad without one, and a campaign that is deactivated."""
+
+    collections = ("ads.creatives", "operations")
+    job_names = ("forget-ad-images",)
+    job_seconds = 1
+    least = (1, 2)
+    finishes = True
+    before = TEXTS
+    cases = CREATIVES
+
+    async def build(self) -> None:
+        await place(self.gateway, ad(), ad(unit="second"), ad("gone:one"))
+        await deactivate(self.gateway, "gone:one")
+        await self.result("setAdCreative", creative())
+
+    async def state(self) -> Any:
+        found = self.gateway.db["ads.creatives"].find({})
+        return {one["ad_unit_id"]: one["text"] async for one in found}

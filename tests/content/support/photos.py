@@ -14,8 +14,8 @@ import httpx
 from PIL import Image
 
 from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.content.pictures import Picture, Pictures
 from portico.resolvers.documents import Database
+from portico.resolvers.pictures import Picture, Pictures
 from tests.content.support.site import create_section
 from tests.support.harness import Answer, GatewayClient
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, body_of, pieces_of, streamed, upload_parts

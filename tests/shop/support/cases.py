@@ -6,7 +6,15 @@ from collections.abc import Awaitable, Callable
 
 from portico.resolvers.shop.payments import PaymentMethods
 from tests.catalog.support.cases import Given
-from tests.shop.support.shop import Provider, add_input, cart_of_nobody, checkout_input, stock_up, update_input
+from tests.shop.support.shop import (
+    Provider,
+    add_input,
+    cart_of_nobody,
+    checkout_input,
+    order_of,
+    stock_up,
+    update_input,
+)
 from tests.support.harness import GatewayClient
 
 
@@ -30,11 +38,30 @@ async def _claim(gateway: GatewayClient) -> tuple[Given, Given]:
     return {"cartId": await cart_of_nobody(gateway)}, {"cartId": await cart_of_nobody(gateway)}
 
 
+async def _discard(gateway: GatewayClient) -> tuple[Given, Given]:
+    sku = await stock_up(gateway)
+    one, other = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
+    return {"cartId": one}, {"cartId": other}
+
+
 async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
     gateway.state.resources[PaymentMethods] = Provider()
     sku = await stock_up(gateway)
     carts = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
     return checkout_input(carts[0]), checkout_input(carts[1])
+
+
+async def _placed(gateway: GatewayClient) -> tuple[Given, Given]:
+    sku = await stock_up(gateway)
+    return {"orderId": await order_of(gateway, sku, 2)}, {"orderId": await order_of(gateway, sku, 1)}
+
+
+async def _shipped(gateway: GatewayClient) -> tuple[Given, Given]:
+    first, second = await _placed(gateway)
+    for one in (first, second):
+        shipped = await gateway.result("shipOrder", one)
+        assert shipped["__typename"] == "OrderPayload", shipped
+    return first, second
 
 
 # Two inputs for each mutation. Each input succeeds if it comes first.
@@ -43,5 +70,9 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "addItemToCart": _add_item,
     "updateCartItem": _update_item,
     "claimCart": _claim,
+    "discardCart": _discard,
     "checkout": _checkout,
+    "shipOrder": _placed,
+    "deliverOrder": _shipped,
+    "cancelOrder": _placed,
 }

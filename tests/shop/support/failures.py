@@ -13,10 +13,13 @@ from tests.catalog.support.failures import Given
 from tests.shop.support.shop import (
     Provider,
     add_input,
+    address_input,
     anonymously,
     cart_of_nobody,
     checkout_input,
     new_cart,
+    new_order,
+    order_input,
     restock,
     stock_up,
     update_input,
@@ -82,6 +85,25 @@ async def _poor(gateway: GatewayClient) -> Failure:
     return Failure(given, lambda: deposit(gateway, deposit_input(account, 500)))
 
 
+def _order_not_placed(mutation: str) -> Failing:
+    async def fail(gateway: GatewayClient) -> Failure:
+        gateway.state.resources[PaymentMethods] = Provider()
+        order = (await new_order(gateway, **{await stock_up(gateway): 1}))["order"]["id"]
+        if mutation == "deliverOrder":
+            return Failure({"orderId": order})
+        await gateway.result("shipOrder", order_input(order))
+        return Failure({"orderId": order})
+
+    return fail
+
+
+async def _wrong_address(gateway: GatewayClient) -> Failure:
+    gateway.state.resources[PaymentMethods] = Provider()
+    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+    return Failure(checkout_input(cart, address=address_input(country="XX", city=" ")))
+
+
+NO_ORDER = encode_id("Order", "0" * 32)
 NO_CART = encode_id("Cart", "0" * 32)
 
 
@@ -100,9 +122,19 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("updateCartItem", "InvalidInput"): fails_with(lambda: update_input(NO_CART, "none", -1, 2)),
     ("claimCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}, of_nobody=True),
     ("claimCart", "NotFound"): fails_with(lambda: {"cartId": NO_CART}),
+    ("discardCart", "CartInactive"): _inactive(lambda cart: {"cartId": cart}),
+    ("discardCart", "NotFound"): fails_with(lambda: {"cartId": NO_CART}),
     ("checkout", "CartInactive"): _inactive(checkout_input),
     ("checkout", "EmptyCart"): _empty,
     ("checkout", "PaymentDeclined"): _declined,
     ("checkout", "InsufficientFunds"): _poor,
     ("checkout", "NotFound"): fails_with(lambda: checkout_input(NO_CART)),
+    ("checkout", "InvalidInput"): _wrong_address,
+    ("shipOrder", "OrderStatusConflict"): _order_not_placed("shipOrder"),
+    ("shipOrder", "NotFound"): fails_with(lambda: {"orderId": NO_ORDER}),
+    ("shipOrder", "InvalidInput"): fails_with(lambda: {"orderId": NO_ORDER, "trackingNumber": " "}),
+    ("deliverOrder", "OrderStatusConflict"): _order_not_placed("deliverOrder"),
+    ("deliverOrder", "NotFound"): fails_with(lambda: {"orderId": NO_ORDER}),
+    ("cancelOrder", "OrderStatusConflict"): _order_not_placed("cancelOrder"),
+    ("cancelOrder", "NotFound"): fails_with(lambda: {"orderId": NO_ORDER}),
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bson import ObjectId
 
+from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.documents import Document
 from portico.resolvers.writes.settler import Settler
-from tests.accounts.support.accounts import open_account
+from portico.schema.nodes import encode_id
+from tests.accounts.support.accounts import deposit, deposit_input, open_account
 from tests.shop.support.shop import checkout_input, new_cart, stock_up
-from tests.support.harness import GatewayClient
+from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values
@@ -105,3 +107,17 @@ async def sold_cart(gateway: GatewayClient) -> Left:
     )
     await set_values(gateway, "carts", key, due=LONG_AGO)
     return "carts", {"due": {"$exists": True}, "_id": key}
+
+
+async def cancelled_order(gateway: GatewayClient) -> Left:
+    account = await open_account(gateway.db, 1_000_000)
+    sku = await stock_up(gateway)
+    given = checkout_input(await new_cart(gateway, **{sku: 1}), payment={"accountId": account})
+    order = (await gateway.result("checkout", given))["order"]["id"]
+    # The shop must be able to pay for copies of the order, too.
+    await deposit(gateway, deposit_input(encode_id("Account", shop_account_id("USD")), 1_000_000))
+    with crashing(gateway, 5) as faulty:
+        await gateway.ask(MUTATIONS["cancelOrder"], {"input": {"orderId": order}})
+    assert faulty.has_crashed
+    await set_values(gateway, "orders", key_in("Order", order), due=LONG_AGO)
+    return "orders", {"due": {"$exists": True}}

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.shop import stock
-from portico.resolvers.shop.payments import TOKEN, Charge, PaymentUnknown
-from portico.resolvers.shop.refusals import PaymentDeclined
+from portico.resolvers.shop.cart_edits import Buyer
+from portico.resolvers.shop.checkout import checkout
+from portico.resolvers.shop.payments import TOKEN, Charge, PaymentMethods, PaymentUnknown, Refund
+from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
 from portico.resolvers.writes import idempotency
+from portico.schema.nodes import encode_id
+from tests.accounts.support.accounts import OWNER
 from tests.catalog.support.catalog import add_products, pricing, product
 from tests.support.harness import MUTATIONS, GatewayClient, new_key
+from tests.support.ids import key_in
 
 Given = dict[str, Any]
 # All jobs that write to the shop.
-SHOP_JOBS = ("finish-products", "finish-stock", "expire-carts", "finish-checkouts", "finish-transfers")
+SHOP_JOBS = ("finish-products", "finish-stock", "expire-carts", "finish-checkouts", "finish-orders", "finish-transfers")
 _numbers = itertools.count(1)
 
 
@@ -33,6 +38,9 @@ class Provider:
         self.outcomes: dict[str, str] = {}
         self.taken: dict[str, int] = {}
         self.asked = 0
+        # What it does about refunds: `given`, `refused` or `hang`; and what it has given back, by reference.
+        self.refunds = "given"
+        self.given: dict[str, tuple[str, int]] = {}
 
     def accepts(self, payment: Document) -> bool:
         return bool(payment["method"] == TOKEN)
@@ -51,6 +59,19 @@ class Provider:
         if token == "lost" and not is_known:
             raise PaymentUnknown
         return f"paid-{charge.reference}"
+
+    async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:  # noqa: ARG002 - the protocol's
+        if self.refunds == "hang":
+            raise PaymentUnknown
+        outcome = self.outcomes.setdefault(refund.reference, self.refunds)
+        if outcome == "refused":
+            raise RefundRefused
+        self.given.setdefault(refund.reference, (refund.payment_reference, refund.amount))
+        return f"refunded-{refund.reference}"
+
+    def taken_in_all(self) -> int:
+        """Returns the money that it has taken and not given back."""
+        return sum(self.taken.values()) - sum(amount for _, amount in self.given.values())
 
 
 async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 10, price: int = 1000) -> str:
@@ -94,6 +115,10 @@ def checkout_input(cart: str, pays: str = "accept", **fields: Any) -> Given:
     return {"cartId": cart, "payment": {"token": pays}, "idempotencyKey": new_key(), **fields}
 
 
+def address_input(**fields: Any) -> Given:
+    return {"name": "Ada Byron", "line1": "12 St James's Square", "city": "London", "country": "GB", **fields}
+
+
 async def anonymously(gateway: GatewayClient, mutation: str, given: Given) -> Any:
     """Calls the mutation without a token. Returns its union member."""
     return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=None))[mutation]
@@ -114,6 +139,26 @@ async def cart_of_nobody(gateway: GatewayClient, **units: int) -> str:
         assert added["__typename"] == "CartPayload", added
     found: str = created["cart"]["id"]
     return found
+
+
+async def new_order(gateway: GatewayClient, **units: int) -> Any:
+    """Buys these units of each SKU. Returns the payload of the checkout."""
+    bought = await gateway.result("checkout", checkout_input(await new_cart(gateway, **units)))
+    assert bought["__typename"] == "CheckoutPayload", bought
+    return bought
+
+
+async def order_of(gateway: GatewayClient, sku: str, units: int, *, owner: str = OWNER) -> str:
+    """Buys units for this owner without an operation record. Returns the id of the order."""
+    provider = gateway.state.resources[PaymentMethods] = Provider()
+    cart = key_in("Cart", await new_cart(gateway, **{sku: units}))
+    buyer = Buyer(owner, SystemClock().now(), timedelta(hours=4), idempotency.random_operation_id())
+    payment = {"method": TOKEN, "token": "accept"}
+    return encode_id("Order", (await checkout(gateway.db, buyer, provider, cart_id=cart, payment=payment)).order["_id"])
+
+
+def order_input(order: str, **fields: Any) -> Given:
+    return {"orderId": order, "idempotencyKey": new_key(), **fields}
 
 
 async def cart_of(gateway: GatewayClient, cart: str, **options: Any) -> Any:

@@ -80,6 +80,12 @@ CASES = {
         ((10, 0, 0), (1, 0, 0), "ACTIVE", {}, 0),
     ),
     "claiming": Case("claimCart", lambda stage: {"cartId": stage.cart}, "CartPayload", BEFORE),
+    "discarding": Case(
+        "discardCart",
+        lambda stage: {"cartId": stage.cart},
+        "CartPayload",
+        ((10, 0, 0), (1, 0, 0), "EXPIRED", {"plenty": 2}, 0),
+    ),
     "a checkout": Case(
         "checkout",
         lambda stage: {"cartId": stage.cart, "payment": {"token": "accept"}},

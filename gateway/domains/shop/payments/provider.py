@@ -1,17 +1,20 @@
 """The payment methods of this gateway: by account, and by token through a payment provider.
 
-The gateway sends two HTTP requests to the provider:
+The gateway sends these HTTP requests to the provider:
 
     POST <PORTICO_PAYMENT_URL>/charges              Idempotency-Key: <reference>; {amount, currency, token}
     GET  <PORTICO_PAYMENT_URL>/charges/<reference>  404 if it does not know the reference
+    POST <PORTICO_PAYMENT_URL>/refunds              Idempotency-Key: <reference>; {charge, amount, currency}
+    GET  <PORTICO_PAYMENT_URL>/refunds/<reference>  404 if it does not know the reference
 
-Both answer {status, id, message}. The status is `charged`, with the id of the payment, `declined`, which is final, or
-`pending`, while the outcome is open. Every other answer, and no answer, leaves the outcome open, too, because the money
-may have been taken. The gateway then logs a warning with the reference of the charge and the status or the error, but
-no text of the provider, because that can contain secrets.
+All answer {status, id, message}. The status is `charged` or `refunded`, with the id of the payment or the refund,
+`declined`, which is final, or `pending`, while the outcome is open. `charge` is the id of a payment. Every other
+answer, and no answer, leaves the outcome open, too, because the money may have been taken or given back. The gateway
+then logs a warning with the reference and the status or the error, but no text of the provider, because that can
+contain secrets.
 
-The provider must take the money once for each reference, give the same answer for it within a day, and return every
-charge that it has made by GET, without a time limit.
+The provider must take or give back the money once for each reference, give the same answer for it within a day, and
+return every charge and refund that it has made by GET, without a time limit.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import asyncio
 import contextlib
 import random
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,8 +34,9 @@ import orjson
 
 from portico.gateway.logs import logger
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.shop.payments import TOKEN, Charge, PaymentUnknown
-from portico.resolvers.shop.refusals import PaymentDeclined
+from portico.resolvers.errors import DomainError
+from portico.resolvers.shop.payments import TOKEN, Charge, PaymentUnknown, Refund
+from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.waiting import waiting
 
@@ -57,7 +61,23 @@ _HINTS: dict[int, str] = {
     httpx.codes.FORBIDDEN: "Check PORTICO_PAYMENT_KEY: it may not be allowed to make charges.",
     httpx.codes.NOT_FOUND: "Check PORTICO_PAYMENT_URL: the provider does not know the path.",
 }
+# The status of an answer when the money was taken, or given back.
+_CHARGED, _REFUNDED = "charged", "refunded"
 _REDIRECTED = "Check PORTICO_PAYMENT_URL: redirects are not followed."
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A charge or a refund, as it is sent to the provider."""
+
+    name: str
+    reference: str
+    begun: datetime
+    body: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        return f"/{self.name}s"
 
 
 @dataclass(frozen=True)
@@ -103,21 +123,32 @@ class TokenPayments:
         """Collects the money; see `Payments.charge`. A timeout or an invalid answer leaves the outcome unknown."""
         if charge.amount == 0:
             return charge.reference
-        age = now - charge.begun
+        body = {"amount": charge.amount, "currency": charge.currency, "token": charge.payment["token"]}
+        asked = _Request("charge", charge.reference, charge.begun, body)
+        return await self._outcome_of(asked, now, _CHARGED, PaymentDeclined)
+
+    async def refund(self, db: Database, refund: Refund, *, now: datetime) -> str:  # noqa: ARG002 - part of the protocol
+        """Gives the money back; see `Payments.refund`. A timeout or an invalid answer leaves the outcome unknown."""
+        body = {"charge": refund.payment_reference, "amount": refund.amount, "currency": refund.currency}
+        asked = _Request("refund", refund.reference, refund.begun, body)
+        return await self._outcome_of(asked, now, _REFUNDED, RefundRefused)
+
+    async def _outcome_of(self, asked: _Request, now: datetime, done: str, refused: type[DomainError]) -> str:
+        """Requests the charge or the refund, or looks its outcome up. Returns the id of what was `done`."""
+        age = now - asked.begun
         if age > _ASK_FIRST:
-            known = await self._send(charge, "GET", f"/charges/{quote(charge.reference, safe='')}")
+            known = await self._send(asked, "GET", f"{asked.path}/{quote(asked.reference, safe='')}")
             if known.status != httpx.codes.NOT_FOUND:
-                return _outcome(known, charge)
+                return _outcome(known, asked, done, refused)
             if age > _FORGOTTEN:
-                raise PaymentDeclined("The payment was never made.")
+                raise refused(f"The {asked.name} was never made.")
             if age > _LAST_ASKED:
                 raise PaymentUnknown
-        body = {"amount": charge.amount, "currency": charge.currency, "token": charge.payment["token"]}
-        headers = {"idempotency-key": charge.reference}
-        asked = await self._send(charge, "POST", "/charges", json=body, headers=headers)
-        return _outcome(asked, charge)
+        headers = {"idempotency-key": asked.reference}
+        answer = await self._send(asked, "POST", asked.path, json=asked.body, headers=headers)
+        return _outcome(answer, asked, done, refused)
 
-    async def _send(self, charge: Charge, method: str, path: str, **request: Any) -> _Answer:
+    async def _send(self, asked: _Request, method: str, path: str, **request: Any) -> _Answer:
         """Returns the answer. Retries after no answer, a 429 or a status from 500. Raises PaymentUnknown."""
         failure: dict[str, object] = {"error": "TimeoutError"}
         with contextlib.suppress(TimeoutError):
@@ -132,7 +163,7 @@ class TokenPayments:
                     if answer.status != _TOO_MANY and answer.status < _SERVER_FAULT:
                         return answer
                     failure = {"status": answer.status}
-        _warn("payment provider did not respond", charge, **failure)
+        _warn("payment provider did not respond", asked, **failure)
         raise PaymentUnknown
 
     async def _ask(self, method: str, path: str, **request: Any) -> _Answer:
@@ -150,18 +181,18 @@ def _pause_before(attempt: int) -> float:
     return _PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1) if attempt else 0  # noqa: S311 - spreads callers
 
 
-def _outcome(answer: _Answer, charge: Charge) -> str:
-    """Returns the id of the payment. Raises PaymentDeclined, PaymentUnknown."""
+def _outcome(answer: _Answer, asked: _Request, done: str, refused: type[DomainError]) -> str:
+    """Returns the id of the payment or the refund. Raises `refused`, PaymentUnknown."""
     parsed = _parse_answer(answer)
     status = parsed.get("status")
-    if status == "charged":
-        return parsed.get("id") or charge.reference
+    if status == done:
+        return parsed.get("id") or asked.reference
     if status == "declined":
-        message = parsed.get("message") or "The payment was refused."
-        raise PaymentDeclined(message[:_LONGEST_MESSAGE])
+        message = parsed.get("message") or f"The {asked.name} was refused."
+        raise refused(message[:_LONGEST_MESSAGE])
     if status != "pending":
         hint = _REDIRECTED if httpx.codes.is_redirect(answer.status) else _HINTS.get(answer.status)
-        _warn("payment provider sent an unexpected response", charge, status=answer.status, hint=hint)
+        _warn("payment provider sent an unexpected response", asked, status=answer.status, hint=hint)
     raise PaymentUnknown
 
 
@@ -178,10 +209,11 @@ def _parse_answer(answer: _Answer) -> dict[str, str]:
     return texts if all(isinstance(text, str) for text in texts.values()) else {}
 
 
-def _warn(event: str, charge: Charge, **facts: object) -> None:
-    """Logs a charge whose outcome stays open.
+def _warn(event: str, asked: _Request, **facts: object) -> None:
+    """Logs a charge or a refund whose outcome stays open.
 
-    It logs the reference, which the cart stores, and not the cart's id, which gives access to a cart without an owner.
+    It logs the reference, which the cart or the order stores, and not the cart's id, which gives access to a cart
+    without an owner.
     """
     known = {name: fact for name, fact in facts.items() if fact is not None}
-    logger().warning(event, reference=charge.reference, **known)
+    logger().warning(event, reference=asked.reference, **known)

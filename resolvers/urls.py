@@ -1,4 +1,4 @@
-"""Checks addresses of web pages that members enter."""
+"""Checks addresses of web pages that callers enter."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-# The media types of photos, with their file name suffixes.
+# The media types of pictures, with their file name suffixes.
 SUFFIXES = {
     "image/jpeg": "jpg",
     "image/png": "png",

@@ -8,18 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 
 import orjson
 from PIL import Image
 
 from portico.gateway.logs import logger
-from portico.gateway.settings import Settings
-from portico.resolvers.content.photo_uploads import UploadRules
-from portico.resolvers.content.pictures import Picture, PictureBroken
-from portico.resolvers.content.refusals import UnacceptableFile
-from portico.resolvers.content.settings import ContentSettings
+from portico.resolvers.errors import UnacceptableFile
+from portico.resolvers.pictures import Picture, PictureBroken
 from portico.resolvers.waiting import waiting
 
 _PROGRAM = Path(__file__).with_name("process.py")
@@ -32,19 +28,15 @@ _SECONDS = 120.0
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF")
 
 
-def upload_rules(settings: Settings) -> UploadRules:
-    """Returns the limits of uploads, with their decoder."""
-    # An upload extends its lock while bytes arrive and are decoded, so the lock need not outlast a longer pause.
-    lasts = timedelta(seconds=settings.upload_stall_seconds)
-    return UploadRules(settings.max_upload_bytes, lasts, PictureProcesses(settings))
-
-
 class PictureProcesses:
-    """Runs the decoder processes of a gateway."""
+    """Runs the decoder processes of a gateway.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:     max_pixels: of a picture; of an animation in all frames together.  max_bytes: of a file.
+    """
+
+    def __init__(self, *, max_pixels: int, max_bytes: int, max_side: int = MAX_SIDE) -> None:
         Image.init()
-        self._limits = (settings.of(ContentSettings).max_photo_pixels, MAX_SIDE, settings.max_upload_bytes)
+        self._limits = (max_pixels, max_side, max_bytes)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def recognizes(self, beginning: bytes) -> bool:
