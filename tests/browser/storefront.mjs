@@ -127,11 +127,23 @@ async function buy(page) {
   seen.quantity.push(await quantity.innerText());
   seen.attempts = { sent: attempts.length, keys: new Set(attempts).size };
   await check(page, 'cart');
+  // Two quick presses: the second does not wait for the first.
+  await more.click();
+  await more.click();
+  await page.waitForFunction(() => document.querySelector('.sum').innerText.includes('79.96'));
+  seen.quantity.push(await quantity.innerText());
+  for (const [label, text] of [['Name', 'Robin'], ['Street and number', 'Oudegracht 1'], ['Postal code', '3511'], ['City', 'Utrecht']]) {
+    await page.getByLabel(label, { exact: true }).fill(text);
+  }
+  await page.getByLabel('Country, two letters').fill('nl');
   await page.getByRole('button', { name: /^Pay/ }).click();
   await page.locator('.orders > li').first().waitFor();
-  seen.orders = await textsOf(page, '.orders > li li');
+  seen.orders = await textsOf(page, '.orders .items li');
   seen.cart = await page.getByRole('link', { name: /^Cart/ }).getAttribute('aria-label');
   await check(page, 'orders');
+  await page.getByRole('button', { name: /^Cancel/ }).click();
+  await page.getByText('Your money is back.').waitFor();
+  seen.history = (await textsOf(page, '.history li')).map((text) => text.split(',')[0]);
 }
 
 async function talk(robin, ines) {

@@ -1,7 +1,7 @@
 // The filters of a list. They are in the address, so that a filtered list can be linked, and "back" undoes a choice.
-import type { ProductFilter, ProductListFragment, ProductSort } from '../gql/graphql';
+import type { FacetValueFragment, ProductFilter, ProductListFragment, ProductSort } from '../gql/graphql';
 import { formatMoney } from '../ui/parts';
-import { useRouter } from '../ui/router';
+import { Link, useRouter } from '../ui/router';
 
 const SORTS: Partial<Record<ProductSort, string>> = {
   NEWEST: 'Newest',
@@ -10,54 +10,62 @@ const SORTS: Partial<Record<ProductSort, string>> = {
   DISCOUNT_DESC: 'Biggest discount',
   TITLE_ASC: 'Title',
 };
+// The fields of a `ProductFilter` that the address can have: those with several values, and those with a number.
+const LISTS = ['genres', 'typeNames'] as const;
+const NUMBERS = ['minPrice', 'maxPrice'] as const;
 
-/** Returns what the address selects, and a function that changes it. */
+/** Something to choose. Its `filter` is the part of a `ProductFilter` that chooses it. */
+type Choice = Pick<FacetValueFragment, 'filter' | 'isSelected'>;
+
+/** Returns what the address selects, and functions that change it. */
 export function useChoices() {
   const { path, search, go } = useRouter();
   const text = search.get('q');
-  const [min, max] = [search.get('min'), search.get('max')];
-  const genres = search.getAll('genre');
   const filter: ProductFilter = {
     ...(text ? { search: text } : {}),
-    ...(genres.length > 0 ? { genres } : {}),
-    ...(min ? { minPrice: Number(min) } : {}),
-    // A band ends before its maximum; the filter includes its own.
-    ...(max ? { maxPrice: Number(max) - 1 } : {}),
-    ...(search.has('stock') ? { inStock: true } : {}),
+    ...(search.has('inStock') ? { inStock: true } : {}),
+    ...Object.fromEntries(LISTS.filter((name) => search.has(name)).map((name) => [name, search.getAll(name)])),
+    ...Object.fromEntries(NUMBERS.filter((name) => search.has(name)).map((name) => [name, Number(search.get(name))])),
   };
   const sort = (search.get('sort') ?? (text ? 'RELEVANCE' : 'NEWEST')) as ProductSort;
 
-  function choose(change: (chosen: URLSearchParams) => void) {
+  function change(edit: (chosen: URLSearchParams) => void) {
     const chosen = new URLSearchParams(search);
-    change(chosen);
+    edit(chosen);
     go(chosen.size > 0 ? `${path}?${chosen}` : path, { replace: true });
   }
-  return { filter, sort, text, genres, min, max, inStock: search.has('stock'), choose };
+
+  /** Chooses what the list can be filtered by, or takes it back. */
+  function toggle({ filter: part, isSelected }: Choice) {
+    change((chosen) => {
+      for (const [name, value] of Object.entries(part as Record<string, unknown>)) {
+        if (!Array.isArray(value)) {
+          if (isSelected) chosen.delete(name);
+          else chosen.set(name, String(value));
+          continue;
+        }
+        for (const one of value) {
+          if (isSelected) chosen.delete(name, String(one));
+          else chosen.append(name, String(one));
+        }
+      }
+    });
+  }
+
+  const all = text ? `${path}?q=${encodeURIComponent(text)}` : path;
+  return { filter, sort, text, all, inStock: search.has('inStock'), change, toggle };
 }
 
 type Choices = ReturnType<typeof useChoices>;
 
 export function Filters({ facets, choices }: { facets: ProductListFragment['facets']; choices: Choices }) {
-  const { genres, min, max, inStock, sort, text, choose } = choices;
-  // A genre that no product has any more stays, so that it can be unchosen.
-  const missing = genres.filter((genre) => !facets.genres.some(({ value }) => value === genre));
-  const shown = [...facets.genres, ...missing.map((value) => ({ value, count: 0 }))];
-
-  const toggleGenre = (genre: string) =>
-    choose((chosen) => (genres.includes(genre) ? chosen.delete('genre', genre) : chosen.append('genre', genre)));
-  const choosePrices = (band: { min: number; max: number | null } | null) =>
-    choose((chosen) => {
-      chosen.delete('min');
-      chosen.delete('max');
-      if (band) chosen.set('min', String(band.min));
-      if (band?.max) chosen.set('max', String(band.max));
-    });
-
+  const { inStock, sort, text, all, change, toggle } = choices;
+  const bands = facets.prices.filter(({ isSelected }) => isSelected);
   return (
     <form className="filters" aria-label="Filters">
       <label>
         Sort by{' '}
-        <select value={sort} onChange={({ target }) => choose((chosen) => chosen.set('sort', target.value))}>
+        <select value={sort} onChange={({ target }) => change((chosen) => chosen.set('sort', target.value))}>
           {text ? <option value="RELEVANCE">Best match</option> : null}
           {Object.entries(SORTS).map(([value, name]) => (
             <option key={value} value={value}>
@@ -67,37 +75,46 @@ export function Filters({ facets, choices }: { facets: ProductListFragment['face
         </select>
       </label>
       <label>
-        <input
-          type="checkbox"
-          checked={inStock}
-          onChange={() => choose((chosen) => (inStock ? chosen.delete('stock') : chosen.set('stock', '1')))}
-        />{' '}
-        In stock
+        <input type="checkbox" checked={inStock} onChange={() => toggle({ filter: { inStock }, isSelected: inStock })} /> In
+        stock
       </label>
-      {shown.length > 0 ? (
-        <fieldset>
-          <legend>Genre</legend>
-          {shown.map(({ value, count }) => (
-            <label key={value}>
-              <input type="checkbox" checked={genres.includes(value)} onChange={() => toggleGenre(value)} /> {value}{' '}
-              <span className="count">{count}</span>
-            </label>
-          ))}
-        </fieldset>
-      ) : null}
+      <Facet title="Genre" values={facets.genres} onToggle={toggle} />
+      <Facet title="Kind" values={facets.types} onToggle={toggle} />
       <fieldset>
         <legend>Price</legend>
         <label>
-          <input type="radio" name="price" checked={!min && !max} onChange={() => choosePrices(null)} /> Any
+          <input type="radio" name="price" checked={bands.length === 0} onChange={() => bands.forEach(toggle)} /> Any
         </label>
         {facets.prices.map((band) => (
           <label key={band.min}>
-            <input type="radio" name="price" checked={min === String(band.min)} onChange={() => choosePrices(band)} />{' '}
-            {bandName(band)} <span className="count">{band.count}</span>
+            <input type="radio" name="price" checked={band.isSelected} onChange={() => toggle(band)} /> {bandName(band)}{' '}
+            <span className="count">{band.count}</span>
           </label>
         ))}
       </fieldset>
+      <Link to={all}>Show all</Link>
     </form>
+  );
+}
+
+interface FacetProps {
+  title: string;
+  values: FacetValueFragment[];
+  onToggle: (choice: Choice) => void;
+}
+
+function Facet({ title, values, onToggle }: FacetProps) {
+  if (values.length < 2 && !values.some(({ isSelected }) => isSelected)) return null;
+  return (
+    <fieldset>
+      <legend>{title}</legend>
+      {values.map((value) => (
+        <label key={value.name}>
+          <input type="checkbox" checked={value.isSelected} onChange={() => onToggle(value)} /> {value.name}{' '}
+          <span className="count">{value.count}</span>
+        </label>
+      ))}
+    </fieldset>
   );
 }
 
