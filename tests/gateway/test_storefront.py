@@ -174,6 +174,7 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     ),
     "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 4),
     "Suggestions": ({"text": "A L"}, 1),
+    "Stock": ({"id": encode_id("Product", "LP-0002")}, 2),
     "Product": ({"slug": "kind-of-blue"}, 5),
     "CartPage": ({}, 2),
     "OrdersPage": ({}, 1),
@@ -183,7 +184,7 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "PublicPosts": ({}, 9),
     "NewsFeed": ({}, 12),
     "OwnCharacter": ({}, 1),
-    "Room": ({"id": "TG9jYXRpb246ZDYwMWJlMmY4MzBkNDAyMGYwMWNiNDky"}, 1),
+    "Room": ({"id": "TG9jYXRpb246ZDYwMWJlMmY4MzBkNDAyMGYwMWNiNDky"}, 2),
 }
 
 
@@ -235,6 +236,8 @@ def test_two_members_use_the_storefront_in_a_browser(settings: Settings, tmp_pat
     assert (seen["foreign"], seen["problems"], seen["failed"]) == ([], [], [])
     assert (seen["inaccessible"], seen["overflowing"]) == ([], [])
     assert (seen["all"], seen["filtered"], seen["address"]) == ("83 products", "10 products", "/c/music?genres=Jazz")
+    assert seen["priced"] == "/c/music?genres=Jazz&minPrice=1000&maxPrice=1499"
+    assert seen["anyPrice"] == seen["address"]
     assert seen["found"] == "/p/a-love-supreme"
     # The first token was refused, and renewed. The answer to the first write was lost, and the write repeated.
     assert seen["refused"] > 0
@@ -243,7 +246,9 @@ def test_two_members_use_the_storefront_in_a_browser(settings: Settings, tmp_pat
     assert (seen["attempts"]["sent"], seen["attempts"]["keys"]) == (6, 1)
     assert seen["quantity"] == ["1", "2", "4"]
     assert seen["orders"] == ["4 of A Love Supreme, $79.96"]
-    assert seen["history"] == ["Placed", "Cancelled"]
+    statuses = [[text.partition(",")[0] for text in order] for order in seen["history"]]
+    assert statuses == [["Placed", "On its way"], ["Placed", "Cancelled"]]
+    assert seen["stock"] == ["In stock", "Sold out", "In stock"]
     assert seen["cart"] == "Cart, 0 items"
     assert seen["comments"] == [["Shall I bring two chairs?", "Bring three.", "Three it is."]] * 2
     assert seen["rooms"] == ["The Temple of Lamps", "The Temple Steps"]

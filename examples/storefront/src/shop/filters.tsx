@@ -13,9 +13,13 @@ const SORTS: Partial<Record<ProductSort, string>> = {
 // The fields of a `ProductFilter` that the address can have: those with several values, and those with a number.
 const LISTS = ['genres', 'typeNames'] as const;
 const NUMBERS = ['minPrice', 'maxPrice'] as const;
+const IN_STOCK = { inStock: true };
 
-/** Something to choose. Its `filter` is the part of a `ProductFilter` that chooses it. */
-type Choice = Pick<FacetValueFragment, 'filter' | 'isSelected'>;
+/** The part of a `ProductFilter` that chooses something. */
+type Part = FacetValueFragment['filter'];
+
+const entriesOf = (part: Part): [string, string[]][] =>
+  Object.entries(part as object).map(([name, value]) => [name, [value].flat().map(String)]);
 
 /** Returns what the address selects, and functions that change it. */
 export function useChoices() {
@@ -35,32 +39,34 @@ export function useChoices() {
     go(chosen.size > 0 ? `${path}?${chosen}` : path, { replace: true });
   }
 
-  /** Chooses what the list can be filtered by, or takes it back. */
-  function toggle({ filter: part, isSelected }: Choice) {
+  // The address, and not the answer, says what is chosen. So a choice shows at once.
+  const isChosen = (part: Part) =>
+    entriesOf(part).every(([name, values]) => values.every((value) => search.getAll(name).includes(value)));
+
+  /** Chooses one of several values, or takes it back. */
+  const toggle = (part: Part) =>
     change((chosen) => {
-      for (const [name, value] of Object.entries(part as Record<string, unknown>)) {
-        if (!Array.isArray(value)) {
-          if (isSelected) chosen.delete(name);
-          else chosen.set(name, String(value));
-          continue;
-        }
-        for (const one of value) {
-          if (isSelected) chosen.delete(name, String(one));
-          else chosen.append(name, String(one));
-        }
+      for (const [name, values] of entriesOf(part)) {
+        for (const value of values) chosen[isChosen(part) ? 'delete' : 'append'](name, value);
       }
     });
-  }
+
+  /** Chooses a range of prices in place of another; null for any price. */
+  const choosePrices = (part: Part | null) =>
+    change((chosen) => {
+      for (const name of NUMBERS) chosen.delete(name);
+      for (const [name, values] of entriesOf(part ?? {})) chosen.set(name, values.join());
+    });
 
   const all = text ? `${path}?q=${encodeURIComponent(text)}` : path;
-  return { filter, sort, text, all, inStock: search.has('inStock'), change, toggle };
+  return { filter, sort, text, all, change, isChosen, toggle, choosePrices };
 }
 
 type Choices = ReturnType<typeof useChoices>;
 
 export function Filters({ facets, choices }: { facets: ProductListFragment['facets']; choices: Choices }) {
-  const { inStock, sort, text, all, change, toggle } = choices;
-  const bands = facets.prices.filter(({ isSelected }) => isSelected);
+  const { filter, sort, text, all, change, isChosen, toggle, choosePrices } = choices;
+  const hasPrice = NUMBERS.some((name) => filter[name] !== undefined);
   return (
     <form className="filters" aria-label="Filters">
       <label>
@@ -75,20 +81,19 @@ export function Filters({ facets, choices }: { facets: ProductListFragment['face
         </select>
       </label>
       <label>
-        <input type="checkbox" checked={inStock} onChange={() => toggle({ filter: { inStock }, isSelected: inStock })} /> In
-        stock
+        <input type="checkbox" checked={isChosen(IN_STOCK)} onChange={() => toggle(IN_STOCK)} /> In stock
       </label>
-      <Facet title="Genre" values={facets.genres} onToggle={toggle} />
-      <Facet title="Kind" values={facets.types} onToggle={toggle} />
+      <Facet title="Genre" values={facets.genres} choices={choices} />
+      <Facet title="Kind" values={facets.types} choices={choices} />
       <fieldset>
         <legend>Price</legend>
         <label>
-          <input type="radio" name="price" checked={bands.length === 0} onChange={() => bands.forEach(toggle)} /> Any
+          <input type="radio" name="price" checked={!hasPrice} onChange={() => choosePrices(null)} /> Any
         </label>
         {facets.prices.map((band) => (
           <label key={band.min}>
-            <input type="radio" name="price" checked={band.isSelected} onChange={() => toggle(band)} /> {bandName(band)}{' '}
-            <span className="count">{band.count}</span>
+            <input type="radio" name="price" checked={isChosen(band.filter)} onChange={() => choosePrices(band.filter)} />{' '}
+            {bandName(band)} <span className="count">{band.count}</span>
           </label>
         ))}
       </fieldset>
@@ -100,17 +105,17 @@ export function Filters({ facets, choices }: { facets: ProductListFragment['face
 interface FacetProps {
   title: string;
   values: FacetValueFragment[];
-  onToggle: (choice: Choice) => void;
+  choices: Choices;
 }
 
-function Facet({ title, values, onToggle }: FacetProps) {
-  if (values.length < 2 && !values.some(({ isSelected }) => isSelected)) return null;
+function Facet({ title, values, choices: { isChosen, toggle } }: FacetProps) {
+  if (values.length === 0) return null;
   return (
     <fieldset>
       <legend>{title}</legend>
       {values.map((value) => (
         <label key={value.name}>
-          <input type="checkbox" checked={value.isSelected} onChange={() => onToggle(value)} /> {value.name}{' '}
+          <input type="checkbox" checked={isChosen(value.filter)} onChange={() => toggle(value.filter)} /> {value.name}{' '}
           <span className="count">{value.count}</span>
         </label>
       ))}

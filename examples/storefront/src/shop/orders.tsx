@@ -1,7 +1,15 @@
 import { useState } from 'react';
 import { useQuery } from 'urql';
+import { useLive } from '../data/live';
+import { useSession } from '../data/session';
 import { useWrite } from '../data/write';
-import { CancelOrderDocument, OrdersPageDocument, type OrderFragment, type OrderStatus } from '../gql/graphql';
+import {
+  CancelOrderDocument,
+  OrderChangedDocument,
+  OrdersPageDocument,
+  type OrderFragment,
+  type OrderStatus,
+} from '../gql/graphql';
 import { Failure, ForMembers, formatMoney, More, Page, When } from '../ui/parts';
 
 const STATUSES: Record<OrderStatus, string> = {
@@ -12,8 +20,10 @@ const STATUSES: Record<OrderStatus, string> = {
 };
 
 export function OrdersPage() {
+  const { member } = useSession();
   const [after, setAfter] = useState<string>();
-  const [state] = useQuery({ query: OrdersPageDocument, variables: { after }, requestPolicy: 'cache-and-network' });
+  const context = useLive(OrderChangedDocument, member === null ? null : {});
+  const [state] = useQuery({ query: OrdersPageDocument, variables: { after }, requestPolicy: 'cache-and-network', context });
   const orders = state.data?.viewer?.orders;
   return (
     <Page title="Orders" state={state}>
@@ -45,7 +55,7 @@ function Order({ order }: { order: OrderFragment }) {
       <h2>
         <When at={placedAt} withTime /> <span className="count">{formatMoney(total)}</span>
       </h2>
-      <ol className="history" aria-label="Status">
+      <ol className="history" aria-label="Status" aria-live="polite">
         {history.map((change) => (
           <li key={change.id}>
             {STATUSES[change.status]}, <When at={change.at} withTime />
