@@ -27,7 +27,7 @@ from portico.schema.context import Context
 
 SITE = "bench"
 KEYWORDS = ["word 1", "word 7", "word 70"]
-_AD = "campaignId adUnitId ecpm keywords"
+_AD = "campaignId adUnitId keywords"
 _CHOOSE = f"""
 query ($zone: String!, $user: String!, $keywords: [String!]!) {{
   chooseAds(siteId: "{SITE}", zoneId: $zone, userId: $user, keywords: $keywords) {{ ads {{ {_AD} }} }}

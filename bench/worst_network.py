@@ -10,6 +10,8 @@ from datetime import timedelta
 from bench.copies import Stored, Template, insert, numbered, without
 from bench.network import BEGIN, by, following, member, post_of, relation
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
+from portico.resolvers.notifying import Notice
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, PAGE, POSTS
@@ -32,6 +34,7 @@ async def fill(db: Database, size: int, _rng: random.Random | None = None) -> di
             (POSTS.name, _posts(size)),
             (NEWS.name, _entries(size)),
             (COMMENT_PAGES.name, _pages(size)),
+            (NOTIFICATIONS.name, _notifications(names)),
         ):
             group.create_task(insert(db, *documents))
     return {}
@@ -59,6 +62,14 @@ def _relations(names: list[str]) -> Iterator[Stored]:
         if number % 2:
             yield _between(blocking, HERMIT, name)
             yield _between(blocked, name, HERMIT)
+
+
+def _notifications(names: list[str]) -> Iterator[Stored]:
+    """Yields an unread notification of the hermit by each of the others."""
+    for number, name in enumerate(names):
+        at = BEGIN + timedelta(seconds=number)
+        notice = Notice(reason="FOLLOWED", to=HERMIT, about=("User", name), at=at, by={"id": name, "name": name})
+        yield {**new_notification(notice, kept=timedelta(days=36_500))}
 
 
 def _blocks() -> tuple[Document, Document]:

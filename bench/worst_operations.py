@@ -203,6 +203,8 @@ def _of_blocked() -> dict[str, Operation]:
         "walls, with blocks": Operation("a%n: user(id: $id) { wall(first: %p) { nodes { commentCount } } }", **wall),
         "news feeds, with blocks": Operation("a%n: newsFeed(first: 100) { nodes { c%n: id } }", **hermit),
         "hidden posts": Operation("a%n: hiddenPosts(first: %p) { nodes { c%n: postId } }", **hermit),
+        "notifications, with blocks": Operation("a%n: notifications(first: 100) { nodes { c%n: id } }", **hermit),
+        "counts of notifications": Operation("a%n: unreadNotificationCount", **hermit),
         "blocked users": Operation("a%n: blockedUsers(first: 100) { nodes { c%n: name } }", **hermit),
         "incoming posts, with blocks": Operation("a%n: incoming(first: 1) { pageInfo { hasNextPage } }", **hermit),
     }
@@ -241,6 +243,7 @@ def _of_ads() -> dict[str, Operation]:
             f"a%n: chooseAds({zone}, keywords: $words, limit: 1) {{ rejected {{ reason }} }}",
             {"words": words},
             "$words: [String!]!",
+            caller=("page", "SERVICE"),
         ),
         "served ads": Operation(
             f'a%n: serveAds(input: {{ siteId: "{worst_data.SITE}", zoneId: "full", userId: "%n", keywords: $words, limit: 100 }}) {{ __typename }}',
@@ -248,7 +251,9 @@ def _of_ads() -> dict[str, Operation]:
             "$words: [String!]!",
             kind="mutation",
         ),
-        "zones": Operation(f'a%n: adZone(siteId: "{worst_data.SITE}", zoneId: "%n") {{ ads {{ ecpm }} }}'),
+        "zones": Operation(
+            f'a%n: adZone(siteId: "{worst_data.SITE}", zoneId: "%n") {{ ads {{ ecpm }} }}', caller=("page", "SERVICE")
+        ),
     }
 
 

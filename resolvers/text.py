@@ -135,11 +135,6 @@ def check_length(text: str, *path: str, longest: int) -> str:
     return text
 
 
-def is_filled(text: str, longest: int) -> bool:
-    """Returns whether `require_filled` accepts the text. For batches, whose texts are almost always valid."""
-    return 0 < len(text) <= longest and "\0" not in text
-
-
 def require_filled(text: str, *path: str, longest: int) -> str:
     """Returns the text unchanged. Raises InvalidInput if it is empty or too long, or contains a NUL."""
     if not text:

@@ -9,8 +9,6 @@ from typing import Any
 from .fields import computed
 from .nodes import encode_id
 
-PART_ID = "Unique among all objects. The object is part of another one: `node` does not find it."
-
 
 def part_id(name: str, key: Callable[[Any], object], *needs: str) -> Any:
     """Returns the `id` field of objects that belong to others and that no operation finds by their ids.
@@ -23,7 +21,7 @@ def part_id(name: str, key: Callable[[Any], object], *needs: str) -> Any:
     return computed(
         lambda source: encode_id(name, key(source)),
         *needs,
-        description=PART_ID,
+        description="Unique among all objects. The object is part of another one: `node` does not find it.",
     )
 
 

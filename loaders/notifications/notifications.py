@@ -14,4 +14,4 @@ def by_key(db: Database, projection: Projection | None) -> BatchRead[str, Notifi
     return lambda keys: notifications.find_by_keys(db, keys, projection)
 
 
-authors_of_unread = each(notifications.find_authors_of_unread)
+unread_counts = each(notifications.count_unread)

@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, OperationKeyReused
 from portico.resolvers.text import require_text
+from portico.resolvers.typed import TypedDict
 from portico.resolvers.urls import require_web_url
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.idempotency import Repeatable
@@ -30,6 +31,14 @@ MAX_TEXT = 500
 MAX_PIXELS = 10_000
 # Of the key of an ad.
 KEY_BYTES = 12
+_SIDES = ("width", "height")
+
+
+class Size(TypedDict):
+    """Pixels."""
+
+    width: int
+    height: int
 
 
 class CreativeDocument(Repeatable):
@@ -42,9 +51,8 @@ class CreativeDocument(Repeatable):
     text: str
     # Where a click leads: an http or https URL.
     link: str
-    # Pixels, as the advertiser gave them; both or none.
-    width: int | None
-    height: int | None
+    # As the advertiser gave it; None for the size of the image.
+    size: Size | None
     # Missing if the ad is text alone.
     image: NotRequired[ImageFacts]
 
@@ -66,8 +74,7 @@ class Creative:
     ad_unit_id: str
     text: str
     link: str
-    width: int | None = None
-    height: int | None = None
+    size: tuple[int, int] | None = None
     image: Image | None = None
     keeps_image: bool = False
 
@@ -81,8 +88,8 @@ class Creative:
     @property
     def stored(self) -> Document:
         """The fields of the document besides its image."""
-        names = ("campaign_id", "ad_unit_id", "text", "link", "width", "height")
-        return {name: getattr(self, name) for name in names}
+        named = {name: getattr(self, name) for name in ("campaign_id", "ad_unit_id", "text", "link")}
+        return {**named, "size": None if self.size is None else dict(zip(_SIDES, self.size, strict=True))}
 
 
 def require_creative(creative: Creative, *path: str) -> Creative:
@@ -92,19 +99,15 @@ def require_creative(creative: Creative, *path: str) -> Creative:
         check(require_id, creative.ad_unit_id, *path, "ad_unit_id")
         text = check(require_text, creative.text, *path, "text", longest=MAX_TEXT)
         link = check(require_web_url, creative.link, *path, "link")
-        check(_require_size, creative.width, creative.height, *path)
+        check(_require_size, creative.size, *path)
     return replace(creative, text=text, link=link)
 
 
-def _require_size(width: int | None, height: int | None, *path: str) -> None:
-    for name, value in (("width", width), ("height", height)):
-        if value is not None and not 1 <= value <= MAX_PIXELS:
-            text = f"`{name}` must be between 1 and {MAX_PIXELS:,} pixels; got {value}."
-            raise InvalidInput(text, *path, name, code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_PIXELS)
-    if (width is None) != (height is None):
-        missing = "width" if width is None else "height"
-        text = "Give both `width` and `height`, or none of them."
-        raise InvalidInput(text, *path, missing, code=InvalidInput.EMPTY)
+def _require_size(size: tuple[int, int] | None, *path: str) -> None:
+    for side, value in zip(_SIDES, size or (), strict=False):
+        if not 1 <= value <= MAX_PIXELS:
+            text = f"`{side}` must be between 1 and {MAX_PIXELS:,} pixels; got {value}."
+            raise InvalidInput(text, *path, "size", side, code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_PIXELS)
 
 
 async def set_creative(db: Database, creative: Creative, *, now: datetime, operation_id: str) -> CreativeDocument:

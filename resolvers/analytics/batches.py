@@ -75,6 +75,13 @@ def hashed_id(text: str) -> ObjectId:
     return ObjectId(hashlib.blake2b(text.encode(), digest_size=12).digest())
 
 
+def is_filled(text: str, longest: int) -> bool:
+    """Returns whether `require_filled` accepts the text. It takes less time, and the texts of a batch are almost always
+    valid.
+    """
+    return 0 < len(text) <= longest and "\0" not in text
+
+
 def is_time(time: datetime) -> bool:
     """Returns whether the time is in the years 1970 to 2199."""
     return FIRST <= time < AFTER_LAST

@@ -24,14 +24,14 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.kept import Kept
-from portico.resolvers.text import is_filled, require_filled
+from portico.resolvers.text import require_filled
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import DAMAGED
 from portico.resolvers.writes.timer import Timer
 
 from . import hit_slots
-from .batches import id_of_event, insert_new, is_time, require_time
+from .batches import id_of_event, insert_new, is_filled, is_time, require_time
 from .hit_counters import HIT_DAYS, HIT_MONTHS, Counter, Series, empty_day, empty_month
 from .hit_slots import Slot
 from .periods import start_of

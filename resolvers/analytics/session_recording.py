@@ -10,9 +10,9 @@ from bson import Int64
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import is_filled, require_filled
+from portico.resolvers.text import require_filled
 
-from .batches import id_of_event, insert_new, is_time, require_time
+from .batches import id_of_event, insert_new, is_filled, is_time, require_time
 from .sessions import MAX_LENGTH, MAX_USER_ID, MICROSECONDS, PENDING, SESSIONS, Period
 
 _LONGEST = int(MAX_LENGTH.total_seconds())

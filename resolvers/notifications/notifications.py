@@ -15,7 +15,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.changes import ChangeSource, Event, inserts
 from portico.resolvers.documents import Author, CollectionSpec, Database, Document, Projection, Versioned
-from portico.resolvers.notifying import Notice
+from portico.resolvers.notifying import Notice, Notifications
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
@@ -123,8 +123,14 @@ async def find_by_keys(
     return {one["_id"]: one for one in found}
 
 
-async def find_authors_of_unread(db: Database, member: str) -> list[str | None]:
-    """Returns who caused each unread notification, latest first; at most `MAX_EXAMINED`. One command on one index."""
+async def count_unread(db: Database, member: str, *, declared: Notifications) -> int:
+    """Returns how many of the member's latest `MAX_EXAMINED` unread notifications the member sees.
+
+    One command on one index, and one for each domain that hides members.
+    """
     query, shown = {"of": member, **_UNREAD}, {"_id": 0, "by.id": 1}
     rows: Any = db[NOTIFICATIONS.name].find(query, shown, sort=list(_NEWEST), limit=MAX_EXAMINED)
-    return [row["by"]["id"] if "by" in row else None for row in await rows.to_list()]
+    authors = [row["by"]["id"] if "by" in row else None for row in await rows.to_list()]
+    # It reads after the notifications.
+    hidden = await declared.hidden(db, member, [author for author in authors if author is not None])
+    return sum(author not in hidden for author in authors)

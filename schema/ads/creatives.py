@@ -7,6 +7,7 @@ import strawberry
 from portico.resolvers.ads import creatives, images
 from portico.resolvers.ads.creatives import CREATIVES, Creative
 from portico.resolvers.ads.images import Image, ImageRules
+from portico.resolvers.documents import Document
 from portico.schema.context import Context, Info
 from portico.schema.errors import Conflict, InvalidInput, UnacceptableFile
 from portico.schema.fields import Source, as_type, computed, stored
@@ -28,19 +29,21 @@ def _parse_key(text: str) -> str:
 AD_CREATIVE = document_kind("AdCreative", CREATIVES, parse=_parse_key, visible_to=everybody)
 
 
-def _pixels(side: str, description: str) -> int | None:
-    def read(creative: Source) -> int | None:
-        given: int | None = creative.get(side)
-        image = creative.get("image")
-        return image[side] if given is None and image is not None else given
-
-    found: int | None = computed(read, side, f"image.{side}", description=description)
-    return found
+def _size(creative: Source) -> Document | None:
+    """Returns the size that the advertiser gave, or that of the image."""
+    shown: Document | None = creative.get("size") or creative.get("image")
+    return None if shown is None else {"width": shown["width"], "height": shown["height"]}
 
 
 def _image_url(creative: Source) -> str | None:
     image = creative.get("image")
     return None if image is None else images.path_of(image)
+
+
+@strawberry.type(description="The size at which an ad is shown.")
+class AdSize:
+    width: int = stored(description="Pixels.")
+    height: int = stored(description="Pixels.")
 
 
 @strawberry.type(description="What an ad shows, in all zones.")
@@ -59,13 +62,20 @@ class AdCreative(Node):
         description="The path of the image on this server, which changes with the image. Null for an ad that is text "
         "alone.",
     )
-    width: int | None = _pixels(
-        "width", "The width at which the ad is shown, in pixels; that of the image, unless the advertiser gave another."
+    size: AdSize | None = computed(
+        _size,
+        "size",
+        "image.width",
+        "image.height",
+        description="The size at which the ad is shown: that of the image, unless the advertiser gave another. Null "
+        "for a text without a size.",
     )
-    height: int | None = _pixels(
-        "height",
-        "The height at which the ad is shown, in pixels; that of the image, unless the advertiser gave another.",
-    )
+
+
+@strawberry.input(description="The size at which an ad is shown.")
+class AdSizeInput:
+    width: int = strawberry.field(description="1 to 10,000 pixels.")
+    height: int = strawberry.field(description="1 to 10,000 pixels.")
 
 
 @strawberry.input(description="What an ad shows. To send an image, use the GraphQL multipart request specification.")
@@ -78,13 +88,8 @@ class SetAdCreativeInput:
         description="A JPEG, PNG, GIF, WebP or AVIF, up to 1,000,000 bytes. Left out, the ad keeps its image; null "
         "removes it."
     )
-    width: int | None = strawberry.field(
-        default=None,
-        description="The width at which the ad is shown, 1 to 10,000 pixels; by default that of the image. "
-        "Give it with `height`.",
-    )
-    height: int | None = strawberry.field(
-        default=None, description="The height at which the ad is shown, 1 to 10,000 pixels. Give it with `width`."
+    size: AdSizeInput | None = strawberry.field(
+        default=None, description="The size at which the ad is shown; by default that of the image."
     )
     idempotency_key: str | None = idempotency_key()
 
@@ -114,8 +119,7 @@ class CreativeMutation:
                 ad_unit_id=input.ad_unit_id,
                 text=input.text,
                 link=input.link,
-                width=input.width,
-                height=input.height,
+                size=None if input.size is None else (input.size.width, input.size.height),
                 keeps_image=input.image is None,
             )
         )

@@ -15,7 +15,7 @@ from portico.schema.context import Info
 from portico.schema.fields import as_types, costs, kept_privately, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import encode_id
-from portico.schema.parts import PART_ID, digest_of
+from portico.schema.parts import digest_of
 from portico.schema.roles import Role
 
 from .choosing import profile_id_of
@@ -42,7 +42,7 @@ class AdProfile:
     key: strawberry.Private[str]
     recorded: strawberry.Private[Any]
 
-    @strawberry.field(description=PART_ID)
+    @strawberry.field(description="Unique among all objects. Only `adProfile` finds the profile: `node` does not.")
     def id(self) -> strawberry.ID:
         return strawberry.ID(encode_id("AdProfile", digest_of(self.key)))
 

@@ -138,13 +138,13 @@ class NotificationViewer:
         f"or more. It examines the latest {MAX_EXAMINED}.",
     )
     async def unread_notification_count(self, info: Info) -> int | None:
-        context, member = info.context, self.caller.subject
-        loader = context.loader("unread notifications", lambda: loaders.authors_of_unread(context.db))
-        authors = await loader.load(member) or []
-        hidden = await context.served.domains.notifications.hidden(
-            context.db, member, [author for author in authors if author is not None]
+        context = info.context
+        loader = context.loader(
+            "unread notifications",
+            lambda: loaders.unread_counts(context.db, declared=context.served.domains.notifications),
         )
-        return min(MOST_UNREAD, sum(author not in hidden for author in authors))
+        count = await loader.load(self.caller.subject)
+        return None if count is None else min(MOST_UNREAD, count)
 
 
 @strawberry.input(one_of=True, description="Which notifications are read.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
 from tests.ads.support import cases, leftovers, seeds, stages
+from tests.ads.support.creatives import CREATIVE
 from tests.support.selections import NOT_FOUND
 
 MUTATIONS = {
@@ -12,8 +13,7 @@ MUTATIONS = {
     "serveAds": "... on ServedAdsPayload { ads { campaignId adUnitId ecpm keywords clickUrl creative { text } } } "
     "... on InvalidInput { path }",
     "recordAdEvent": "... on AdEventPayload { recorded } ... on InvalidInput { path }",
-    "setAdCreative": "... on AdCreativePayload { creative { id campaignId adUnitId text link width height imageUrl } } "
-    "... on InvalidInput { path }",
+    "setAdCreative": f"... on AdCreativePayload {{ creative {{ {CREATIVE} }} }} ... on InvalidInput {{ path }}",
     "deactivateCampaign": f"... on CampaignPayload {{ zones }} {NOT_FOUND}",
 }
 

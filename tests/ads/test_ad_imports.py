@@ -69,14 +69,16 @@ async def test_an_ad_is_imported_with_what_it_shows(gateway: GatewayClient, impo
     (first,) = await served_page(gateway)
     (tmp_path / "spring.png").write_bytes(banner(color="red"))
     outcomes.append(
-        await imported("ads", {**BANNER, "campaignId": "acme:spring", "creative": {**SHOWN, "width": 9, "height": 3}})
+        await imported(
+            "ads", {**BANNER, "campaignId": "acme:spring", "creative": {**SHOWN, "size": {"width": 9, "height": 3}}}
+        )
     )
     outcomes.append(await imported("ads", {**BANNER, "campaignId": "acme:spring"}))
     (second,) = await served_page(gateway, view("kim"))
 
     assert [counts for counts, _ in outcomes] == [{"created": 1}, {"unchanged": 1}, {"changed": 1}, {"unchanged": 1}]
-    assert (first["creative"]["text"], first["creative"]["width"]) == ("Spring is here.", 60)
-    assert (second["creative"]["width"], second["creative"]["height"]) == (9, 3)
+    assert (first["creative"]["text"], first["creative"]["size"]["width"]) == ("Spring is here.", 60)
+    assert second["creative"]["size"] == {"width": 9, "height": 3}
     assert second["creative"]["imageUrl"] != first["creative"]["imageUrl"]
     assert (await follow(gateway, second["creative"]["imageUrl"])).content == banner(color="red")
     await assert_invariants(gateway)
@@ -91,7 +93,7 @@ async def test_an_ad_whose_creative_cannot_be_shown_is_not_imported(
         {**SHOWN, "image": "missing.png"},
         {**SHOWN, "image": "../secret.png"},
         {**SHOWN, "other": 1},
-        {**SHOWN, "width": 9},
+        {**SHOWN, "size": {"width": 9}},
         {**SHOWN, "image": "text.png"},
     ]
     lines = [
@@ -107,7 +109,7 @@ async def test_an_ad_whose_creative_cannot_be_shown_is_not_imported(
         "file",
         "file",
         "creative.other",
-        "creative.height",
+        "creative.size",
     ]
     assert "must have one of these types" in reasons[6]
     assert await gateway.db["ads.creatives"].count_documents({}) == 0

@@ -27,6 +27,7 @@ from tests.ads.support.creatives import (
 from tests.ads.support.serving import profile, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import crashing
+from tests.support.stored import assert_typed
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ async def test_a_click_is_recorded_and_leads_to_the_link_of_the_creative(gateway
         "zoneId": "front",
     }
     assert len(await profile(gateway, kind="IMPRESSION")) == 1
+    assert "ads.clicks" in await assert_typed(gateway.db)
     await assert_invariants(gateway)
 
 

@@ -37,7 +37,7 @@ async def test_an_ad_is_served_with_its_creative(gateway: GatewayClient) -> None
     assert with_it["creative"] == stored
     assert without["creative"] is None
     assert (stored["text"], stored["link"]) == ("Spring is here.", LINK)
-    assert (stored["width"], stored["height"]) == (60, 20)
+    assert stored["size"] == {"width": 60, "height": 20}
     assert with_it["id"] != without["id"]
     await assert_invariants(gateway)
 
@@ -89,16 +89,16 @@ async def test_left_out_an_image_stays_and_null_removes_it(gateway: GatewayClien
     kept = await set_creative(gateway, creative(text="Changed."))
     removed = await set_creative(gateway, creative(image=None))
 
-    assert (kept["text"], kept["imageUrl"], kept["width"]) == ("Changed.", first["imageUrl"], 60)
-    assert (removed["imageUrl"], removed["width"]) == (None, None)
+    assert (kept["text"], kept["imageUrl"], kept["size"]) == ("Changed.", first["imageUrl"], first["size"])
+    assert (removed["imageUrl"], removed["size"]) == (None, None)
 
 
 async def test_the_advertiser_can_give_another_size(gateway: GatewayClient) -> None:
     await place(gateway, ad())
 
-    found = await set_creative(gateway, creative(width=300, height=250), banner())
+    found = await set_creative(gateway, creative(size={"width": 300, "height": 250}), banner())
 
-    assert (found["width"], found["height"]) == (300, 250)
+    assert found["size"] == {"width": 300, "height": 250}
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,8 @@ async def test_the_advertiser_can_give_another_size(gateway: GatewayClient) -> N
         ({"link": "https://acme.example/" + 2_000 * "x"}, ["link"]),
         ({"text": " "}, ["text"]),
         ({"text": 501 * "x"}, ["text"]),
-        ({"width": 0, "height": 1}, ["width"]),
-        ({"width": 1, "height": 10_001}, ["height"]),
-        ({"width": 300}, ["height"]),
+        ({"size": {"width": 0, "height": 1}}, ["size", "width"]),
+        ({"size": {"width": 1, "height": 10_001}}, ["size", "height"]),
         ({"unit": "", "text": "x"}, ["adUnitId"]),
         ({"campaign": "acme"}, ["campaignId"]),
         ({"campaign": "no:such"}, ["campaignId"]),

@@ -7,6 +7,8 @@ const [executablePath, url, expiredToken] = process.argv.slice(2);
 const { origin } = new URL(url);
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WIDE = { width: 1280, height: 900 };
+// The units of Kind of Blue in the demo.
+const STOCKED = 17;
 const NARROW = { width: 390, height: 844 };
 
 const seen = { foreign: [], problems: [], failed: [], inaccessible: [], overflowing: [] };
@@ -73,6 +75,10 @@ async function browse(page) {
   seen.filtered = await total.innerText();
   seen.address = page.url().replace(url, '');
   await check(page, 'category');
+  await page.getByRole('radio', { name: /^\$10\.00 to/ }).check();
+  seen.priced = page.url().replace(url, '');
+  await page.getByRole('radio', { name: 'Any' }).check();
+  seen.anyPrice = page.url().replace(url, '');
 
   await page.getByRole('combobox', { name: 'Search the shop' }).pressSequentially('A Love');
   await page.getByRole('option', { name: 'A Love Supreme' }).waitFor();
@@ -127,11 +133,60 @@ async function buy(page) {
   seen.quantity.push(await quantity.innerText());
   seen.attempts = { sent: attempts.length, keys: new Set(attempts).size };
   await check(page, 'cart');
-  await page.getByRole('button', { name: /^Pay/ }).click();
-  await page.locator('.orders > li').first().waitFor();
-  seen.orders = await textsOf(page, '.orders > li li');
+  // Two quick presses: the second does not wait for the first.
+  await more.click();
+  await more.click();
+  await page.waitForFunction(() => document.querySelector('.sum').innerText.includes('79.96'));
+  seen.quantity.push(await quantity.innerText());
+  await pay(page);
+  seen.orders = await textsOf(page, '.orders .items li');
   seen.cart = await page.getByRole('link', { name: /^Cart/ }).getAttribute('aria-label');
   await check(page, 'orders');
+}
+
+async function pay(page) {
+  for (const [label, text] of [['Name', 'Robin'], ['Street and number', 'Oudegracht 1'], ['Postal code', '3511'], ['City', 'Utrecht']]) {
+    await page.getByLabel(label, { exact: true }).fill(text);
+  }
+  await page.getByLabel('Country, two letters').fill('nl');
+  await page.getByRole('button', { name: /^Pay/ }).click();
+  await heading(page, 'Your orders');
+  await page.locator('.orders > li').first().waitFor();
+}
+
+/** Sends an operation as the demo's administrator, who may do everything. */
+async function asMerchant(query) {
+  const { headers } = await (await fetch(`${origin}/graphiql/config.json`)).json();
+  const request = { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify({ query }) };
+  return (await (await fetch(`${origin}/graphql`, request)).json()).data;
+}
+
+async function follow(page) {
+  const [{ id }] = (await asMerchant('{ orders(first: 1) { nodes { id } } }')).orders.nodes;
+  await asMerchant(`mutation { shipOrder(input: { orderId: "${id}", trackingNumber: "NL 42" }) { __typename } }`);
+  // The page shows it by itself.
+  await page.getByText('Parcel NL 42').waitFor();
+  seen.history = [await textsOf(page, '.history li')];
+
+  await page.goto(`${url}${seen.found}`);
+  const stock = page.locator('.stock');
+  await page.getByRole('button', { name: 'Add to cart' }).click();
+  await page.getByRole('link', { name: 'your cart' }).click();
+  await pay(page);
+  await page.getByRole('button', { name: /^Cancel/ }).click();
+  await page.getByText('Your money is back.').waitFor();
+  seen.history.push(await textsOf(page, '.orders > li:first-child .history li'));
+  await check(page, 'orders, cancelled');
+
+  // A product that a merchant has sold out and stocked again, on a page that is open.
+  await page.goto(`${url}/p/kind-of-blue`);
+  await stock.waitFor();
+  seen.stock = [await stock.innerText()];
+  for (const quantity of [-1, 1].map((sign) => sign * STOCKED)) {
+    await asMerchant(`mutation { restock(input: { sku: "LP-0002", quantity: ${quantity}, idempotencyKey: "walk ${quantity}" }) { __typename } }`);
+    await page.waitForFunction((before) => document.querySelector('.stock').innerText !== before, seen.stock.at(-1));
+    seen.stock.push(await stock.innerText());
+  }
 }
 
 async function talk(robin, ines) {
@@ -189,7 +244,7 @@ async function meet(robin, ines) {
   await ines.getByRole('button', { name: 'Enter' }).click();
   await robin.getByText('Fado', { exact: true }).waitFor();
   seen.rooms = [await robin.locator('h1').innerText()];
-  await robin.getByRole('button', { name: 'South' }).click();
+  await robin.getByRole('button', { name: /^South/ }).click();
   await robin.waitForFunction((before) => document.querySelector('h1').innerText !== before, seen.rooms[0]);
   seen.rooms.push(await robin.locator('h1').innerText());
   await ines.getByText('Wren', { exact: true }).waitFor({ state: 'detached' });
@@ -212,6 +267,7 @@ try {
   await visit(robin);
   await browse(robin);
   await buy(robin);
+  await follow(robin);
   await talk(robin, ines);
   await meet(robin, ines);
   await narrow(ines);

@@ -216,6 +216,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "settle-ads": 0,
         "settle-ad-claims": 0,
         "forget-ad-events": 0,
+        "forget-ad-images": 0,
         "forget-log-events": 0,
         "roll-up-log-days": 0,
         "settle-hits": 0,

@@ -170,10 +170,11 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "Category": ({"slug": "music", "sort": "NEWEST", "filter": {}}, 7),
     "Category, filtered": (
         {"slug": "music", "sort": "PRICE_ASC", "filter": {"genres": ["Jazz", "Rock"], "inStock": True}},
-        8,
+        9,
     ),
     "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 4),
     "Suggestions": ({"text": "A L"}, 1),
+    "Stock": ({"id": encode_id("Product", "LP-0002")}, 2),
     "Product": ({"slug": "kind-of-blue"}, 5),
     "CartPage": ({}, 2),
     "OrdersPage": ({}, 1),
@@ -183,7 +184,7 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "PublicPosts": ({}, 9),
     "NewsFeed": ({}, 12),
     "OwnCharacter": ({}, 1),
-    "Room": ({"id": "TG9jYXRpb246ZDYwMWJlMmY4MzBkNDAyMGYwMWNiNDky"}, 1),
+    "Room": ({"id": "TG9jYXRpb246ZDYwMWJlMmY4MzBkNDAyMGYwMWNiNDky"}, 2),
 }
 
 
@@ -234,15 +235,20 @@ def test_two_members_use_the_storefront_in_a_browser(settings: Settings, tmp_pat
     seen = json.loads(done.stdout)
     assert (seen["foreign"], seen["problems"], seen["failed"]) == ([], [], [])
     assert (seen["inaccessible"], seen["overflowing"]) == ([], [])
-    assert (seen["all"], seen["filtered"], seen["address"]) == ("83 products", "10 products", "/c/music?genre=Jazz")
+    assert (seen["all"], seen["filtered"], seen["address"]) == ("83 products", "10 products", "/c/music?genres=Jazz")
+    assert seen["priced"] == "/c/music?genres=Jazz&minPrice=1000&maxPrice=1499"
+    assert seen["anyPrice"] == seen["address"]
     assert seen["found"] == "/p/a-love-supreme"
     # The first token was refused, and renewed. The answer to the first write was lost, and the write repeated.
     assert seen["refused"] > 0
     assert seen["writes"] == {"sent": 2, "keys": 1}
     # The page gave up on the second write, and the user repeated it.
     assert (seen["attempts"]["sent"], seen["attempts"]["keys"]) == (6, 1)
-    assert seen["quantity"] == ["1", "2"]
-    assert seen["orders"] == ["2 of A Love Supreme, $39.98"]
+    assert seen["quantity"] == ["1", "2", "4"]
+    assert seen["orders"] == ["4 of A Love Supreme, $79.96"]
+    statuses = [[text.partition(",")[0] for text in order] for order in seen["history"]]
+    assert statuses == [["Placed", "On its way"], ["Placed", "Cancelled"]]
+    assert seen["stock"] == ["In stock", "Sold out", "In stock"]
     assert seen["cart"] == "Cart, 0 items"
     assert seen["comments"] == [["Shall I bring two chairs?", "Bring three.", "Three it is."]] * 2
     assert seen["rooms"] == ["The Temple of Lamps", "The Temple Steps"]

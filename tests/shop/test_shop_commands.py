@@ -103,17 +103,6 @@ async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: Gate
         await assert_indexed(gateway, commands)
 
 
-async def test_claiming_the_first_cart_sends_the_commands_of_its_budget(gateway: GatewayClient) -> None:
-    given = {"cartId": await cart_of_nobody(gateway)}
-    text = "mutation ($input: ClaimCartInput!) { claimCart(input: $input) { __typename } }"
-
-    commands = await sent(gateway, lambda: gateway.data(text, {"input": given}))
-
-    assert names(commands) == BUDGETS["claim a cart"]
-    assert set(unroutable(commands)) <= OF_CURRENT
-    await assert_indexed(gateway, commands)
-
-
 async def test_a_checkout_by_account_sends_the_commands_of_its_budget(gateway: GatewayClient) -> None:
     account, sku = await open_account(gateway.db, 90_000), await stock_up(gateway)
     carts = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]
@@ -126,6 +115,17 @@ async def test_a_checkout_by_account_sends_the_commands_of_its_budget(gateway: G
 
     assert names(commands) == BUDGETS["check out by account"]
     assert unroutable(commands) == []
+    await assert_indexed(gateway, commands)
+
+
+async def test_claiming_the_first_cart_sends_the_commands_of_its_budget(gateway: GatewayClient) -> None:
+    given = {"cartId": await cart_of_nobody(gateway)}
+    text = "mutation ($input: ClaimCartInput!) { claimCart(input: $input) { __typename } }"
+
+    commands = await sent(gateway, lambda: gateway.data(text, {"input": given}))
+
+    assert names(commands) == BUDGETS["claim a cart"]
+    assert set(unroutable(commands)) <= OF_CURRENT
     await assert_indexed(gateway, commands)
 
 

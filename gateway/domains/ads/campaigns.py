@@ -36,7 +36,8 @@ OTHERS = "coupons"
 # Cents for a thousand impressions: the lists of coupons have no prices.
 COUPON_ECPM = 100
 _PLACEMENT = {"siteId", "zoneId", "adUnitId", "ecpm", "keywords", "dailyCap", "totalCap", "creative"}
-_CREATIVE = {"text", "link", "image", "width", "height"}
+_CREATIVE = {"text", "link", "image", "size"}
+_SIZE = {"width", "height"}
 # By product: its department, and its words.
 Products = Mapping[str, tuple[str, Sequence[str]]]
 
@@ -180,8 +181,7 @@ def _creative(record: Record, ad: Ad, file: Path, *path: str) -> CreativeRecord:
         ad_unit_id=ad.ad_unit_id,
         text=text_at(record, *path, "text"),
         link=text_at(record, *path, "link"),
-        width=_whole(record, "width", *path),
-        height=_whole(record, "height", *path),
+        size=optional(record, "size", _size, *path),
     )
     try:
         valid = require_creative(creative)
@@ -189,6 +189,14 @@ def _creative(record: Record, ad: Ad, file: Path, *path: str) -> CreativeRecord:
         raise InvalidInput(error.message, *path, *map(camel_case, error.path)) from None
     name = optional(record, "image", as_text, *path)
     return CreativeRecord(valid, None if name is None else PictureFile(file, name).read)
+
+
+def _size(given: Any, *path: str) -> tuple[int, int]:
+    size = object_of(given, _SIZE, *path)
+    width, height = (_whole(size, side, *path) for side in ("width", "height"))
+    if width is None or height is None:
+        raise InvalidInput("must have a width and a height", *path)
+    return width, height
 
 
 def _whole(record: Record, name: str, *path: str) -> int | None:

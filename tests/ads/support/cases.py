@@ -42,7 +42,7 @@ async def _record(gateway: GatewayClient) -> tuple[Given, Given]:
 
 async def _set_creative(gateway: GatewayClient) -> tuple[Given, Given]:
     await place(gateway, ad())
-    return creative(), creative(text="Summer is here.", width=300, height=250)
+    return creative(), creative(text="Summer is here.", size={"width": 300, "height": 250})
 
 
 CASES: dict[str, Case] = {

@@ -13,7 +13,7 @@ from tests.ads.support.serving import view
 from tests.support.harness import Answer, GatewayClient
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, body_of, upload_parts
 
-CREATIVE = "id campaignId adUnitId text link width height imageUrl"
+CREATIVE = "id campaignId adUnitId text link imageUrl size { width height }"
 SET = f"""mutation ($input: SetAdCreativeInput!) {{ setAdCreative(input: $input) {{
   __typename ... on UserError {{ message }} ... on InvalidInput {{ path }}
   ... on AdCreativePayload {{ creative {{ {CREATIVE} }} }} }} }}"""

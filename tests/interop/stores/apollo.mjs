@@ -29,9 +29,14 @@ export function apollo({ possibleTypes }) {
           categories: paged,
           characters: relayStylePagination(['locationId', 'owner']),
           contentByTag: relayStylePagination(['tag']),
+          logEvents: relayStylePagination(['filter']),
           products: relayStylePagination(['filter', 'sort']),
+          publicPosts: relayStylePagination(['month']),
+          rootSections: paged,
+          users: paged,
         },
       },
+      BlogEntry: { fields: { revisions: paged } },
       Category: {
         fields: {
           children: paged,
@@ -43,6 +48,7 @@ export function apollo({ possibleTypes }) {
       Comment: { fields: { replies: paged, thread: paged } },
       Discussion: { fields: { comments: relayStylePagination(['maxDepth', 'order']) } },
       Inventory: { fields: { stacks: relayStylePagination(['category', 'namePrefix', 'sort']) } },
+      Page: { fields: { revisions: paged } },
       // Also for the types that implement it.
       Post: { fields: { comments: paged, hiddenComments: paged } },
       Section: { fields: { children: paged, entries: paged } },

@@ -1,6 +1,7 @@
-import { useWrite } from '../data/write';
+import { useQuery } from 'urql';
 import { useSession } from '../data/session';
-import { CommentOnPostDocument, FollowDocument, VoteDocument, type PostFragment } from '../gql/graphql';
+import { useWrite } from '../data/write';
+import { CommentOnPostDocument, FollowDocument, ViewerDocument, VoteDocument, type PostFragment } from '../gql/graphql';
 import { Failure, TextForm, When } from '../ui/parts';
 
 /** The circle of those whom a member follows here. */
@@ -8,10 +9,12 @@ const CIRCLE = 'following';
 
 export function Post({ post }: { post: PostFragment }) {
   const { member } = useSession();
+  const [{ data }] = useQuery({ query: ViewerDocument, pause: member === null });
   const following = useWrite(FollowDocument);
   const commenting = useWrite(CommentOnPostDocument);
   const { id, by, posted, text, latestComments, commentCount } = post;
-  const canFollow = member !== null && by.user !== null && !by.user.viewerFollows;
+  const self = data?.viewer?.user;
+  const canFollow = self && by.user !== null && by.user.id !== self.id && !by.user.viewerFollows;
   return (
     <article className="post">
       <p className="hint">

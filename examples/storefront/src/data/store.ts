@@ -31,6 +31,8 @@ export const createStore = () =>
       },
       Subscription: {
         commentPosted: ({ commentPosted }, _arguments, cache) => addComment(cache, commentPosted as NewComment),
+        orderChanged: ({ orderChanged }, _arguments, cache) =>
+          addTo(cache, 'viewer', 'orders', orderChanged as Entity, { atStart: true }),
         newsFeedPosted: ({ newsFeedPosted }, _arguments, cache) =>
           addTo(cache, 'viewer', 'newsFeed', newsFeedPosted as Entity, { atStart: true }),
       },

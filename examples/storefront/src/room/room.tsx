@@ -43,7 +43,7 @@ function Room({ self }: { self: SelfFragment }) {
         <h1>{room.name}</h1>
         <p>{room.description}</p>
         <nav aria-label="Exits" className="chips">
-          {room.exits.map(({ id: exit, direction }) => (
+          {room.exits.map(({ id: exit, direction, location }) => (
             <button
               key={exit}
               type="button"
@@ -51,14 +51,19 @@ function Room({ self }: { self: SelfFragment }) {
               onClick={() => moving.write({ characterId: self.id, direction })}
             >
               {DIRECTIONS[direction]}
+              {location ? ` to ${location.name}` : null}
             </button>
           ))}
         </nav>
         <Failure message={moving.failure ?? taking.failure ?? leaving.failure} />
         <h2>Who is here</h2>
         <ul>
-          {room.characters.map(({ id: brief, characterId, name }) => (
-            <li key={brief}>{characterId === self.id ? `${name} (you)` : name}</li>
+          {room.characters.map(({ id: brief, characterId, name, kind }) => (
+            <li key={brief}>
+              {name}
+              {characterId === self.id ? ' (you)' : null}
+              {kind === 'SHOPKEEPER' ? ', who has a shop' : null}
+            </li>
           ))}
         </ul>
         <Items
@@ -103,7 +108,7 @@ function Items({ title, items, action, isBusy, onAct }: ItemsProps) {
         {items.map(({ id, name, description }) => (
           <li key={id}>
             <span>
-              <strong>{name}</strong> {description}
+              <strong>{name}</strong> {description === name ? null : description}
             </span>
             <button type="button" className="plain" disabled={isBusy} onClick={() => onAct(id)}>
               {action}

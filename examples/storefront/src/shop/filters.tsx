@@ -1,7 +1,7 @@
 // The filters of a list. They are in the address, so that a filtered list can be linked, and "back" undoes a choice.
-import type { ProductFilter, ProductListFragment, ProductSort } from '../gql/graphql';
+import type { FacetValueFragment, ProductFilter, ProductListFragment, ProductSort } from '../gql/graphql';
 import { formatMoney } from '../ui/parts';
-import { useRouter } from '../ui/router';
+import { Link, useRouter } from '../ui/router';
 
 const SORTS: Partial<Record<ProductSort, string>> = {
   NEWEST: 'Newest',
@@ -10,54 +10,68 @@ const SORTS: Partial<Record<ProductSort, string>> = {
   DISCOUNT_DESC: 'Biggest discount',
   TITLE_ASC: 'Title',
 };
+// The fields of a `ProductFilter` that the address can have: those with several values, and those with a number.
+const LISTS = ['genres', 'typeNames'] as const;
+const NUMBERS = ['minPrice', 'maxPrice'] as const;
+const IN_STOCK = { inStock: true };
 
-/** Returns what the address selects, and a function that changes it. */
+/** The part of a `ProductFilter` that chooses something. */
+type Part = FacetValueFragment['filter'];
+
+const entriesOf = (part: Part): [string, string[]][] =>
+  Object.entries(part as object).map(([name, value]) => [name, [value].flat().map(String)]);
+
+/** Returns what the address selects, and functions that change it. */
 export function useChoices() {
   const { path, search, go } = useRouter();
   const text = search.get('q');
-  const [min, max] = [search.get('min'), search.get('max')];
-  const genres = search.getAll('genre');
   const filter: ProductFilter = {
     ...(text ? { search: text } : {}),
-    ...(genres.length > 0 ? { genres } : {}),
-    ...(min ? { minPrice: Number(min) } : {}),
-    // A band ends before its maximum; the filter includes its own.
-    ...(max ? { maxPrice: Number(max) - 1 } : {}),
-    ...(search.has('stock') ? { inStock: true } : {}),
+    ...(search.has('inStock') ? { inStock: true } : {}),
+    ...Object.fromEntries(LISTS.filter((name) => search.has(name)).map((name) => [name, search.getAll(name)])),
+    ...Object.fromEntries(NUMBERS.filter((name) => search.has(name)).map((name) => [name, Number(search.get(name))])),
   };
   const sort = (search.get('sort') ?? (text ? 'RELEVANCE' : 'NEWEST')) as ProductSort;
 
-  function choose(change: (chosen: URLSearchParams) => void) {
+  function change(edit: (chosen: URLSearchParams) => void) {
     const chosen = new URLSearchParams(search);
-    change(chosen);
+    edit(chosen);
     go(chosen.size > 0 ? `${path}?${chosen}` : path, { replace: true });
   }
-  return { filter, sort, text, genres, min, max, inStock: search.has('stock'), choose };
+
+  // The address, and not the answer, says what is chosen. So a choice shows at once.
+  const isChosen = (part: Part) =>
+    entriesOf(part).every(([name, values]) => values.every((value) => search.getAll(name).includes(value)));
+
+  /** Chooses one of several values, or takes it back. */
+  const toggle = (part: Part) =>
+    change((chosen) => {
+      for (const [name, values] of entriesOf(part)) {
+        for (const value of values) chosen[isChosen(part) ? 'delete' : 'append'](name, value);
+      }
+    });
+
+  /** Chooses a range of prices in place of another; null for any price. */
+  const choosePrices = (part: Part | null) =>
+    change((chosen) => {
+      for (const name of NUMBERS) chosen.delete(name);
+      for (const [name, values] of entriesOf(part ?? {})) chosen.set(name, values.join());
+    });
+
+  const all = text ? `${path}?q=${encodeURIComponent(text)}` : path;
+  return { filter, sort, text, all, change, isChosen, toggle, choosePrices };
 }
 
 type Choices = ReturnType<typeof useChoices>;
 
 export function Filters({ facets, choices }: { facets: ProductListFragment['facets']; choices: Choices }) {
-  const { genres, min, max, inStock, sort, text, choose } = choices;
-  // A genre that no product has any more stays, so that it can be unchosen.
-  const missing = genres.filter((genre) => !facets.genres.some(({ value }) => value === genre));
-  const shown = [...facets.genres, ...missing.map((value) => ({ value, count: 0 }))];
-
-  const toggleGenre = (genre: string) =>
-    choose((chosen) => (genres.includes(genre) ? chosen.delete('genre', genre) : chosen.append('genre', genre)));
-  const choosePrices = (band: { min: number; max: number | null } | null) =>
-    choose((chosen) => {
-      chosen.delete('min');
-      chosen.delete('max');
-      if (band) chosen.set('min', String(band.min));
-      if (band?.max) chosen.set('max', String(band.max));
-    });
-
+  const { filter, sort, text, all, change, isChosen, toggle, choosePrices } = choices;
+  const hasPrice = NUMBERS.some((name) => filter[name] !== undefined);
   return (
     <form className="filters" aria-label="Filters">
       <label>
         Sort by{' '}
-        <select value={sort} onChange={({ target }) => choose((chosen) => chosen.set('sort', target.value))}>
+        <select value={sort} onChange={({ target }) => change((chosen) => chosen.set('sort', target.value))}>
           {text ? <option value="RELEVANCE">Best match</option> : null}
           {Object.entries(SORTS).map(([value, name]) => (
             <option key={value} value={value}>
@@ -67,37 +81,45 @@ export function Filters({ facets, choices }: { facets: ProductListFragment['face
         </select>
       </label>
       <label>
-        <input
-          type="checkbox"
-          checked={inStock}
-          onChange={() => choose((chosen) => (inStock ? chosen.delete('stock') : chosen.set('stock', '1')))}
-        />{' '}
-        In stock
+        <input type="checkbox" checked={isChosen(IN_STOCK)} onChange={() => toggle(IN_STOCK)} /> In stock
       </label>
-      {shown.length > 0 ? (
-        <fieldset>
-          <legend>Genre</legend>
-          {shown.map(({ value, count }) => (
-            <label key={value}>
-              <input type="checkbox" checked={genres.includes(value)} onChange={() => toggleGenre(value)} /> {value}{' '}
-              <span className="count">{count}</span>
-            </label>
-          ))}
-        </fieldset>
-      ) : null}
+      <Facet title="Genre" values={facets.genres} choices={choices} />
+      <Facet title="Kind" values={facets.types} choices={choices} />
       <fieldset>
         <legend>Price</legend>
         <label>
-          <input type="radio" name="price" checked={!min && !max} onChange={() => choosePrices(null)} /> Any
+          <input type="radio" name="price" checked={!hasPrice} onChange={() => choosePrices(null)} /> Any
         </label>
         {facets.prices.map((band) => (
           <label key={band.min}>
-            <input type="radio" name="price" checked={min === String(band.min)} onChange={() => choosePrices(band)} />{' '}
+            <input type="radio" name="price" checked={isChosen(band.filter)} onChange={() => choosePrices(band.filter)} />{' '}
             {bandName(band)} <span className="count">{band.count}</span>
           </label>
         ))}
       </fieldset>
+      <Link to={all}>Show all</Link>
     </form>
+  );
+}
+
+interface FacetProps {
+  title: string;
+  values: FacetValueFragment[];
+  choices: Choices;
+}
+
+function Facet({ title, values, choices: { isChosen, toggle } }: FacetProps) {
+  if (values.length === 0) return null;
+  return (
+    <fieldset>
+      <legend>{title}</legend>
+      {values.map((value) => (
+        <label key={value.name}>
+          <input type="checkbox" checked={isChosen(value.filter)} onChange={() => toggle(value.filter)} /> {value.name}{' '}
+          <span className="count">{value.count}</span>
+        </label>
+      ))}
+    </fieldset>
   );
 }
 

@@ -1,3 +1,4 @@
+import { useState } from 'react';
 import type { ProductListFragment } from '../gql/graphql';
 import { More } from '../ui/parts';
 import { Filters, type useChoices } from './filters';
@@ -12,10 +13,12 @@ interface Props {
 
 /** A list of products beside its filters. Both stay while another choice is being read. */
 export function ProductList({ list, choices, isBusy, onMore }: Props) {
+  // On a narrow screen, the filters are above the products, and closed until somebody wants them.
+  const [isWide] = useState(() => matchMedia('(min-width: 50rem)').matches);
   const { totalCount, totalCountIsExact, facets, nodes, pageInfo } = list;
   return (
     <div className="with-filters">
-      <details className="filters-box" open>
+      <details className="filters-box" open={isWide}>
         <summary>Filters</summary>
         <Filters facets={facets} choices={choices} />
       </details>

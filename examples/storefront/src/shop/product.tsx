@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import { useQuery } from 'urql';
 import { Discussion } from '../blog/discussion';
-import { ProductDocument } from '../gql/graphql';
+import { useLive } from '../data/live';
+import { ProductDocument, StockChangedDocument, StockDocument, type ProductCardFragment } from '../gql/graphql';
 import { Cover } from '../ui/cover';
 import { Failure, ForMembers, NotFound, Page, When } from '../ui/parts';
 import { Link } from '../ui/router';
@@ -31,7 +32,7 @@ export function ProductPage({ slug }: { slug: string }) {
               <h1>{product.title}</h1>
               <p className="makers">{makersOf(product)}</p>
               <Price pricing={product.pricing} />
-              <Stock available={product.stock.available} />
+              <LiveStock product={product} />
               <ForMembers to="to buy this">
                 <button
                   type="button"
@@ -77,6 +78,13 @@ export function ProductPage({ slug }: { slug: string }) {
       ) : null}
     </Page>
   );
+}
+
+/** The stock of a product, as others buy it. The store has one product, so the whole page follows. */
+function LiveStock({ product: { id, sku, stock } }: { product: Pick<ProductCardFragment, 'id' | 'sku' | 'stock'> }) {
+  const context = useLive(StockChangedDocument, { skus: [sku] });
+  useQuery({ query: StockDocument, variables: { id }, requestPolicy: 'network-only', context });
+  return <Stock available={stock.available} />;
 }
 
 function Names({ title, names }: { title: string; names: string[] }) {
