@@ -57,26 +57,27 @@ WORDS = CollectionSpec(
 WALKS = CollectionSpec("catalog_word_walks", document=WalkDocument)
 
 
-async def store_words(db: Database, found: Iterable[str]) -> None:
-    """Stores words that are not known yet. Idempotent.
+async def store_words(db: Database, found: Iterable[str]) -> int:
+    """Stores words that are not known yet. Idempotent. Returns how many.
 
     Writes:   catalog_words; inserts.
     """
     wanted = set(found)
     if not wanted:
-        return
+        return 0
     known = {one["_id"] async for one in WORDS.of(db).find({"_id": {"$in": sorted(wanted)}}, {"_id": 1})}
     new: list[Any] = [
         {"_id": word, "plain": (simple := plain(word)), "near": shortened(simple)} for word in sorted(wanted - known)
     ]
     if not new:
-        return
+        return 0
     try:
         await WORDS.of(db).insert_many(new, ordered=False)
     except BulkWriteError as error:
         # Another writer has stored it.
         if any(row["code"] != _DUPLICATE for row in rejected_rows(error)):
             raise
+    return len(new)
 
 
 async def find_words(db: Database, texts: Sequence[str]) -> dict[str, list[list[str]]]:
@@ -124,7 +125,7 @@ def _chosen(word: str, found: Mapping[tuple[str, bool, bool], Sequence[WordDocum
 
 
 async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, read: Any, *, most: int = 500) -> int:
-    """Stores the words of the next documents of a collection, once for all documents. Returns how many it has read.
+    """Stores the words of the next documents of a collection, once for all documents. Returns how many are new.
 
     Args:     field: what `read` reads.  read: returns the words of a document.
     Writes:   catalog_words, then catalog_word_walks.
@@ -140,7 +141,7 @@ async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, rea
     behind: Document = {"_id": {"$gt": walk["after"]}} if walk is not None and "after" in walk else {}
     cursor = spec.of(db).find(behind, {field: 1}, sort=[("_id", ASCENDING)], limit=most)
     batch = await cursor.to_list()
-    await store_words(db, {word for document in batch for word in read(document)})
+    new = await store_words(db, {word for document in batch for word in read(document)})
     position: Document = {"is_done": len(batch) < most, **({"after": batch[-1]["_id"]} if batch else {})}
     await db[WALKS.name].update_one({"_id": spec.name}, {"$set": position}, upsert=True)
-    return len(batch)
+    return new

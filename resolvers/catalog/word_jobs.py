@@ -28,7 +28,8 @@ _ALL: Sequence[tuple[CollectionSpec[Any], str, str, _Read]] = (
 
 
 async def collect(db: Database) -> int:
-    """Stores the words of up to 500 products and 500 categories, until all have been read. Returns how many.
+    """Stores the words of up to 500 products and 500 categories, until all have been read. Returns how many
+    words are new.
 
     It waits until all of them are upgraded.
     """
@@ -53,5 +54,9 @@ async def _unknown(db: Database, name: str, read: _Read, documents: list[Mapping
     known = {one["_id"] async for one in WORDS.of(db).find({"_id": {"$in": wanted}}, {"_id": 1})}
     for document in documents:
         if missing := read(document) - known:
-            again = partial(store_words, db, missing)
+            again = partial(_store, db, missing)
             yield Problem(f"{document.get(name)}", f"searches do not know {len(missing)} of its words", again)
+
+
+async def _store(db: Database, missing: set[str]) -> None:
+    await store_words(db, missing)

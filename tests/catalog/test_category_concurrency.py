@@ -172,7 +172,7 @@ async def test_a_category_that_has_left_a_crashed_rename_is_left_alone(
     top, place = await create_category(gateway, name="Old"), await create_category(gateway)
     moved = await create_category(gateway, slug="moved", parentId=top["id"])
     # The rename crashes right after it has written the categories that it read below itself.
-    faulty, stopping = FaultyDatabase.around(gateway.db, 2)
+    faulty, stopping = FaultyDatabase.around(gateway.db, 3)
     gate = interrupted(stopping, "categories", "bulk_write", lambda: move(gateway, moved, place))
 
     with pytest.raises(Crash):

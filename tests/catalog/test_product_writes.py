@@ -156,7 +156,7 @@ async def test_a_job_that_undoes_a_creation_leaves_a_later_edit_alone(
     gone, kept = await create_category(gateway), await create_category(gateway)
     given = product_input(sku="S", categoryIds=[gone["id"]])
     # The creation crashes right after it has inserted the product.
-    assert await crash(gateway, "createProduct", given, 2)
+    assert await crash(gateway, "createProduct", given, 3)
     (product,) = (await gateway.data("{ products { nodes { id nonce } } }"))["products"]["nodes"]
     clock.advance(seconds=6)
 
@@ -274,7 +274,7 @@ async def test_other_calls_get_a_clear_answer_while_writes_are_unfinished(
 
     # A category is not empty while a product may be in it, or may be about to be added.
     assert await scene.crash("updateProduct", {**own(scene.product), "categoryIds": [scene.place]}, 1)
-    assert await scene.crash("createProduct", product_input(sku="N", categoryIds=[new["id"]]), 2)
+    assert await scene.crash("createProduct", product_input(sku="N", categoryIds=[new["id"]]), 3)
     for category in (scene.there, scene.place, new["id"]):
         assert (await gateway.result("deleteCategory", {"id": category}))["__typename"] == "CategoryNotEmpty"
     assert (await gateway.result("createProduct", product_input(sku="N")))["__typename"] == "SkuTaken"

@@ -20,13 +20,12 @@ def draw_cover(name: str) -> bytes:
     rng = random.Random(name)  # noqa: S311 - a picture is no secret
     hue = rng.random()
     ground, *colors = [_color(hue + step * rng.choice((0.08, 0.33, 0.5)), 0.2 + 0.17 * step) for step in range(4)]
-    # Drawn at double size, so that the edges are smooth after scaling down.
-    image = Image.new("RGB", (2 * SIZE, 2 * SIZE), ground)
+    image = Image.new("RGB", (SIZE, SIZE), ground)
     pen = ImageDraw.Draw(image)
     {"discs": _discs, "bars": _bars, "rays": _rays, "tiles": _tiles}[rng.choice(_SHAPES)](pen, colors, rng)
     out = io.BytesIO()
-    small = image.resize((SIZE, SIZE), Image.Resampling.BILINEAR).quantize(32)
-    small.save(out, "PNG", compress_level=6)
+    # Cards show thumbnails, whose edges are smooth.
+    image.save(out, "PNG", compress_level=3)
     return out.getvalue()
 
 
@@ -37,23 +36,23 @@ def _color(hue: float, lightness: float) -> Color:
 
 def _discs(pen: ImageDraw.ImageDraw, colors: list[Color], rng: random.Random) -> None:
     for number in range(rng.randint(3, 6)):
-        x, y, radius = (rng.randrange(2 * SIZE) for _ in range(3))
+        x, y, radius = (rng.randrange(SIZE) for _ in range(3))
         radius = radius // 3 + 40
         pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colors[number % len(colors)])
 
 
 def _bars(pen: ImageDraw.ImageDraw, colors: list[Color], rng: random.Random) -> None:
     left = 0
-    while left < 2 * SIZE:
+    while left < SIZE:
         width = rng.randint(30, 160)
-        top = rng.randrange(SIZE)
-        pen.rectangle((left, top, left + width, 2 * SIZE), fill=rng.choice(colors))
+        top = rng.randrange(SIZE // 2)
+        pen.rectangle((left, top, left + width, SIZE), fill=rng.choice(colors))
         left += width + rng.randint(0, 40)
 
 
 def _rays(pen: ImageDraw.ImageDraw, colors: list[Color], rng: random.Random) -> None:
-    middle, count = (rng.randint(SIZE // 2, SIZE + SIZE // 2), rng.randint(SIZE // 2, SIZE + SIZE // 2)), 24
-    box = (middle[0] - 2 * SIZE, middle[1] - 2 * SIZE, middle[0] + 2 * SIZE, middle[1] + 2 * SIZE)
+    middle, count = (rng.randint(SIZE // 4, 3 * SIZE // 4), rng.randint(SIZE // 4, 3 * SIZE // 4)), 24
+    box = (middle[0] - SIZE, middle[1] - SIZE, middle[0] + SIZE, middle[1] + SIZE)
     for number in range(0, count, 2):
         start = 360 * number / count
         pen.pieslice(box, start, start + 360 / count, fill=colors[number // 2 % len(colors)])
@@ -61,7 +60,7 @@ def _rays(pen: ImageDraw.ImageDraw, colors: list[Color], rng: random.Random) -> 
 
 def _tiles(pen: ImageDraw.ImageDraw, colors: list[Color], rng: random.Random) -> None:
     count = rng.randint(3, 6)
-    side = 2 * SIZE / count
+    side = SIZE / count
     for row in range(count):
         for column in range(count):
             x, y = column * side, row * side

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portico.resolvers.catalog.vocabulary import store_words
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
 from tests.support.harness import create_category, create_product, product_input
@@ -36,6 +37,8 @@ class Hierarchy(Stage):
     cases = {name: Case(name, given, DONE[name], AFTER[name]) for name, given in INPUTS.items()}  # noqa: RUF012 - no test changes it
 
     async def build(self) -> None:
+        # Known already, so that the writes store no words.
+        await store_words(self.gateway.db, ["new"])
         self.top = (await create_category(self.gateway, slug="top"))["id"]
         self.subject = (await create_category(self.gateway, slug="subject", parentId=self.top))["id"]
         self.below = (await create_category(self.gateway, slug="below", parentId=self.subject))["id"]
