@@ -156,7 +156,7 @@ class _Uses(VariableUsageVisitor):
 
 
 def _may_use_variables(node: Node) -> bool:
-    return node.loc is None or node.loc.source.body.find("$", node.loc.start, node.loc.end) >= 0
+    return node.loc is None or "$" in node.loc.source.body[node.loc.start : node.loc.end]
 
 
 class _AllRules(Visitor):

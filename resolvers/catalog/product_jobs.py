@@ -14,7 +14,7 @@ from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.intents import Intent
 from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
 
-from . import product_edits
+from . import product_deletions, product_edits
 from .categories import find_by_ids
 from .product_terms import search_keys
 from .products import PRODUCTS, ProductDocument, priced
@@ -58,7 +58,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         return 1
 
     async def settle_deletion(product: ProductDocument) -> int:
-        await product_edits.settle_deletion(db, attachments, product["sku"], product["deleting"]["id"], now=now)
+        await product_deletions.settle_deletion(db, attachments, product["sku"], product["deleting"]["id"], now=now)
         return 1
 
     return await in_turn(

@@ -7,7 +7,7 @@ once if no room decides; and with the copy of the room.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from bson import ObjectId
 
@@ -20,6 +20,11 @@ _UPDATED = "updateDescription.updatedFields"
 _REMOVED = "updateDescription.removedFields"
 # The places of the version of the room and of the turn in the order of states.
 _VERSIONS, _TURNS = 1, 41
+
+
+def is_players(key: Any) -> TypeGuard[ObjectId]:
+    """Returns whether the key of a character is that of a player's. Shopkeepers have numbers."""
+    return isinstance(key, ObjectId)
 
 
 def changes_of(character: ObjectId) -> tuple[str, ObjectId]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.attachments import Attachments
-from portico.resolvers.catalog import product_edits
+from portico.resolvers.catalog import product_deletions
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
 
@@ -40,7 +40,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         return 1
 
     async def settle_deletion(stock: Document) -> int:
-        await product_edits.settle_deletion(db, attachments, stock["_id"], stock["closed"]["deletion"], now=now)
+        await product_deletions.settle_deletion(db, attachments, stock["_id"], stock["closed"]["deletion"], now=now)
         return 1
 
     stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}

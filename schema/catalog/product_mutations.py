@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import strawberry
 
-from portico.resolvers.catalog import product_edits, product_search, products, refusals
+from portico.resolvers.catalog import product_deletions, product_edits, product_search, products, refusals
 from portico.resolvers.catalog.product_fields import PLAIN
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
 from portico.resolvers.catalog.refusals import ProductInUse, SkuTaken
@@ -215,7 +215,7 @@ class ProductMutation:
 
     @mutation(role=Role.MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
-        categories = await product_edits.delete_product(
+        categories = await product_deletions.delete_product(
             info.context.db,
             info.context.served.attachments,
             sku=key_in(info.context, "Product", input.id),

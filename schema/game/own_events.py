@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import strawberry
-from bson import ObjectId
 
 from portico.resolvers.changes import Event
 from portico.resolvers.errors import NotFound
@@ -36,7 +35,7 @@ class PlayerSubscription:
     ) -> AsyncIterator[Character]:
         found = await find_visible(info.context, CHARACTER, id)
         key = found["_id"]
-        if not isinstance(key, ObjectId):
+        if not character_events.is_players(key):
             raise NotFound(CHARACTER.name, str(key), "The character belongs to no player.")
         topic, show = character_events.changes_of(key), show_object(CHARACTER)
         listened: AsyncIterator[Character] = await states(info.context, topic, show, order=character_events.order_of)

@@ -27,6 +27,7 @@ CACHES = {
     ("gateway/demo/demo_token.py", "_read"),  # a file by its path and its time
     ("gateway/domains/__init__.py", "load_once"),  # domains never change
     ("gateway/domains/__init__.py", "schema_of"),  # neither does the schema of some domains
+    ("gateway/domains/catalog/covers.py", "draw_cover"),
     ("gateway/domains/content/landscapes.py", "draw"),
     ("gateway/operations/costly.py", "costly_fields"),  # by the schema
     ("gateway/operations/limits.py", "_introspection_sizes"),  # by the schema

@@ -15,7 +15,7 @@ from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import SettingsError
 from portico.resolvers.attachments import Attachments
-from portico.resolvers.catalog import category_edits, product_edits
+from portico.resolvers.catalog import category_edits, product_deletions
 from portico.resolvers.catalog.image_edits import Owner, remove_image
 from portico.resolvers.catalog.images import MAX_IMAGES
 from portico.resolvers.catalog.settings import CatalogSettings
@@ -236,7 +236,7 @@ async def _remove(_gateway: GatewayClient, db: Any, clock: SettableClock, scene:
 async def _delete_product(gateway: GatewayClient, db: Any, clock: SettableClock, scene: dict[str, Any]) -> None:
     attachments = gateway.state.resources.of(Attachments)
     nonce = scene["product"]["nonce"]
-    await product_edits.delete_product(
+    await product_deletions.delete_product(
         db, attachments, sku="A", nonce=nonce, now=clock.now(), operation_id="k-delete-product"
     )
 

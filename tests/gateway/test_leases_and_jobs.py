@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -393,10 +391,3 @@ async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-def test_every_job_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    listed = page.partition("## Jobs")[2].partition("\n## ")[0]
-
-    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", listed, re.MULTILINE)) == sorted(job.name for job in JOBS)
