@@ -59,6 +59,8 @@ KIT = Kit(
     },
     budgets=read_budgets(__file__),
     scattered={
+        "find images unsettled",
+        "find products images._id",
         "find products incoming",
         "find products deleting.at",
         "find product_slugs at",

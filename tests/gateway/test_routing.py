@@ -172,6 +172,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
         "delete intents",
         "update accounts",
+        "update catalog_word_walks",
         "update products",
     }
 

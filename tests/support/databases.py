@@ -42,6 +42,8 @@ LISTS = {
     "incoming.ids",
     "items.sku",
     "keywords",
+    "words",
+    "near",
     "name_keys",
     "notes.at",
     "owners",
