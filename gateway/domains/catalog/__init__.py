@@ -34,7 +34,7 @@ from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
 from portico.schema.catalog import categories as category_schema
-from portico.schema.catalog import category_products, image_mutations, product_mutations, suggested
+from portico.schema.catalog import category_products, image_mutations, product_mutations, product_suggestions
 from portico.schema.catalog import products as product_schema
 
 from . import demo, images, setting_limits
@@ -113,7 +113,7 @@ DOMAIN = Domain(
     queries=(category_schema.CategoryQuery, product_schema.ProductQuery),
     mutations=(category_schema.CategoryMutation, product_mutations.ProductMutation, image_mutations.ImageMutation),
     extensions={"Category": (category_products.CategoryProducts,)},
-    suggesters=(suggested.suggest,),
+    suggesters=(product_suggestions.suggest,),
     importers={
         "categories": Importer(category_record, lambda record: record.slug, import_categories),
         "products": Importer(
