@@ -153,11 +153,12 @@ class _Group:
         self._by_view = {self._view(query.caller): query for query in queries}
         for query in queries:
             for listener in [one for one in query.listeners if self._view(one.caller) != self._view(query.caller)]:
-                query.listeners.discard(listener)
                 try:
                     self.place(listener)
                 except TooManyLive as error:
                     listener.end(error)
+                # The last one may have gone on whose behalf it ran. Then it ends.
+                query.remove(listener)
 
     def forget(self, query: _LiveQuery) -> None:
         self._by_view = {view: one for view, one in self._by_view.items() if one is not query}
@@ -199,7 +200,9 @@ class _LiveQuery:
 
     def remove(self, listener: LiveListener) -> None:
         """Sends the listener nothing more. After the last one, the live query ends."""
-        self.listeners.discard(listener)
+        if listener not in self.listeners:
+            return
+        self.listeners.remove(listener)
         if self.listeners:
             return
         for one in (self._timer, self._task):
@@ -259,6 +262,8 @@ class _LiveQuery:
             return
         if watched is not None:
             self._group.learn(watched.facts)
+        if not self.listeners:
+            return
         self._repeat_later(reads, response)
         self._deliver(number, response)
 
@@ -284,7 +289,7 @@ class _LiveQuery:
         self._answer = answer.json
         # A failure that will pass is for those who have no answer yet.
         listeners = [one for one in self.listeners if not (is_failure and one.has_answer)]
-        self._queries.turns.each(lambda listener: listener.put(number, answer), listeners)
+        self._queries.turns.each(lambda listener: listener.put(self, number, answer), listeners)
 
 
 class LiveListener:
@@ -322,9 +327,12 @@ class LiveListener:
         self._query = query
         self._since = number
 
-    def put(self, number: int, answer: EncodedResponse) -> None:
-        """Lets the answer of a run wait for the client, unless it has it. An older one that waits is dropped."""
-        if number <= self._since or self._is_closed or self._error is not None:
+    def put(self, query: _LiveQuery, number: int, answer: EncodedResponse) -> None:
+        """Lets the answer of a run wait for the client, unless it has it. An older one that waits is dropped.
+
+        An answer of a live query that the listener has left is dropped, too: its number says nothing any more.
+        """
+        if query is not self._query or number <= self._since or self._is_closed or self._error is not None:
             return
         self._since = number
         self._waiting = None if answer.json == self._sent else answer

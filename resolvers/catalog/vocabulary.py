@@ -14,22 +14,36 @@ nothing; words are never deleted. Words of products from before this collection 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import SCHEMA_VERSION, UPGRADE_FAILED, CollectionSpec, Database, Document, Versioned
+from portico.resolvers.documents import (
+    LENIENT,
+    SCHEMA_VERSION,
+    UPGRADE_FAILED,
+    CollectionSpec,
+    D,
+    Database,
+    Document,
+    Versioned,
+)
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.text import prefix_range
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.typed_text import is_typo, plain, shortened, typed_words
+from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 
 # The most words that a typed word finds.
 MAX_FOUND = 64
+# The documents of a collection whose words one run collects.
+AT_ONCE = 500
 _DUPLICATE = 11000
+# Returns the words of a document.
+WordsOf = Callable[[Mapping[str, Any]], set[str]]
 
 
 class WordDocument(Versioned):
@@ -124,10 +138,13 @@ def _chosen(word: str, found: Mapping[tuple[str, bool, bool], Sequence[WordDocum
     return [one["_id"] for one in rows[:MAX_FOUND]]
 
 
-async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, read: Any, *, most: int = 500) -> int:
+async def collect_words(db: Database, spec: CollectionSpec[D], field: str, read: WordsOf) -> int:
     """Stores the words of the next documents of a collection, once for all documents. Returns how many are new.
 
+    A damaged document is not read again. An edit stores its words, and so does `portico doctor --repair`.
+
     Args:     field: what `read` reads.  read: returns the words of a document.
+    Raises:   SweepFailed: some documents are damaged. The words of the others are stored.
     Writes:   catalog_words, then catalog_word_walks.
     """
     walk = await WALKS.of(db).find_one({"_id": spec.name})
@@ -139,9 +156,27 @@ async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, rea
         # Its words are not in the document yet.
         return 0
     behind: Document = {"_id": {"$gt": walk["after"]}} if walk is not None and "after" in walk else {}
-    cursor = spec.of(db).find(behind, {field: 1}, sort=[("_id", ASCENDING)], limit=most)
-    batch = await cursor.to_list()
-    new = await store_words(db, {word for document in batch for word in read(document)})
-    position: Document = {"is_done": len(batch) < most, **({"after": batch[-1]["_id"]} if batch else {})}
+    collection = db[spec.name].with_options(codec_options=LENIENT)
+    batch = await collection.find(behind, {field: 1}, sort=[("_id", ASCENDING)], limit=AT_ONCE).to_list()
+    found, failures = _words_of(spec, batch, read)
+    new = await store_words(db, found)
+    position: Document = {"is_done": len(batch) < AT_ONCE, **({"after": batch[-1]["_id"]} if batch else {})}
     await db[WALKS.name].update_one({"_id": spec.name}, {"$set": position}, upsert=True)
+    if failures:
+        raise SweepFailed.of(failures, new)
     return new
+
+
+def _words_of(
+    spec: CollectionSpec[D], documents: Iterable[Document], read: WordsOf
+) -> tuple[set[str], list[Exception]]:
+    """Returns the words of the documents, and the errors of those whose words cannot be read."""
+    found: set[str] = set()
+    failures: list[Exception] = []
+    for document in documents:
+        try:
+            found |= read(document)
+        except DAMAGED as error:
+            error.add_note(f"In {spec.name}: {document['_id']!r}")
+            failures.append(error)
+    return found, failures

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.writes.sweeps import in_turn
 
 from .categories import CATEGORIES
 from .product_terms import words_in
 from .products import PRODUCTS
-from .vocabulary import WALKS, WORDS, collect_words, store_words
-
-_Read = Callable[[Mapping[str, Any]], set[str]]
+from .vocabulary import WALKS, WORDS, WordsOf, collect_words, store_words
 
 
 def _words_of_name(category: Mapping[str, Any]) -> set[str]:
-    return set(category.get("words") or ())
+    return {word for word in category.get("words") or () if isinstance(word, str)}
 
 
-_ALL: Sequence[tuple[CollectionSpec[Any], str, str, _Read]] = (
+_ALL: Sequence[tuple[CollectionSpec[Any], str, str, WordsOf]] = (
     (PRODUCTS, "sku", "keywords", words_in),
     (CATEGORIES, "slug", "words", _words_of_name),
 )
@@ -32,11 +31,10 @@ async def collect(db: Database) -> int:
     words are new.
 
     It waits until all of them are upgraded.
+
+    Raises:   SweepFailed: some documents are damaged. The words of the others are stored.
     """
-    done = 0
-    for spec, _, field, read in _ALL:
-        done += await collect_words(db, spec, field, read)
-    return done
+    return await in_turn(*(partial(collect_words, db, spec, field, read) for spec, _, field, read in _ALL))
 
 
 async def find_unknown_words(db: Database) -> Problems:
@@ -49,7 +47,7 @@ async def find_unknown_words(db: Database) -> Problems:
                 yield problem
 
 
-async def _unknown(db: Database, name: str, read: _Read, documents: list[Mapping[str, Any]]) -> Problems:
+async def _unknown(db: Database, name: str, read: WordsOf, documents: list[Mapping[str, Any]]) -> Problems:
     wanted = sorted({word for document in documents for word in read(document)})
     known = {one["_id"] async for one in WORDS.of(db).find({"_id": {"$in": wanted}}, {"_id": 1})}
     for document in documents:

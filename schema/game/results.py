@@ -6,12 +6,14 @@ from typing import Annotated
 import strawberry
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game import refusals
+from portico.resolvers.game import characters, refusals
 from portico.resolvers.game.refusals import LimitReached, NoSuchExit, WrongItem
+from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.nodes import encode_id, load, load_one
+from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
@@ -36,6 +38,12 @@ class CharacterPayload(ShowsViewer):
         keys = [here, *(() if self.left is None else (self.left["_id"],))]
         found = await asyncio.gather(*(load(core(info), LOCATION, key) for key in dict.fromkeys(keys)))
         return as_types(Location, [room for room in found if room is not None])
+
+    @strawberry.field(description="The character as a row of `characters`; null if you are no GAME_MASTER.")
+    def character_edge(self, info: Info) -> Edge[Character] | None:
+        if not info.context.has_role(Role.GAME_MASTER):
+            return None
+        return edge_of(info.context, characters.CHARACTERS.name, characters.listing(), as_document(self.character))
 
     @strawberry.field(description="The shopkeeper after a purchase or a sale; null after another action.")
     async def shopkeeper(self, info: Info) -> Character | None:

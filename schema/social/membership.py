@@ -6,12 +6,14 @@ from typing import Annotated, Any
 import strawberry
 
 from portico.resolvers.social import member_edits, relation_edits
-from portico.resolvers.social.members import MemberDocument
+from portico.resolvers.social.member_search import all_members
+from portico.resolvers.social.members import MEMBERS, MemberDocument
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.access import require_caller
+from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
-from portico.schema.fields import as_type
+from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
@@ -70,6 +72,10 @@ class BlockInput:
 @strawberry.type(description="The member after the write.")
 class UserPayload(ShowsViewer):
     user: User = strawberry.field(description="The current member.")
+
+    @strawberry.field(description="The member as a row of `users`.")
+    def user_edge(self, info: Info) -> Edge[User]:
+        return edge_of(info.context, MEMBERS.name, all_members(), as_document(self.user))
 
 
 JoinResult = Annotated[

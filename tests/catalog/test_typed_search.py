@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bench.worst import examine
+from bench.worst_operations import Operation
 from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.catalog.vocabulary import MAX_FOUND, WORDS, store_words
@@ -232,3 +234,33 @@ def test_parts_put_together_are_the_text() -> None:
     for text in ("", "Kind of Blue", "  Amélie  & Co", "Ocean\u2019s Eleven"):
         for wanted in (["blue"], ["ameli"], ["oceans"], ["o", "of"]):
             assert "".join(part.text for part in parts_of(text, wanted)) == text
+
+
+async def test_suggestions_for_common_words_that_no_product_has_together_read_a_bounded_number(
+    gateway: GatewayClient,
+) -> None:
+    words = ("alpine", "boreal")
+    await add_products(
+        gateway.db, [product(sku=f"{word} {n}", title=f"{word} {n}") for n in range(2_000) for word in words]
+    )
+    operation = Operation('a%n: suggest(text: "alpine boreal") { title }')
+
+    cost = await examine(gateway, operation, 1)
+
+    assert cost.codes == []
+    assert cost.examined <= 3_000
+
+
+async def test_suggestions_find_the_products_that_a_rare_word_has_in_common_with_a_common_one(
+    gateway: GatewayClient,
+) -> None:
+    await add_products(
+        gateway.db,
+        [
+            product(sku="old", title="boreal rarity", issueDate="1950-01-01T00:00:00Z"),
+            *(product(sku=f"{n}", title=f"boreal {n}", issueDate="1999-01-01T00:00:00Z") for n in range(1_100)),
+        ],
+    )
+
+    for text in ("boreal rar", "rarity boreal", "rarety boreal"):
+        assert [one["title"] for one in await suggest(gateway, text)] == ["boreal rarity"]

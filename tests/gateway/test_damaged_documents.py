@@ -9,6 +9,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson import ObjectId
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import BulkWriteError, ExecutionTimeout, WTimeoutError
@@ -17,6 +18,7 @@ from structlog.testing import capture_logs
 
 from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
+from portico.resolvers.catalog import vocabulary
 from portico.resolvers.documents import Document
 from portico.resolvers.domains import Turn
 from portico.resolvers.shop import cart_jobs
@@ -29,9 +31,9 @@ from tests.comments.support.leftovers import posted_comment
 from tests.content.support.leftovers import replaced_photo
 from tests.shop.support.leftovers import expiring_cart, move_in_cart, move_in_stock
 from tests.shop.support.shop import new_cart, stock_up
-from tests.support.damage import damage_in_front
+from tests.support.damage import WRONG, damage_in_front
 from tests.support.domains import JOBS
-from tests.support.harness import GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, create_category, create_product, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of
 from tests.support.kits import kits
@@ -39,6 +41,8 @@ from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 
 Given = dict[str, Any]
 LEFTOVERS = merged([kit.leftovers for kit in kits().values()])
+# What this job stores elsewhere shows which documents it has read. They stay as they are.
+COLLECTING = "collect-words"
 CASES = [
     pytest.param(job, leave, id=f"{job}: {leave.__name__}") for job, leaves in LEFTOVERS.items() for leave in leaves
 ]
@@ -51,7 +55,7 @@ async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> No
 
 
 def test_every_job_has_a_case_with_damaged_documents() -> None:
-    assert sorted(LEFTOVERS) == sorted(job.name for job in JOBS)
+    assert sorted([*LEFTOVERS, COLLECTING]) == sorted(job.name for job in JOBS)
 
 
 @pytest.mark.parametrize(("job", "leave"), CASES)
@@ -67,6 +71,41 @@ async def test_a_job_settles_healthy_documents_behind_damaged_ones(
         await turn_of(gateway, clock, job)
 
     assert await gateway.db[collection].find_one({"_id": healthy["_id"], **query}) is None
+
+
+@pytest.mark.parametrize("collection", ["products", "categories"])
+@pytest.mark.parametrize("at_once", [3, 500])
+async def test_the_words_of_healthy_documents_behind_damaged_ones_are_collected(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, collection: str, at_once: int
+) -> None:
+    monkeypatch.setattr(vocabulary, "AT_ONCE", at_once)
+    category = await create_category(gateway, name="Zydeco")
+    await create_product(gateway, title="Bluegrass", categoryIds=[category["id"]])
+    (healthy,) = await gateway.db[collection].find({}).to_list()
+    await _damage_words(gateway, collection, healthy)
+    for name in ("catalog_words", "catalog_word_walks"):
+        await gateway.db[name].delete_many({})
+
+    for _ in range(20):
+        await turn_of(gateway, clock, "upgrade-documents")
+        await turn_of(gateway, clock, COLLECTING)
+
+    assert {"zydeco", "bluegrass"} <= set(await gateway.db["catalog_words"].distinct("_id"))
+    assert await gateway.db["catalog_word_walks"].distinct("_id", {"is_done": True}) == ["categories", "products"]
+
+
+async def _damage_words(gateway: GatewayClient, collection: str, healthy: Document) -> None:
+    """Inserts damaged copies before a healthy document: every list of words is damaged in some of them."""
+    assert await damage_in_front(gateway.db, collection, healthy) > 15
+    field = {"products": "keywords", "categories": "words"}[collection]
+    copied = [one["_id"] async for one in gateway.db[collection].find({"_id": {"$ne": healthy["_id"]}}, {"_id": 1})]
+    for key, wrong in zip(copied, [*WRONG, *([one] for one in WRONG)], strict=False):
+        await set_values(gateway, collection, key, **{field: wrong})
+    whole = bson.encode(
+        {**healthy, "_id": ObjectId("00" * 12), "sku": "other", "slug": "other", field: ["Undecodable"]}
+    )
+    broken: Any = RawBSONDocument(whole.replace(b"Undecodable", b"Undecodabl\xff"))
+    await gateway.db[collection].insert_one(broken)
 
 
 async def test_a_job_logs_damaged_documents_and_counts_the_others(gateway: GatewayClient, clock: SettableClock) -> None:

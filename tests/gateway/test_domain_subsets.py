@@ -155,9 +155,11 @@ def test_everything_else_follows_from_the_enabled_domains(settings: Settings, tm
     assert "Cannot query field 'cart'" in refused.json()["errors"][0]["message"]
     assert [tab["title"] for tab in tabs] == ["Catalog", "Comments", "Live"]
     assert feed.status_code == 404
-    assert re.findall(r"^(\w+): ", printed, re.MULTILINE) == ["categories", "products", "comments"]
-    assert (checked.returncode, len(checked.stdout.splitlines())) == (0, 5)
-    assert re.findall(r"^  (\w+) +Import", importers.stdout, re.MULTILINE) == ["categories", "products", "comments"]
+    loaded = ["categories", "products", "images", "comments"]
+    assert re.findall(r"^(\w+): ", printed, re.MULTILINE) == loaded
+    invariants = load(["catalog", "comments"]).invariants
+    assert (checked.returncode, len(checked.stdout.splitlines())) == (0, len(invariants))
+    assert re.findall(r"^  (\w+) +Import", importers.stdout, re.MULTILINE) == loaded
     assert (unknown.returncode, "No such command 'posts'" in unknown.stderr) == (2, True)
     assert {"stock", "carts", "cms.nodes", "accounts"}.isdisjoint(re.findall(r"[\w.]+", indexes.stdout))
 

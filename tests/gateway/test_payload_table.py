@@ -16,11 +16,18 @@ from tests.support.domains import SCHEMA
 
 _SCHEMA = SCHEMA._schema
 _CART = ("cart.items", "product.stock", "viewer.cart")
-_ACTION = ("character.inventory", "locations.characters", "locations.inventory", "shopkeeper.inventory", "viewer")
+_ACTION = (
+    "characterEdge",
+    "character.inventory",
+    "locations.characters",
+    "locations.inventory",
+    "shopkeeper.inventory",
+    "viewer",
+)
 _CONTENT = ("content.parent", "content.tags", "contentEdge", "entryEdge", "taggedEdge")
 _STACKS = ("stack.heldIn.stacks", "from.heldIn.stacks", "viewer")
 _TRADE = ("trade", "tradeEdge", "stacks.heldIn.stacks", "viewer.trades")
-_PERSON = ("user", "viewer.blockedUsers", "viewer.hiddenPosts", "viewer.newsFeed", "viewer.user.circles")
+_PERSON = ("user", "userEdge", "viewer.blockedUsers", "viewer.hiddenPosts", "viewer.newsFeed", "viewer.user.circles")
 _POST = ("post.comments", "postEdge", "viewer.newsFeed", "viewer.user.wall")
 _DELETED = ("deletedId", "parents", "viewer")
 _ACCOUNT = ("account", "viewer.accounts")
@@ -30,6 +37,9 @@ CHANGES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("createCart", "claimCart"), ("cart.items", "viewer.cart")),
     **dict.fromkeys(("addItemToCart", "updateCartItem"), _CART),
     "checkout": ("cart.items.product.stock", "order", "orderEdge", "viewer.cart", "viewer.orders", "viewer.accounts"),
+    "discardCart": ("cart", "viewer.cart"),
+    **dict.fromkeys(("shipOrder", "deliverOrder"), ("order", "orderEdge", "viewer.orders")),
+    "cancelOrder": ("order.items.product.stock", "orderEdge", "viewer.orders", "viewer.accounts"),
     "restock": ("product.stock",),
     **dict.fromkeys(("openAccount", "deposit"), _ACCOUNT),
     "transfer": ("transfer.source", "transfer.destination", "viewer.accounts"),
@@ -37,6 +47,7 @@ CHANGES: Mapping[str, Sequence[str]] = {
     "moveCategory": (*_CATEGORY, "from.children"),
     "createProduct": ("product.categories.products", "productEdge"),
     "updateProduct": ("product.categories.products", "from.products", "productEdge"),
+    **dict.fromkeys(("addImage", "removeImage"), ("product.images", "category.images")),
     **dict.fromkeys(("deleteCategory", "deleteProduct", "deleteContent", "deletePost"), _DELETED),
     **dict.fromkeys(("createSection", "createPage", "createBlogEntry", "editMetadata"), _CONTENT),
     **dict.fromkeys(("addTags", "removeTags"), ("content.tags", "taggedEdge")),
@@ -60,6 +71,8 @@ CHANGES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("grant", "consume", "transferStack"), _STACKS),
     **dict.fromkeys(("offerTrade", "acceptTrade", "cancelTrade"), _TRADE),
     "placeAd": ("zone.ads",),
+    "setAdCreative": ("creative",),
+    "markNotificationsRead": ("notifications", "viewer.notifications", "viewer.unreadNotificationCount"),
     "deactivateCampaign": ("changedZones.ads", "zones"),
     **dict.fromkeys(("serveAds", "recordAdEvent"), ("profile.events",)),
     "logEvents": ("logEventEdges",),

@@ -89,6 +89,29 @@ async def test_a_purchase_shows_the_shopkeeper(gateway: GatewayClient) -> None:
     assert bought["locations"] == [{"name": "Temple"}]
 
 
+async def test_a_character_is_a_row_of_the_list_that_game_masters_see(gateway: GatewayClient) -> None:
+    temple = await add_temple(gateway.db)
+    shown = "... on CharacterPayload { characterEdge { cursor node { id } } }"
+
+    dropped = await _result(gateway, "drop", action(temple, "drop"), shown)
+    player = gateway.token("tester", [])
+    moved = await gateway.data(mutation_text(_SCHEMA, "move", shown), {"input": action(temple, "move")}, token=player)
+
+    rows = await gateway.data("{ characters(first: 100) { edges { cursor node { id } } } }")
+    assert dropped["characterEdge"] in rows["characters"]["edges"]
+    assert moved["move"]["characterEdge"] is None
+
+
+async def test_a_new_member_is_a_row_of_the_directory(gateway: GatewayClient) -> None:
+    await join(gateway.db, "zoe", "ann")
+    shown = "... on UserPayload { userEdge { cursor node { id } } }"
+
+    joined = await _result(gateway, "join", {"name": "Mia"}, shown)
+
+    rows = (await gateway.data("{ users { edges { cursor node { id } } } }"))["users"]["edges"]
+    assert rows[1] == joined["userEdge"]
+
+
 async def test_a_transfer_shows_both_stacks_with_their_inventories(gateway: GatewayClient) -> None:
     await give(gateway.db, "tester", "sword", 5)
     given = keyed(**{"from": bag("tester"), "to": bag("tester", "bank"), "stack": goods("sword", 5)})

@@ -14,6 +14,7 @@ from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.domains import Turn
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
+from tests.ads.support.leftovers import unused_image
 from tests.catalog.support.catalog import add_categories, add_products, album, document, product
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.harness import (
@@ -160,6 +161,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
     for stop in (3, 2):
         with crashing(gateway, stop):
             await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
+    await unused_image(gateway)
     gateway.commands.clear()
 
     for job in JOBS:
@@ -170,8 +172,10 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
 
     assert set(unroutable(gateway.commands.sent)) == SCATTERED
     assert {name for name in gateway.commands.names() if name.startswith(("update", "delete"))} == {
+        "delete ads.images",
         "delete intents",
         "update accounts",
+        "update ads.images",
         "update catalog_word_walks",
         "update products",
     }
