@@ -14,9 +14,9 @@ worker whose position another one has moved begins again with the stored positio
 because of its age does not come back: a notice that is older than notifications are kept is dropped.
 
 If the server no longer has the changes after the position, because all gateways were stopped for too long or a backup
-was restored, the job opens a new stream and stores its position together with `missed`: since when. Then it reads the
-backlogs of all sources, a bounded number of documents at a time. What was written before the new stream was opened is
-in the backlogs, and what was written later is in the stream. What is in both is stored once.
+was restored, the job opens a new stream and stores its position together with `missed`: the time of the lost position.
+Then it reads the backlogs of all sources, a bounded number of documents at a time. What was written before the new
+stream was opened is in the backlogs, and what was written later is in the stream. What is in both is stored once.
 
 Source: MongoDB Manual, "Change Streams", on resume tokens.
 """
@@ -26,14 +26,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.changes import AWAIT_MS, is_lost, open_stream
+from portico.resolvers.changes import AWAIT_MS, is_lost, open_stream, token_time
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.writes.timer import Timer
@@ -50,6 +50,16 @@ _SAVED_EVERY = timedelta(minutes=1)
 _MARGIN = timedelta(minutes=5)
 # The server refuses to wait for no time.
 _AT_ONCE_MS = 1
+
+
+def _read_until(at: PositionDocument) -> datetime:
+    """Returns until when all changes have been read.
+
+    The position can have been stored long after that: a job that has been stopped for hours reads what has happened
+    meanwhile batch by batch.
+    """
+    time = token_time({"_data": at["token"]}).time
+    return min(at["at"], datetime.fromtimestamp(time, UTC).replace(tzinfo=None)) if time else at["at"]
 
 
 class Delivery:
@@ -139,7 +149,7 @@ class Delivery:
     async def _begin_again(self, db: Database, at: PositionDocument, timer: Timer, await_ms: int) -> None:
         """Begins with the next change, and notes what was missed."""
         await self._open(db, None, await_ms)
-        since = at["missed"]["since"] if "missed" in at else at["at"] - _MARGIN
+        since = at["missed"]["since"] if "missed" in at else _read_until(at) - _MARGIN
         missed = backlogs.first(self._sources, since)
         changes: Document = {"token": self._token, "at": timer.now()}
         await position.move(db, at, changes if missed is None else {**changes, "missed": missed})
