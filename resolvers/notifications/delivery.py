@@ -33,7 +33,7 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.changes import AWAIT_MS, is_lost, open_stream, token_time
+from portico.resolvers.changes import AWAIT_MS, is_lost, open_stream
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.writes.timer import Timer
@@ -48,6 +48,9 @@ _BATCH, _BATCHES = 500, 10
 _SAVED_EVERY = timedelta(minutes=1)
 # How much earlier than the lost position the backlogs are read: the clocks of writers may differ.
 _MARGIN = timedelta(minutes=5)
+# The type of a timestamp, with which every resume token begins. The seconds of its operation follow, in four bytes.
+# Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
+_TIMESTAMP = "82"
 # The server refuses to wait for no time.
 _AT_ONCE_MS = 1
 
@@ -58,8 +61,10 @@ def _read_until(at: PositionDocument) -> datetime:
     The position can have been stored long after that: a job that has been stopped for hours reads what has happened
     meanwhile batch by batch.
     """
-    time = token_time({"_data": at["token"]}).time
-    return min(at["at"], datetime.fromtimestamp(time, UTC).replace(tzinfo=None)) if time else at["at"]
+    token = at["token"]
+    if not token.startswith(_TIMESTAMP):
+        return at["at"]
+    return min(at["at"], datetime.fromtimestamp(int(token[2:10], 16), UTC).replace(tzinfo=None))
 
 
 class Delivery:
