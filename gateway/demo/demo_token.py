@@ -12,6 +12,8 @@ from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 
 SUBJECT = "demo"
+# Members that a visitor of the storefront can sign in as: the demo's viewer, and others whom the viewer meets.
+MEMBERS = (SUBJECT, "mara", "ines", "jonas", "teo")
 _LASTS = timedelta(days=7)
 
 

@@ -19,8 +19,6 @@ from portico.schema.nodes import encode_id
 
 BUILT = Path(__file__).parent / "static" / "storefront"
 PATH = "/shop"
-# The members that a visitor can sign in as: the demo's viewer, and others whom the viewer meets.
-MEMBERS = (demo_token.SUBJECT, "mara", "ines", "jonas", "teo")
 
 # Photos and thumbnails come from the gateway, too.
 _POLICY = (
@@ -80,9 +78,9 @@ def _session(request: Request, authenticator: Authenticator) -> Response:
     if not is_from_this_machine(request):
         return Response(status_code=404, headers=_NO_STORE)
     if subject is None:
-        members = [{"subject": member, "userId": encode_id("User", member)} for member in MEMBERS]
+        members = [{"subject": member, "userId": encode_id("User", member)} for member in demo_token.MEMBERS]
         return _json({"members": members})
-    if subject not in MEMBERS:
+    if subject not in demo_token.MEMBERS:
         return Response(status_code=404, headers=_NO_STORE)
     token = authenticator.issue(subject, [], now=SystemClock().now(), lasts=_TOKEN_LASTS)
     return _json({"token": token})

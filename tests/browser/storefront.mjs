@@ -11,7 +11,7 @@ const WIDE = { width: 1280, height: 900 };
 const STOCKED = 17;
 const NARROW = { width: 390, height: 844 };
 
-const seen = { foreign: [], problems: [], failed: [], inaccessible: [], overflowing: [] };
+const seen = { foreign: [], problems: [], failed: [], inaccessible: [], overflowing: [], covers: {} };
 
 async function open(browser, viewport, colorScheme) {
   const context = await browser.newContext({ viewport, colorScheme, locale: 'en-US', reducedMotion: 'reduce' });
@@ -50,6 +50,17 @@ const signIn = async (page, name) => {
   await page.getByRole('button', { name, exact: true }).click();
   await page.getByRole('button', { name: `Sign out ${name}` }).waitFor();
 };
+/** Waits until the page has images, and all in the window are loaded. Notes what they show. */
+async function checkImages(page, path) {
+  await page.waitForFunction(() => {
+    const shown = [...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight);
+    return shown.length > 0 && shown.every((image) => image.naturalWidth > 0);
+  });
+  seen.covers[path] = await page.locator('img').first().getAttribute('alt');
+}
+
+const unread = async (page) => Number.parseInt((await page.getByRole('link', { name: /^Notifications/ }).getAttribute('aria-label')).match(/[0-9]+/), 10);
+const hasUnread = (page, count) => page.getByRole('link', { name: `Notifications, ${count} unread` }).waitFor();
 const textsOf = (page, selector) => page.locator(selector).allInnerTexts();
 const heading = (page, name) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
 
@@ -74,19 +85,27 @@ async function browse(page) {
   await page.waitForFunction((before) => document.querySelector('.total').innerText !== before, seen.all);
   seen.filtered = await total.innerText();
   seen.address = page.url().replace(url, '');
+  await checkImages(page, '/c/music');
   await check(page, 'category');
   await page.getByRole('radio', { name: /^\$10\.00 to/ }).check();
   seen.priced = page.url().replace(url, '');
   await page.getByRole('radio', { name: 'Any' }).check();
   seen.anyPrice = page.url().replace(url, '');
 
-  await page.getByRole('combobox', { name: 'Search the shop' }).pressSequentially('A Love');
+  const box = page.getByRole('combobox', { name: 'Search the shop' });
+  await box.pressSequentially('jaz');
+  seen.suggested = [await page.getByRole('listbox', { name: 'Suggestions' }).getByRole('option').first().innerText()];
+  await box.fill('');
+  // In any case, and with a typo.
+  await box.pressSequentially('love suprme');
   await page.getByRole('option', { name: 'A Love Supreme' }).waitFor();
+  seen.suggested.push(await page.getByRole('listbox', { name: 'Suggestions' }).getByRole('option').first().innerText());
   await check(page, 'suggestions');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await heading(page, 'A Love Supreme');
   seen.found = page.url().replace(url, '');
+  await checkImages(page, seen.found);
 }
 
 async function buy(page) {
@@ -209,8 +228,12 @@ async function talk(robin, ines) {
   const sees = (page, text) => page.locator('.comments li', { hasText: text }).waitFor();
   await post(robin, 'Shall I bring *two* chairs?');
   await Promise.all([robin, ines].map((page) => sees(page, 'Shall I bring two chairs?')));
+  await robin.waitForFunction(() => !document.querySelector('[aria-label="Notifications, 0 unread"]'));
+  seen.unread = [await unread(robin)];
   await ines.locator('.comments li', { hasText: 'two chairs' }).getByRole('button').click();
   await post(ines, 'Bring three.');
+  await hasUnread(robin, seen.unread[0] + 1);
+  seen.unread.push(await unread(robin));
   await Promise.all([robin, ines].map((page) => sees(page, 'Bring three.')));
 
   // What comes while the connection of Ines is interrupted is there when it is back.
@@ -223,6 +246,38 @@ async function talk(robin, ines) {
   seen.comments = await Promise.all([robin, ines].map(async (page) => (await textsOf(page, '.comments li div')).slice(-3)));
   await check(robin, 'entry');
   await check(ines, 'entry, narrow');
+}
+
+async function notify(robin, ines) {
+  await robin.goto(`${url}/notifications`);
+  await robin.locator('.notifications > li').first().waitFor();
+  const first = robin.locator('.notifications > li a').first();
+  seen.notified = [await first.innerText()];
+  await check(robin, 'notifications');
+  // The list and the number are live.
+  const before = await unread(robin);
+  await ines.goto(`${url}/community`);
+  const post = ines.locator('.post', { hasText: 'Robin' }).first();
+  await post.locator('summary').click();
+  await post.getByLabel('Your comment').fill('A fine one.');
+  await post.getByRole('button', { name: 'Comment' }).click();
+  await hasUnread(robin, before + 1);
+  await robin.waitForFunction((old) => document.querySelector('.notifications > li a').innerText !== old, seen.notified[0]);
+  seen.notified.push(await first.innerText());
+
+  await robin.getByRole('button', { name: 'Show more' }).click();
+  await robin.locator('.notifications > li').nth(25).waitFor();
+  const other = await open(robin.context().browser(), NARROW, 'dark');
+  await signIn(other, 'Robin');
+  await hasUnread(other, before + 1);
+  await robin.getByRole('button', { name: 'Mark all as read' }).click();
+  await Promise.all([robin, other].map((page) => hasUnread(page, 0)));
+  seen.unread.push(await unread(robin), await unread(other));
+  await robin.locator('.unread').first().waitFor({ state: 'detached' });
+  await other.goto(`${url}/notifications`);
+  await other.locator('.notifications > li').first().waitFor();
+  await check(other, 'notifications, narrow');
+  await other.context().close();
 }
 
 async function meet(robin, ines) {
@@ -269,6 +324,7 @@ try {
   await buy(robin);
   await follow(robin);
   await talk(robin, ines);
+  await notify(robin, ines);
   await meet(robin, ines);
   await narrow(ines);
   console.log(JSON.stringify(seen));

@@ -167,13 +167,13 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "Viewer": ({}, 2),
     "Members": ({"ids": [encode_id("User", "mara"), encode_id("User", "ines")]}, 2),
     "Home": ({}, 6),
-    "Category": ({"slug": "music", "sort": "NEWEST", "filter": {}}, 7),
+    "Category": ({"slug": "music", "sort": "NEWEST", "filter": {}}, 6),
     "Category, filtered": (
         {"slug": "music", "sort": "PRICE_ASC", "filter": {"genres": ["Jazz", "Rock"], "inStock": True}},
-        9,
+        8,
     ),
-    "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 4),
-    "Suggestions": ({"text": "A L"}, 1),
+    "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 3),
+    "Suggestions": ({"text": "a love"}, 5),
     "Stock": ({"id": encode_id("Product", "LP-0002")}, 2),
     "Product": ({"slug": "kind-of-blue"}, 5),
     "CartPage": ({}, 2),
@@ -183,6 +183,8 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "Discussion": ({"id": DISCUSSION}, 7),
     "PublicPosts": ({}, 9),
     "NewsFeed": ({}, 12),
+    "Unread": ({}, 2),
+    "Notifications": ({}, 6),
     "OwnCharacter": ({}, 1),
     "Room": ({"id": "TG9jYXRpb246ZDYwMWJlMmY4MzBkNDAyMGYwMWNiNDky"}, 2),
 }
@@ -238,7 +240,9 @@ def test_two_members_use_the_storefront_in_a_browser(settings: Settings, tmp_pat
     assert (seen["all"], seen["filtered"], seen["address"]) == ("83 products", "10 products", "/c/music?genres=Jazz")
     assert seen["priced"] == "/c/music?genres=Jazz&minPrice=1000&maxPrice=1499"
     assert seen["anyPrice"] == seen["address"]
+    assert seen["suggested"] == ["Jazz category", "A Love Supreme"]
     assert seen["found"] == "/p/a-love-supreme"
+    assert seen["covers"] == {"/c/music": "Music", "/p/a-love-supreme": "Cover of A Love Supreme"}
     # The first token was refused, and renewed. The answer to the first write was lost, and the write repeated.
     assert seen["refused"] > 0
     assert seen["writes"] == {"sent": 2, "keys": 1}
@@ -251,6 +255,10 @@ def test_two_members_use_the_storefront_in_a_browser(settings: Settings, tmp_pat
     assert seen["stock"] == ["In stock", "Sold out", "In stock"]
     assert seen["cart"] == "Cart, 0 items"
     assert seen["comments"] == [["Shall I bring two chairs?", "Bring three.", "Three it is."]] * 2
+    # A reply raises the number and comes into the list, and a mark as read shows in both windows of a member.
+    before, replied, *read = seen["unread"]
+    assert (replied, read) == (before + 1, [0, 0])
+    assert seen["notified"] == ["Ines has replied to your comment", "Ines has commented on your post"]
     assert seen["rooms"] == ["The Temple of Lamps", "The Temple Steps"]
     require_figures(seen["figures"])
 

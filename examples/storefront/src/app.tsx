@@ -6,6 +6,7 @@ import { EntryPage } from './blog/entry';
 import { CommunityPage } from './community/community';
 import { useSession } from './data/session';
 import { NavigationDocument, ViewerDocument } from './gql/graphql';
+import { NotificationsLink, NotificationsPage } from './notifications/notifications';
 import { RoomPage } from './room/room';
 import { CartPage } from './shop/cart';
 import { CategoryPage } from './shop/category';
@@ -43,6 +44,8 @@ function CurrentPage() {
       return <CartPage />;
     case 'orders':
       return <OrdersPage />;
+    case 'notifications':
+      return <NotificationsPage />;
     case 'blog':
       return <BlogPage />;
     case 'community':
@@ -88,6 +91,7 @@ function Header() {
         ) : (
           <>
             <Link to="/orders">Orders</Link>
+            <NotificationsLink />
             <button type="button" className="plain" onClick={signOut}>
               Sign out {own?.viewer?.user?.name}
             </button>

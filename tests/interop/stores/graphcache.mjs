@@ -26,7 +26,7 @@ export function graphcache({ introspection }) {
         keys: { ...Object.fromEntries(embedded.map(({ name }) => [name, () => null])), Viewer: () => 'viewer' },
         resolvers: {
           Query: { categories: paged, products: paged },
-          Viewer: { blockedUsers: paged, hiddenPosts: paged, newsFeed: paged, orders: paged, trades: paged },
+          Viewer: { blockedUsers: paged, hiddenPosts: paged, newsFeed: paged, notifications: paged, orders: paged, trades: paged },
           Category: { children: paged, products: paged },
           Circle: { members: paged },
           Discussion: { comments: paged },

@@ -105,7 +105,7 @@ function Payment({ cart, accounts }: { cart: CartFragment; accounts: Accounts })
     if (await write({ cartId: cart.id, payment: { accountId: text('account') }, address })) go('/orders');
   }
 
-  if (accounts.length === 0) return <p>You have no account to pay from. In the demo, Robin has two.</p>;
+  if (accounts.length === 0) return <p>You have no account to pay from.</p>;
   return (
     <form
       className="payment"

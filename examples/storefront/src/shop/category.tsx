@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useQuery } from 'urql';
 import { CategoryDocument } from '../gql/graphql';
+import { Picture } from '../ui/cover';
 import { NotFound, Page } from '../ui/parts';
 import { Link } from '../ui/router';
 import { useChoices } from './filters';
@@ -29,7 +30,15 @@ export function CategoryPage({ slug }: { slug: string }) {
               ))}
             </ol>
           </nav>
-          <h1>{category.name}</h1>
+          <div className="banner">
+            {category.images.map((image) => (
+              <Picture key={image.id} {...image} />
+            ))}
+            <div>
+              <h1>{category.name}</h1>
+              {category.description ? <p>{category.description}</p> : null}
+            </div>
+          </div>
           <nav aria-label="Categories" className="chips">
             {category.children.nodes.map(({ id, name, slug: below }) => (
               <Link key={id} to={`/c/${below}`}>

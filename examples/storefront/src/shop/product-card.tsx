@@ -33,7 +33,7 @@ export function Stock({ available }: { available: number }) {
 export function ProductCard({ product }: { product: ProductCardFragment }) {
   return (
     <li className="card">
-      <Cover of={product.sku} isRound={product.__typename === 'AudioAlbum'} />
+      <Cover image={product.cover[0]} of={product.sku} isRound={product.__typename === 'AudioAlbum'} />
       <h2>
         <Link to={addressOf(product)}>{product.title}</Link>
       </h2>

@@ -4,6 +4,9 @@ import { More } from '../ui/parts';
 import { Filters, type useChoices } from './filters';
 import { ProductCard } from './product-card';
 
+// The gateway counts up to 10,000 products by default, shared by up to five lists. Smaller figures are exact.
+const SURE = 2_000;
+
 interface Props {
   list: ProductListFragment;
   choices: ReturnType<typeof useChoices>;
@@ -15,7 +18,8 @@ interface Props {
 export function ProductList({ list, choices, isBusy, onMore }: Props) {
   // On a narrow screen, the filters are above the products, and closed until somebody wants them.
   const [isWide] = useState(() => matchMedia('(min-width: 50rem)').matches);
-  const { totalCount, totalCountIsExact, facets, nodes, pageInfo } = list;
+  const { facets, nodes, pageInfo } = list;
+  const { counted } = facets;
   return (
     <div className="with-filters">
       <details className="filters-box" open={isWide}>
@@ -24,8 +28,8 @@ export function ProductList({ list, choices, isBusy, onMore }: Props) {
       </details>
       <section aria-label="Products" aria-busy={isBusy}>
         <p role="status" className="total">
-          {totalCount}
-          {totalCountIsExact ? '' : ' or more'} {totalCount === 1 ? 'product' : 'products'}
+          {counted}
+          {counted < SURE ? '' : ' or more'} {counted === 1 ? 'product' : 'products'}
         </p>
         <ul className="cards">
           {nodes.map((product) => (

@@ -3,7 +3,7 @@ import { useQuery } from 'urql';
 import { Discussion } from '../blog/discussion';
 import { useLive } from '../data/live';
 import { ProductDocument, StockChangedDocument, StockDocument, type ProductCardFragment } from '../gql/graphql';
-import { Cover } from '../ui/cover';
+import { Cover, Picture } from '../ui/cover';
 import { Failure, ForMembers, NotFound, Page, When } from '../ui/parts';
 import { Link } from '../ui/router';
 import { makersOf, Price, Stock } from './product-card';
@@ -20,7 +20,12 @@ export function ProductPage({ slug }: { slug: string }) {
       {product ? (
         <>
           <article className="product">
-            <Cover of={product.sku} isRound={product.__typename === 'AudioAlbum'} />
+            <div>
+              <Cover image={product.images[0]} of={product.sku} isRound={product.__typename === 'AudioAlbum'} />
+              {product.images.slice(1).map((image) => (
+                <Picture key={image.id} {...image} />
+              ))}
+            </div>
             <div>
               <nav aria-label="Categories" className="chips">
                 {product.categories.map(({ id, name, slug: category }) => (

@@ -1,11 +1,19 @@
 // A search with suggestions, as the combobox pattern of the ARIA Authoring Practices has it.
 import { useEffect, useId, useState, type KeyboardEvent } from 'react';
 import { useQuery } from 'urql';
-import { SuggestionsDocument } from '../gql/graphql';
+import { SuggestionsDocument, type SuggestionsQuery } from '../gql/graphql';
 import { useRouter } from '../ui/router';
 import { addressOf } from './product-card';
 
 const WAIT_MS = 150;
+
+type Suggestion = NonNullable<SuggestionsQuery['suggest']>[number];
+
+/** Returns where a suggestion leads; null if there is no page of it, as of members. */
+function addressFor({ node }: Suggestion): string | null {
+  if (node?.__typename === 'Category') return `/c/${node.categorySlug}`;
+  return node && 'sku' in node ? addressOf(node) : null;
+}
 
 /** Returns the value as it was when it last stayed the same for a moment. */
 function useSettled<Value>(value: Value): Value {
@@ -25,7 +33,11 @@ export function SearchBox() {
   const [active, setActive] = useState(-1);
   const asked = useSettled(text.trim());
   const [{ data }] = useQuery({ query: SuggestionsDocument, variables: { text: asked }, pause: asked === '' });
-  const options = isOpen && asked !== '' ? (data?.products?.nodes ?? []) : [];
+  const found = isOpen && asked !== '' ? (data?.suggest ?? []) : [];
+  const options = found.flatMap((suggestion) => {
+    const to = addressFor(suggestion);
+    return to === null ? [] : [{ ...suggestion, to }];
+  });
 
   function open(to: string) {
     setOpen(false);
@@ -55,7 +67,7 @@ export function SearchBox() {
       onSubmit={(event) => {
         event.preventDefault();
         const chosen = options[active];
-        open(chosen ? addressOf(chosen) : `/search?q=${encodeURIComponent(text.trim())}`);
+        open(chosen?.to ?? `/search?q=${encodeURIComponent(text.trim())}`);
       }}
     >
       <input
@@ -77,19 +89,26 @@ export function SearchBox() {
         onKeyDown={onKeyDown}
       />
       <ul role="listbox" id={id} aria-label="Suggestions" hidden={options.length === 0}>
-        {options.map((product, number) => (
+        {options.map(({ id: suggestion, kind, title, match, to }, number) => (
           <li
-            key={product.id}
+            key={suggestion}
             id={`${id}-${number}`}
             role="option"
             aria-selected={number === active}
             onMouseDown={(event) => event.preventDefault()}
-            onClick={() => open(addressOf(product))}
+            onClick={() => open(to)}
           >
-            {product.title}
+            {match.map((part, place) => (part.isMatch ? <mark key={place}>{part.text}</mark> : part.text))}
+            <Beside kind={kind} title={title} match={match.map((part) => part.text).join('')} />
           </li>
         ))}
       </ul>
     </form>
   );
+}
+
+/** What the matching text belongs to, if it is not the title itself; and what a category is. */
+function Beside({ kind, title, match }: { kind: string; title: string; match: string }) {
+  const text = match === title ? (kind === 'Category' ? 'category' : null) : title;
+  return text ? <span className="beside"> {text}</span> : null;
 }

@@ -1,4 +1,12 @@
-// A drawn cover, for products without a picture: the same one each time, by the text that it belongs to.
+// The cover of a product: its image, or a drawing that is the same one each time, by the text that it belongs to.
+import type { CardImageFragment } from '../gql/graphql';
+
+type ImageProps = Pick<CardImageFragment, 'alt' | 'width' | 'height' | 'thumbnailUrl'>;
+
+/** An image, with the space that it needs before it is there. */
+export function Picture({ alt, width, height, thumbnailUrl }: ImageProps) {
+  return <img className="cover" src={thumbnailUrl} alt={alt} width={width} height={height} loading="lazy" decoding="async" />;
+}
 
 function hash(text: string): number {
   let value = 2_166_136_261;
@@ -6,7 +14,17 @@ function hash(text: string): number {
   return value;
 }
 
-export function Cover({ of, isRound }: { of: string; isRound: boolean }) {
+interface Props {
+  image: ImageProps | undefined;
+  of: string;
+  isRound: boolean;
+}
+
+export function Cover({ image, of, isRound }: Props) {
+  return image ? <Picture {...image} /> : <Drawing of={of} isRound={isRound} />;
+}
+
+function Drawing({ of, isRound }: Omit<Props, 'image'>) {
   const seed = hash(of);
   const hue = seed % 360;
   const rings = [0, 1, 2, 3].map((ring) => ({ radius: 42 - ring * 9, shift: ((seed >>> (ring * 5)) % 13) - 6 }));
