@@ -13,7 +13,8 @@ from dataclasses import replace
 import pytest
 
 from bench import worst, worst_data
-from bench.worst_operations import Operation, operations
+from bench.worst_operation import Operation
+from bench.worst_operations import operations
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.settings import CatalogSettings
 from tests.support.harness import GatewayClient, running
