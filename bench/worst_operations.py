@@ -69,10 +69,6 @@ def _of_products(size: int) -> dict[str, Operation]:
             "a%n: node(id: %i) { ... on Product { related(first: 1) { c%n: sku } } }",
             ids=[encode_id("Product", f"C-{n}") for n in range(size)],
         ),
-        "related products of lists": Operation(
-            "a%n: nodes(ids: %l) { ... on Product { related(first: 1) { sku } } }",
-            ids=[encode_id("Product", f"C-{n}") for n in range(min(size, 5_000))],
-        ),
         "pages of related products": Operation(
             "a%n: products(first: %p) { nodes { related(first: 20) { c%n: title } } }"
         ),

@@ -123,7 +123,7 @@ class Product(Node):
         length=MAX_RELATED,
         each="first",
         # The products that are compared, and their index keys.
-        extra=300,
+        extra=600,
         description="The products that have most in common with this one: people, then categories, then genres. "
         f"At most {MAX_RELATED}.",
     )
