@@ -14,6 +14,7 @@ from portico.gateway.domains.catalog.records import category_record, product_rec
 from portico.resolvers.ads.zones import MAX_ADS, ZONES, zone_key
 from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.category_imports import import_categories
+from portico.resolvers.catalog.images import MAX_IMAGES, ListedImage
 from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.catalog.settings import CatalogSettings
@@ -66,7 +67,10 @@ async def _catalog(db: Database, size: int, rng: random.Random) -> dict[str, str
     ]
     records = [product_record({**one, "issueDate": f"{one['issueDate']}T00:00:00.000Z"}) for one in products]
     await import_products(db, records, now=_NOW)
-    stored = [one async for one in db[PRODUCTS.name].find({"sku": {"$regex": "^W-"}})]
+    images: list[ListedImage] = [
+        {"_id": ObjectId(), "content_type": "image/png", "width": 800, "height": 800, "alt": "A cover."}
+    ] * MAX_IMAGES
+    stored = [{**one, "images": images} async for one in db[PRODUCTS.name].find({"sku": {"$regex": "^W-"}})]
     await insert(db, PRODUCTS.name, _products(stored, size))
     roots = [line["slug"] for line in lines if "parent" not in line]
     return {

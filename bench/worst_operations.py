@@ -3,74 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from bench import worst_data, worst_world
 from bench.copies import numbered
 from bench.worst_network import HERMIT, READER, STAR, TALK
+from bench.worst_operation import Operation
 from bench.worst_world import PLAYER, cart_key
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.game.locations import MAX_KEEPERS
 from portico.schema.nodes import encode_id
-
-# The most ids that `nodes` takes.
-_NODES = 100
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A part of an operation. The whole has as many parts as the limits allow.
-
-    In a part, `%n` stands for the number of its alias, `%p` for the size of a page, `%i` for an id of the part's own,
-    and `%l` for a list of a hundred ids of its own.
-
-    `caller` is the subject and the roles of the caller; None is an anonymous one. `before` and `after` surround all
-    parts together. `refused` is the code of the errors, if that is all that the operation gets. `most` bounds the
-    parts, where more would be refused: the lists of an operation cover at most `PORTICO_MAX_COUNTED` categories.
-    """
-
-    part: str
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    declared: str = ""
-    before: str = ""
-    after: str = ""
-    caller: tuple[str, ...] | None = None
-    ids: Sequence[str] = ()
-    kind: str = "query"
-    refused: str | None = None
-    most: int = 1_000
-
-    def text(self, times: int) -> str:
-        lists = [f"$l{number}: [ID!]!" for number in range(times)] if self._has_lists else []
-        declared = ", ".join([*filter(None, [self.declared]), *lists])
-        parts = " ".join(map(self._numbered, range(times)))
-        return f"{self.kind} {f'({declared})' if declared else ''} {{ {self.before} {parts} {self.after} }}"
-
-    def given(self, times: int) -> dict[str, Any]:
-        """Returns the variables."""
-        lists = {f"l{number}": self._own_ids(number) for number in range(times)} if self._has_lists else {}
-        return {**self.variables, **lists}
-
-    @property
-    def called_by(self) -> str:
-        """Who can send it: everybody, somebody with a token, or somebody with a role."""
-        if self.caller is None:
-            return "anyone"
-        return " ".join(self.caller[1:]) or "signed in"
-
-    @property
-    def _has_lists(self) -> bool:
-        return "%l" in self.part
-
-    def _own_ids(self, number: int) -> list[str]:
-        own = (self.ids[(number * _NODES + nth) % len(self.ids)] for nth in range(_NODES))
-        return list(dict.fromkeys(own))
-
-    def _numbered(self, number: int) -> str:
-        part = self.part.replace("%n", str(number)).replace("%p", str(1 + number % 100)).replace("%l", f"$l{number}")
-        return part.replace("%i", f'"{self.ids[number % len(self.ids)]}"') if self.ids else part
 
 
 def operations(known: Mapping[str, str], size: int) -> dict[str, Operation]:
@@ -115,6 +58,26 @@ def _of_products(size: int) -> dict[str, Operation]:
         "filters below categories": Operation(
             "a%n: categories(first: 10) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }",
             most=30,
+        ),
+        "typed products": Operation(
+            'a%n: products(first: 1, filter: { typed: "bel%n cor%n del%n fen%n gar%n lan%n mer%n b" }) { pageInfo { endCursor } }'
+        ),
+        "typed products of common words": Operation(
+            'a%n: products(first: 1, filter: { typed: "norren silver torvan b" }) { pageInfo { endCursor } }'
+        ),
+        "related products": Operation(
+            "a%n: node(id: %i) { ... on Product { related(first: 1) { c%n: sku } } }",
+            ids=[encode_id("Product", f"C-{n}") for n in range(size)],
+        ),
+        "pages of related products": Operation(
+            "a%n: products(first: %p) { nodes { related(first: 20) { c%n: title } } }"
+        ),
+        "images of products": Operation(
+            "a%n: products(first: %p) { nodes { images(first: 20) { url thumbnailUrl(width: 320) c%n: alt } } }"
+        ),
+        "suggestions": Operation('a%n: suggest(text: "norren silver torvan corlow b", first: 1) { c%n: kind }'),
+        "many suggestions": Operation(
+            'a%n: suggest(text: "norren silver b", first: 20) { c%n: title match { text } node { id } }'
         ),
         "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
         "different nodes": Operation(
@@ -310,12 +273,15 @@ def _of_the_game(size: int) -> dict[str, Operation]:
         for n in range(worst_world.full_rooms(size))
         for keeper in range(MAX_KEEPERS)
     ]
+    halls = [encode_id("Location", numbered("hall", n)) for n in range(size)]
     item = "{ name description contents { name contents { name contents { name } } } }"
     return {
         "full rooms": Operation(
             f"a%n: location(id: %i) {{ name characters {{ name }} inventory {item} exits {{ direction }} }}", ids=rooms
         ),
         "names of full rooms": Operation("a%n: nodes(ids: %l) { ... on Location { c%n: name } }", ids=rooms),
+        "maps": Operation("a%n: worldMap(locationId: %i, steps: 5, first: 100) { c%n: steps }", ids=halls),
+        "narrow maps": Operation("a%n: worldMap(locationId: %i, steps: 5, first: 6) { location { name } }", ids=halls),
         "shopkeepers": Operation(f"a%n: character(id: %i) {{ name inventory {item} }}", ids=keepers),
         "names of shopkeepers": Operation("a%n: nodes(ids: %l) { ... on Character { c%n: name } }", ids=keepers),
         "characters of a player": Operation(
@@ -346,6 +312,7 @@ def _of_inventories() -> dict[str, Operation]:
 
 def _of_the_shop(size: int) -> dict[str, Operation]:
     carts = [encode_id("Cart", cart_key(number)) for number in range(worst_world.carts(size))]
+    orders = [encode_id("Order", cart_key(number)) for number in range(worst_world.carts(size))]
     mine: dict[str, Any] = {"before": "viewer {", "after": "}", "caller": (PLAYER,)}
     return {
         "stock": Operation("a%n: products(first: 100) { nodes { stock { available } } }"),
@@ -358,6 +325,12 @@ def _of_the_shop(size: int) -> dict[str, Operation]:
             kind="mutation",
         ),
         "orders": Operation("a%n: orders(first: %p) { nodes { items { title } } }", **mine),
+        "orders of all buyers": Operation("a%n: orders(first: 100) { nodes { c%n: id } }", caller=("m", "MERCHANT")),
+        "orders with a status": Operation(
+            "a%n: orders(first: %p, status: PLACED) { nodes { items { title } history { status } } }",
+            caller=("m", "MERCHANT"),
+        ),
+        "orders by id": Operation("a%n: order(id: %i) { c%n: status items { product { title } } }", ids=orders),
         "ids of orders": Operation("a%n: orders(first: 100) { nodes { c%n: id } }", **mine),
     }
 

@@ -27,7 +27,7 @@ from portico.resolvers.game.stacks import STACKS, Place, stack_id
 from portico.resolvers.game.trade_records import MAX_LINES as TRADE_LINES
 from portico.resolvers.game.trade_records import OFFERED, TRADE, TRADES
 from portico.resolvers.shop.carts import ACTIVE, CARTS, MAX_LINES
-from portico.resolvers.shop.orders import ORDERS
+from portico.resolvers.shop.orders import ORDERS, PLACED
 from portico.resolvers.shop.stock import STOCK
 
 # Owns what only its owner can see.
@@ -66,7 +66,7 @@ async def fill_game(db: Database, size: int, _rng: random.Random) -> dict[str, s
     async with asyncio.TaskGroup() as group:
         for documents in (
             (LOCATIONS.name, _copies(room, "room", full)),
-            (LOCATIONS.name, _copies(adventurers.room(ObjectId(), []), "hall", size)),
+            (LOCATIONS.name, _halls(size)),
             (CHARACTERS.name, _characters(character, full)),
             (STACKS.name, _stacks(size)),
             (TRADES.name, _trades(size)),
@@ -96,6 +96,17 @@ def _items(count: int) -> list[Document]:
 def _copies(document: Document, kind: str, count: int) -> Iterator[Stored]:
     template = without(document, "_id")
     return (template.copy({"_id": numbered(kind, number)}) for number in range(count))
+
+
+def _halls(size: int) -> Iterator[Stored]:
+    """Yields rooms with the most exits, each of which leads to another room."""
+    template, ways = without(adventurers.room(ObjectId(), []), "_id", "exits"), len(locations.DIRECTIONS)
+    for number in range(size):
+        exits = [
+            {"direction": name, "to": numbered("hall", (number * ways + nth + 1) % size)}
+            for nth, name in enumerate(locations.DIRECTIONS)
+        ]
+        yield template.copy({"_id": numbered("hall", number), "exits": exits})
 
 
 def _characters(character: Document, count: int) -> Iterator[Stored]:
@@ -135,12 +146,14 @@ async def fill_shop(db: Database, size: int, _rng: random.Random) -> dict[str, s
         {"sku": f"C-{number}", "title": f"Title {number}", "price": 100, "currency": "USD", "quantity": 1}
         for number in range(MAX_LINES)
     ]
-    counted = {"available": 5, "reserved": 0, "sold": 0, "restocked": 5, "under_way": [], "version": 1}
-    stock = Template({**counted, "in_stock": True})
+    units = {"available": 5, "reserved": 0, "sold": 0, "restocked": 5, "under_way": [], "version": 1}
+    stock = Template({**units, "in_stock": True})
     state: Document = {"status": ACTIVE, "currency": "USD", "expires_at": None, "version": 1, "decided": []}
     cart = Template({**state, "owner": None, "items": lines, "last_modified": BEGIN})
     paid = {"cart_id": cart_key(0), "total": 100, "currency": "USD", "payment_reference": "reference"}
-    order = Template({**paid, "owner": PLAYER, "items": lines})
+    placed = {"status": PLACED, "history": [{"status": PLACED, "at": BEGIN, "op": "checkout"}], "address": None}
+    counted = {"version": 1, "fence": 0, "schema_version": ORDERS.version}
+    order = Template({**paid, **placed, **counted, "owner": PLAYER, "items": lines})
     await insert(db, STOCK.name, (stock.copy({"_id": f"C-{number}"}) for number in range(size)))
     await insert(db, CARTS.name, (cart.copy({"_id": cart_key(number)}) for number in range(carts(size))))
     await insert(

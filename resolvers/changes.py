@@ -32,6 +32,9 @@ _LOST = {260, 280, 286}
 _LOST_LABEL = "NonResumableChangeStreamError"
 # How many of the latest changes are remembered to detect a repeated delivery.
 _REMEMBERED = 1_000
+# The type of a timestamp, with which every resume token begins. The seconds and the increment follow, four bytes each.
+# Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
+_TIMESTAMP = "82"
 _numbers = count()
 
 
@@ -191,6 +194,14 @@ def is_lost(error: PyMongoError) -> bool:
     if error.has_error_label(_LOST_LABEL):
         return True
     return isinstance(error, OperationFailure) and error.code in _LOST
+
+
+def token_time(token: Mapping[str, Any] | None) -> Timestamp:
+    """Returns the operation time up to which a stream has read, from its resume token; 0 if it does not say."""
+    data = "" if token is None else str(token["_data"])
+    if not data.startswith(_TIMESTAMP):
+        return Timestamp(0, 0)
+    return Timestamp(int(data[2:10], 16), int(data[10:18], 16))
 
 
 def pipeline(sources: Sequence[ChangeSource]) -> list[Document]:

@@ -5,7 +5,8 @@ last event it has got can so get the next ones from any process, as far back as 
 
 Clients come back together, e.g. after a restart. One change stream at a time reads for all who wait, from the earliest
 place to the newest operation; those who come meanwhile share the next one. A client gets a page of events at a time, so
-nothing piles up for one that is slow.
+nothing piles up for one that is slow. Clients that were away for longer than a minute have a change stream of their
+own, so that the others, who have missed little, do not wait for them.
 
 Source: MongoDB manual, "Change Streams", `startAtOperationTime`.
 """
@@ -13,27 +14,37 @@ Source: MongoDB manual, "Change Streams", `startAtOperationTime`.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 
 from bson import Timestamp
 from pymongo.errors import PyMongoError
 
-from .changes import ChangesLost, ChangeSource, Event, OnFailure, Position, events_of, is_lost, pipeline, watched
+from .changes import (
+    ChangesLost,
+    ChangeSource,
+    Event,
+    OnFailure,
+    Position,
+    events_of,
+    is_lost,
+    pipeline,
+    token_time,
+    watched,
+)
 from .documents import Database
 from .writes.combining import Combiner, Waiting
 from .writes.retries import attempts
 
 # How long the server may wait for a change. All changes that are asked for have happened.
 _AWAIT_MS = 10
-# The type of a timestamp, with which every resume token begins. The seconds and the increment follow, four bytes each.
-# Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
-_TIMESTAMP = "82"
 # With the pauses, these take about half a minute: longer than an election.
 _ATTEMPTS = 30
 _LONGEST_PAUSE = 2.0
+# The seconds after which a client was away for long, and the changes that the server returns at a time.
+_LONG_SECONDS = 60
+_BATCH = 500
 # No change has this digest in practice, so all changes of the time come before it.
 _NO_CHANGE = "0" * 16
 _POSITION = re.compile(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})([0-9a-f]{1,8})", re.ASCII)
@@ -83,6 +94,7 @@ class _Missed(Waiting[Page]):
     events: list[Event] = field(default_factory=list)
     # Whether the event at `after` has been read again.
     has_passed: bool = False
+    was_long_away: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -126,7 +138,7 @@ class Replays:
         self._seconds = seconds
         self._on_open = on_open
         self._on_failure = on_failure
-        self._missed: Combiner[None, _Missed] = Combiner(self._serve)
+        self._missed: Combiner[bool, _Missed] = Combiner(self._serve)
         self._asking: Combiner[None, _Asking] = Combiner(self._ask)
 
     async def now(self) -> Position:
@@ -139,7 +151,7 @@ class Replays:
         Raises:   ChangesLost if the place is too far back; a driver's error, after many attempts.
         """
         missed = _Missed(db=self._db, topics=topics, after=after, most=most)
-        self._missed.add(None, missed)
+        self._missed.add(missed.was_long_away, missed)
         return await missed.done
 
     async def aclose(self) -> None:
@@ -157,27 +169,36 @@ class Replays:
         for one in asking:
             one.answer(answer["operationTime"])
 
-    async def _serve(self, _key: None, batch: list[_Missed]) -> None:
+    async def _serve(self, were_long_away: bool, batch: list[_Missed]) -> None:
         failure: PyMongoError | None = None
         async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
-            waiting = [missed for missed in batch if missed.is_open]
+            waiting = [missed for missed in batch if missed.is_open and missed.was_long_away == were_long_away]
             try:
                 await self._read(waiting)
             except PyMongoError as error:
                 failure = error
                 for missed in waiting:
-                    missed.restart()
+                    if missed.was_long_away == were_long_away:
+                        missed.restart()
             else:
                 return
         if failure is not None:
-            raise failure
+            for missed in waiting:
+                if missed.was_long_away == were_long_away:
+                    missed.fail(failure)
 
     async def _read(self, batch: Sequence[_Missed]) -> None:
         until = await self._newest()
+        waiting: list[_Missed] = []
         for missed in batch:
-            if until.time - missed.after.time.time > self._seconds:
+            away = until.time - missed.after.time.time
+            if away > self._seconds:
                 missed.fail(ChangesLost())
-        waiting = [missed for missed in batch if missed.is_open]
+            elif away > _LONG_SECONDS and not missed.was_long_away:
+                missed.was_long_away = True
+                self._missed.add(True, missed)
+            else:
+                waiting.append(missed)
         if not waiting:
             return
         try:
@@ -189,7 +210,7 @@ class Replays:
             missed.answer(Page(missed.events, until))
 
     async def _hand_out(self, waiting: Sequence[_Missed], until: Timestamp) -> None:
-        """Gives each what it has missed, up to this time."""
+        """Gives each what it has missed, up to this time. Ends when all have a page, or are gone."""
         by_topic: dict[Hashable, list[_Missed]] = {}
         for missed in waiting:
             for topic in missed.topics:
@@ -199,9 +220,14 @@ class Replays:
         async with aclosing(
             missed_events(self._db, self._sources, since, until, on_failure=self._on_failure)
         ) as events:
+            left = list(waiting)
             async for event in events:
                 for missed in by_topic.get(event.topic, ()):
                     missed.take(event)
+                while left and not left[-1].is_open:
+                    left.pop()
+                if not left:
+                    return
 
 
 async def missed_events(
@@ -212,12 +238,14 @@ async def missed_events(
     Raises:   ChangesLost if the oplog does not reach back so far; a driver's error.
     """
     try:
-        opened = await watched(db).watch(pipeline(sources), start_at_operation_time=since, max_await_time_ms=_AWAIT_MS)
+        opened = await watched(db).watch(
+            pipeline(sources), start_at_operation_time=since, max_await_time_ms=_AWAIT_MS, batch_size=_BATCH
+        )
         async with opened as stream:
             while True:
                 change = await stream.try_next()
                 if change is None:
-                    if _time_of(stream.resume_token) >= until:
+                    if token_time(stream.resume_token) >= until:
                         return
                     if not stream.alive:
                         # The database was dropped.
@@ -231,11 +259,3 @@ async def missed_events(
         if is_lost(error):
             raise ChangesLost from error
         raise
-
-
-def _time_of(token: Mapping[str, Any] | None) -> Timestamp:
-    """Returns the operation time up to which a stream has read, from its resume token."""
-    data = "" if token is None else str(token["_data"])
-    if not data.startswith(_TIMESTAMP):
-        return Timestamp(0, 0)
-    return Timestamp(int(data[2:10], 16), int(data[10:18], 16))

@@ -17,8 +17,8 @@ from .nodes import Node, encode_id, find_node
 from .parts import part_id
 
 DEFAULT_SUGGESTED, MAX_SUGGESTED = 5, 20
-# What the searches of all domains cost.
-_SEARCH = 300
+# What the searches of all domains cost. Each examines up to a few thousand index keys and documents.
+_SEARCH = 5_000
 
 
 class Suggested(NamedTuple):
@@ -32,8 +32,8 @@ class Suggested(NamedTuple):
     match: str
 
 
-# Returns at most so many objects that the caller sees, the best first.
-Suggester = Callable[[Info, str, int], Awaitable[Sequence[Suggested]]]
+# Returns at most so many objects that the caller sees, the best first, with the values of `Suggested`.
+Suggester = Callable[[Info, str, int], Awaitable[Sequence[tuple[str, Any, str, str]]]]
 
 
 @strawberry.type(description="A part of a text.")
@@ -84,4 +84,4 @@ class SuggestQuery:
             return []
         suggesters: Sequence[Suggester] = info.context.served.suggesters
         found = await asyncio.gather(*(suggester(info, text, size) for suggester in suggesters))
-        return [Suggestion(suggested=one, typed=typed) for some in found for one in some]
+        return [Suggestion(suggested=Suggested(*one), typed=typed) for some in found for one in some]

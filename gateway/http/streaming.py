@@ -224,6 +224,8 @@ async def _outcome(
 ) -> Response | Subscription:
     """Runs the operation, unless it is a subscription. If the caller has used up its allowance, returns the error."""
     meter = session.meter()
+    # A subscription that continues is like one that was never cut off.
+    must_run = request.last_event_id is not None and session.resumable(request).ids.are_of(request.last_event_id)
     try:
         return await executor.execute(
             request.query,
@@ -233,6 +235,7 @@ async def _outcome(
             wants_plan=request.wants_plan,
             charge=None if meter is None else meter.charge,
             progress=progress,
+            must_run=must_run,
             refusal=request.refusal,
             on_error=request.on_error,
             may_stream=True,

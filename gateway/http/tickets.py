@@ -25,6 +25,8 @@ from starlette.responses import JSONResponse, Response
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable, OtherScheme
 from portico.gateway.event_ids import EventIds
+from portico.gateway.operations.responses import FAULTS
+from portico.gateway.outages import EVENTS, fault_code, log_fault
 from portico.gateway.state import State
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.errors import InvalidInput
@@ -74,10 +76,17 @@ def endpoint(state: Callable[[], State]) -> Callable[[Request], object]:
         if authorization is None or caller is None:
             return _answer(unauthenticated(OtherScheme("A ticket is for a token. Without one, you need no ticket.")))
         cursors = found.resources.of(Cursors)
+        try:
+            now = await found.live.replays.now()
+        except Exception as error:
+            if fault_code(error) in EVENTS:
+                log_fault("fault", error)
+                return _answer(Refused(503, "UNAVAILABLE", FAULTS["UNAVAILABLE"]))
+            raise
         answer = {
             "ticket": cursors.encode(_BINDING, (authorization, found.clock.now())),
             "seconds": int(LIFE.total_seconds()),
-            "eventId": EventIds(cursors, caller.subject).id_of(await found.live.replays.now()),
+            "eventId": EventIds(cursors, caller.subject).id_of(now),
         }
         return JSONResponse(answer, headers=_NO_STORE)
 

@@ -26,6 +26,7 @@ from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Executor, Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS
+from portico.gateway.outages import EVENTS, fault_code, log_fault
 from portico.gateway.resuming import Resumable
 from portico.gateway.state import State
 from portico.resolvers.tasks import end
@@ -249,10 +250,20 @@ class Connection:
         self._session = session
 
     async def _acknowledgement(self, session: Session) -> dict[str, Any]:
-        """Returns the message, with the id of the moment if the client has asked for ids. It fits all subscriptions."""
+        """Returns the message, with the id of the moment if the client has asked for ids. It fits all subscriptions.
+
+        Raises:   Close, if the moment cannot be read.
+        """
         if not self.has_ids:
             return {"type": "connection_ack"}
-        now = await self.state.live.replays.now()
+        try:
+            now = await self.state.live.replays.now()
+        except Exception as error:
+            if fault_code(error) in EVENTS:
+                log_fault("fault", error)
+                # Clients do not connect again after a fault.
+                raise Close(TRY_LATER, FAULTS["UNAVAILABLE"]) from None
+            raise
         return {"type": "connection_ack", "payload": {"eventId": session.resumable().ids.id_of(now)}}
 
     async def _subscribe(self, message: Mapping[str, Any], room: Body) -> None:

@@ -102,10 +102,12 @@ class Executor:
         refusal: InvalidOperation | None = None,
         on_error: OnError = DEFAULT,
         may_stream: bool = False,
+        must_run: bool = False,
     ) -> Response | Subscription:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
-        With `may_stream`, a live query is returned unrun, too. Otherwise it is answered once.
+        With `may_stream`, a live query is returned unrun, too. Otherwise it is answered once. With `must_run`, it waits
+        for its turn even if too many operations wait.
 
         A mutation times out after `seconds`; with None, after those of the settings. `charge` is called with the cost
         before the operation runs, and may raise. `on_error` says what an error of a field does to its place. `refusal`
@@ -114,7 +116,7 @@ class Executor:
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
         # Parsing a new text is work, too.
-        async with self.queries.slot(context.connection):
+        async with self.queries.slot(context.connection, must_run=must_run):
             call = self._call(text, variables, name, context, seconds, charge, refusal)
             if isinstance(call, Response):
                 return call

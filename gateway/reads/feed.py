@@ -150,7 +150,7 @@ class _Reader:
                             self._begins()
             except ChangesLost:
                 logger().warning("change stream of answers lost changes")
-            except PyMongoError as error:
+            except Exception as error:  # noqa: BLE001 - without the stream, answers would stay as they are for ever
                 if not self.opened.done():
                     self.opened.set_exception(error)
                     return

@@ -79,6 +79,9 @@ class ReadSet:
         """Keeps the changes that can affect a command, which is sent next."""
         read = Read(plan)
         self.commands += 1
+        if self._is_released:
+            # A task of a cancelled run still reads. Nobody needs to know what.
+            return read
         self._in_flight.add(read)
         self._index.begin(read)
         return read

@@ -16,6 +16,7 @@ from portico.resolvers.errors import Conflict, InvalidInput, NotFound, Unaccepta
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.pictures import SUFFIXES, Pictures
 from portico.resolvers.text import require_text
+from portico.resolvers.writes.timer import Timer
 
 from .categories import CATEGORIES
 from .images import IMAGES, MAX_ALT, MAX_IMAGES, ImageDocument, ListedImage, image_id
@@ -71,9 +72,11 @@ async def add_image(
     Writes:   images, then the owner, then images; see `images`.
     """
     alt = require_text(alt, "alt", longest=MAX_ALT) if alt else ""
-    present = await _require(db, owner)
+    present, timer = await _require(db, owner), Timer(now)
     image = await _examined(present, owner.kind, file, rules)
     key = {"_id": image["_id"]}
+    # The upload can take longer than until a mark is stale.
+    now = timer.now()
     await db[IMAGES.name].update_one(key, {"$set": {**image, "unsettled": now}}, upsert=True)
     listed: ListedImage = {
         "_id": image["_id"],
@@ -176,10 +179,11 @@ async def import_images(
 
     Returns:  the outcome of each record: `created`, `changed` (another `alt`) or `unchanged`.
     """
-    return [await outcome_of(_import(db, record, rules, now)) for record in records]
+    timer = Timer(now)
+    return [await outcome_of(_import(db, record, rules, timer)) for record in records]
 
 
-async def _import(db: Database, record: ImageRecord, rules: ImageRules, now: datetime) -> Outcome:
+async def _import(db: Database, record: ImageRecord, rules: ImageRules, timer: Timer) -> Outcome:
     query = {("sku" if record.kind == PRODUCT else "slug"): record.name}
     present: Document | None = await owners_of(db, record.kind).find_one(query, {"sku": 1, "images": 1})
     if present is None:
@@ -189,7 +193,7 @@ async def _import(db: Database, record: ImageRecord, rules: ImageRules, now: dat
     if key in listed and listed[key]["alt"] == record.alt:
         return "unchanged"
     owner = Owner(record.kind, present["sku"] if record.kind == PRODUCT else present["_id"])
-    await add_image(db, owner, alt=record.alt, file=record.read(), rules=rules, now=now)
+    await add_image(db, owner, alt=record.alt, file=record.read(), rules=rules, now=timer.now())
     return "changed" if key in listed else "created"
 
 

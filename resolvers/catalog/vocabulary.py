@@ -26,7 +26,6 @@ from portico.resolvers.documents import (
     SCHEMA_VERSION,
     UPGRADE_FAILED,
     CollectionSpec,
-    D,
     Database,
     Document,
     Versioned,
@@ -39,6 +38,9 @@ from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 
 # The most words that a typed word finds.
 MAX_FOUND = 64
+# The lookups of all typed words of an operation share this number of words that they read. Each reads at least 8.
+_READ, _LEAST_READ = 8_192, 8
+_LOOKUPS_A_COMMAND = 100
 # The documents of a collection whose words one run collects.
 AT_ONCE = 500
 _DUPLICATE = 11000
@@ -95,7 +97,8 @@ async def store_words(db: Database, found: Iterable[str]) -> int:
 
 
 async def find_words(db: Database, texts: Sequence[str]) -> dict[str, list[list[str]]]:
-    """Returns for each typed text and each of its words the words that it stands for, at most 64, by one command.
+    """Returns for each typed text and each of its words the words that it stands for, at most 64. Looks up a hundred by
+    one command.
 
     The last word of a text stands for all words that begin with it. A word that finds nothing stands for words that
     differ by one typo.
@@ -117,19 +120,19 @@ async def find_words(db: Database, texts: Sequence[str]) -> dict[str, list[list[
 
 
 async def _look_up(db: Database, queries: Sequence[Document]) -> list[Any]:
+    """Returns the words that the queries find, each with the number of its query."""
+    # A typed word has more words beside it than it stands for.
+    most = max(min(4 * MAX_FOUND, _READ // max(len(queries), 1)), _LEAST_READ)
     parts: list[list[Document]] = [
-        [
-            {"$match": query},
-            # A typed word has more words beside it than it stands for.
-            {"$limit": 4 * MAX_FOUND},
-            {"$project": {"plain": 1, "part": {"$literal": number}}},
-        ]
+        [{"$match": query}, {"$limit": most}, {"$project": {"plain": 1, "part": {"$literal": number}}}]
         for number, query in enumerate(queries)
     ]
-    if not parts:
-        return []
-    unions = [{"$unionWith": {"coll": WORDS.name, "pipeline": part}} for part in parts[1:]]
-    return await (await db[WORDS.name].aggregate([*parts[0], *unions])).to_list()
+    found: list[Any] = []
+    for start in range(0, len(parts), _LOOKUPS_A_COMMAND):
+        first, *others = parts[start : start + _LOOKUPS_A_COMMAND]
+        unions = [{"$unionWith": {"coll": WORDS.name, "pipeline": part}} for part in others]
+        found += await (await db[WORDS.name].aggregate([*first, *unions])).to_list()
+    return found
 
 
 def _chosen(word: str, found: Mapping[tuple[str, bool, bool], Sequence[WordDocument]], *, is_last: bool) -> list[str]:
@@ -138,7 +141,7 @@ def _chosen(word: str, found: Mapping[tuple[str, bool, bool], Sequence[WordDocum
     return [one["_id"] for one in rows[:MAX_FOUND]]
 
 
-async def collect_words(db: Database, spec: CollectionSpec[D], field: str, read: WordsOf) -> int:
+async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, read: WordsOf) -> int:
     """Stores the words of the next documents of a collection, once for all documents. Returns how many are new.
 
     A damaged document is not read again. An edit stores its words, and so does `portico doctor --repair`.
@@ -168,7 +171,7 @@ async def collect_words(db: Database, spec: CollectionSpec[D], field: str, read:
 
 
 def _words_of(
-    spec: CollectionSpec[D], documents: Iterable[Document], read: WordsOf
+    spec: CollectionSpec[Any], documents: Iterable[Document], read: WordsOf
 ) -> tuple[set[str], list[Exception]]:
     """Returns the words of the documents, and the errors of those whose words cannot be read."""
     found: set[str] = set()

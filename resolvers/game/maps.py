@@ -1,12 +1,12 @@
 """Maps of a part of the world: the rooms within some steps of a room, with a shortest way to each.
 
-Rooms are read one step at a time, by one command a step, until the map is full. A room that several exits lead to is
-read once. Only exits are read: they have no more entries than there are directions.
+Rooms are read one step at a time, by one command a step for all maps of an operation, until the maps are full. A room
+that several exits lead to is read once. Only exits are read: they have no more entries than there are directions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bson import ObjectId
@@ -15,7 +15,7 @@ from portico.resolvers.documents import Database, Document
 
 from .locations import DIRECTIONS, find_by_ids
 
-# How far a map reaches, and how many rooms it has: up to seven commands, and 100 documents.
+# How far a map reaches, and how many rooms it has: up to six commands, and 100 documents.
 MAX_STEPS = 5
 MAX_ROOMS = 100
 _EXITS = {"exits": 1}
@@ -40,28 +40,45 @@ class MappedRoom(NamedTuple):
         return len(self.path)
 
 
-async def find_map(db: Database, area: Area) -> Sequence[MappedRoom] | None:
-    """Returns the rooms of the area, nearest first, beginning with its first room; None if that does not exist.
+class _Walk:
+    """The way from the first room of an area outward."""
+
+    def __init__(self, area: Area) -> None:
+        self.found: list[MappedRoom] = []
+        # The rooms of the next step, with the ways to them.
+        self.ways: dict[ObjectId, tuple[str, ...]] = {area.start: ()}
+        self._area = area
+        self._seen = {area.start}
+
+    def step(self, rooms: Mapping[ObjectId, Document]) -> None:
+        """Takes the rooms of this step, and finds those of the next one."""
+        reached = [MappedRoom(room_id, path) for room_id, path in self.ways.items() if room_id in rooms]
+        self.found += reached
+        self.ways = {}
+        for room in reached:
+            if room.steps < self._area.steps:
+                self._follow(room, _in_order(rooms[room.to]))
+
+    def _follow(self, room: MappedRoom, exits: Sequence[Document]) -> None:
+        for way in exits:
+            if way["to"] not in self._seen and len(self.found) + len(self.ways) < self._area.rooms:
+                self._seen.add(way["to"])
+                self.ways[way["to"]] = (*room.path, way["direction"])
+
+
+async def find_maps(db: Database, areas: Sequence[Area]) -> dict[Area, Sequence[MappedRoom]]:
+    """Returns the rooms of each area, nearest first, beginning with its first room; nothing if that does not exist.
 
     Rooms at the same distance are in the order of the rooms before them, and of the directions. An exit that leads
-    nowhere is left out. One command a step, and one for the first room.
+    nowhere is left out. One command for each step of all areas, and one for the first rooms.
     """
-    found: list[MappedRoom] = []
-    ways: dict[ObjectId, tuple[str, ...]] = {area.start: ()}
-    seen = {area.start}
-    for _ in range(area.steps + 1):
-        rooms = await find_by_ids(db, list(ways), _EXITS)
-        reached = [MappedRoom(room_id, path) for room_id, path in ways.items() if room_id in rooms]
-        found += reached
-        ways = {}
-        for room in reached:
-            for way in _in_order(rooms[room.to]):
-                if way["to"] not in seen and len(found) + len(ways) < area.rooms:
-                    seen.add(way["to"])
-                    ways[way["to"]] = (*room.path, way["direction"])
-        if not ways:
-            break
-    return found or None
+    walks = {area: _Walk(area) for area in areas}
+    while going := [walk for walk in walks.values() if walk.ways]:
+        wanted = dict.fromkeys(room_id for walk in going for room_id in walk.ways)
+        rooms = await find_by_ids(db, list(wanted), _EXITS)
+        for walk in going:
+            walk.step(rooms)
+    return {area: walk.found for area, walk in walks.items() if walk.found}
 
 
 def _in_order(room: Document) -> list[Document]:

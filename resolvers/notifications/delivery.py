@@ -14,9 +14,9 @@ worker whose position another one has moved begins again with the stored positio
 because of its age does not come back: a notice that is older than notifications are kept is dropped.
 
 If the server no longer has the changes after the position, because all gateways were stopped for too long or a backup
-was restored, the job opens a new stream and stores its position together with `missed`: since when. Then it reads the
-backlogs of all sources, a bounded number of documents at a time. What was written before the new stream was opened is
-in the backlogs, and what was written later is in the stream. What is in both is stored once.
+was restored, the job opens a new stream and stores its position together with `missed`: the time of the lost position.
+Then it reads the backlogs of all sources, a bounded number of documents at a time. What was written before the new
+stream was opened is in the backlogs, and what was written later is in the stream. What is in both is stored once.
 
 Source: MongoDB Manual, "Change Streams", on resume tokens.
 """
@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymongo.asynchronous.change_stream import AsyncChangeStream
@@ -48,8 +48,23 @@ _BATCH, _BATCHES = 500, 10
 _SAVED_EVERY = timedelta(minutes=1)
 # How much earlier than the lost position the backlogs are read: the clocks of writers may differ.
 _MARGIN = timedelta(minutes=5)
+# The type of a timestamp, with which every resume token begins. The seconds of its operation follow, in four bytes.
+# Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
+_TIMESTAMP = "82"
 # The server refuses to wait for no time.
 _AT_ONCE_MS = 1
+
+
+def _read_until(at: PositionDocument) -> datetime:
+    """Returns until when all changes have been read.
+
+    The position can have been stored long after that: a job that has been stopped for hours reads what has happened
+    meanwhile batch by batch.
+    """
+    token = at["token"]
+    if not token.startswith(_TIMESTAMP):
+        return at["at"]
+    return min(at["at"], datetime.fromtimestamp(int(token[2:10], 16), UTC).replace(tzinfo=None))
 
 
 class Delivery:
@@ -139,7 +154,7 @@ class Delivery:
     async def _begin_again(self, db: Database, at: PositionDocument, timer: Timer, await_ms: int) -> None:
         """Begins with the next change, and notes what was missed."""
         await self._open(db, None, await_ms)
-        since = at["missed"]["since"] if "missed" in at else at["at"] - _MARGIN
+        since = at["missed"]["since"] if "missed" in at else _read_until(at) - _MARGIN
         missed = backlogs.first(self._sources, since)
         changes: Document = {"token": self._token, "at": timer.now()}
         await position.move(db, at, changes if missed is None else {**changes, "missed": missed})

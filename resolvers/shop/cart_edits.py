@@ -210,7 +210,11 @@ async def _merge(db: Database, buyer: Buyer, cart: Document) -> Document:
         cart = await settle(db, cart, now=buyer.now)
     arrived = [moves.arriving(move) for move in cart["settlement"]]
     await merging.take(db, arrived, now=buyer.now, values=touched(buyer.now, buyer.cart_lifetime))
-    return await require_cart(db, cart["into"], buyer.viewer)
+    own = await require_cart(db, cart["into"], buyer.viewer)
+    if own["status"] == ACTIVE or not arrived:
+        return own
+    # It may have been bought before it could take the lines.
+    return await find_cart(db, merging.rest_id(own["_id"], arrived[0])) or own
 
 
 async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:

@@ -8,6 +8,10 @@
    reservations. What it cannot hold, or everything if it is no longer active, is refused.
 4. Conclude the reservations, and forget the decisions. The units of refused ones become available.
 
+If the other cart is being bought meanwhile, its owner still wants these lines. So it refuses them in favor of a new
+cart of the owner, which is created before. The conclusion then replaces each reservation by one of the new cart, which
+takes it as in step 3. The id of the new cart is derived, so every process creates the same one.
+
 Unlike other reservations, one that was passed on is not refused when it is found old: whoever finds it takes it. It is
 taken once: a cart is read before the stock, a reservation leaves the stock before its decision is forgotten, and every
 decision changes the version of the cart. After a crash, the jobs that finish expiries and moves continue.
@@ -15,19 +19,22 @@ decision changes the version of the cart. After a crash, the jobs that finish ex
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.retries import attempts
 
 from . import moves
-from .carts import ACTIVE, CARTS, MAX_LINES, MAX_QUANTITY, MAX_TOTAL, find_cart, total_of
+from .carts import ACTIVE, CARTS, COMPLETE, MAX_LINES, MAX_QUANTITY, MAX_TOTAL, PENDING, find_cart, total_of, touched
 from .stock import STOCK
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -52,7 +59,7 @@ async def take(
 
     Args:     values: what else to set in the cart.
     Raises:   Conflict (others kept changing the cart).
-    Writes:   carts, then stock, then carts; each guarded.
+    Writes:   carts, then stock, then carts; each guarded. If the cart is being bought, a new cart as well.
     """
     if not arrived:
         return
@@ -61,22 +68,53 @@ async def take(
         # Read the cart before the stock.
         cart = await find_cart(db, key)
         decided = {} if cart is None else moves.decisions(cart)
+        going = _going_on(cart)
         listed = await _listed(db, arrived)
         new = [move for move in arrived if move["id"] in listed and move["id"] not in decided]
         if new and cart is not None:
             cart = await _decide(db, cart, new, now=now, values=values)
             if cart is None:
                 continue
-            decided = moves.decisions(cart)
+            decided, going = moves.decisions(cart), _going_on(cart)
         elif cart is None:
             decided = {move["id"]: False for move in new}
         for is_taken in (True, False):
-            ended = [move for move in arrived if decided.get(move["id"]) is is_taken]
+            ended = [going.get(move["id"], move) for move in arrived if decided.get(move["id"]) is is_taken]
             await moves.conclude_all(db, ended, is_taken=is_taken, now=now)
         ids = [move["id"] for move in arrived]
         await db[CARTS.name].update_one({"_id": key}, {"$pull": {"decided": {"id": {"$in": ids}}}})
+        await take(db, [moves.going_on(going[one]) for one in ids if one in going], now=now)
         return
     raise Conflict("Other callers are changing the cart. Try again.")
+
+
+def rest_id(key: str, move: Mapping[str, Any]) -> str:
+    """Returns the id of the cart that gets this move if the cart with this key is being bought."""
+    return hashlib.blake2b(f"{key} {move['op']}/rest".encode(), digest_size=16).hexdigest()
+
+
+def _going_on(cart: Document | None) -> dict[str, Document]:
+    """Returns the decisions that were made in favor of another cart, by the ids of their moves."""
+    return {} if cart is None else {move["id"]: move for move in cart.get("decided", ()) if "rest" in move}
+
+
+async def _open_rest(db: Database, cart: Document, move: Document, now: datetime) -> str:
+    """Creates the cart that gets what this one, which is being bought, refuses. Idempotent. Returns its id."""
+    lasts = timedelta(seconds=cart["checkout"]["lasts"])
+    rest = {
+        "_id": rest_id(cart["_id"], move),
+        "owner": cart["owner"],
+        "status": ACTIVE,
+        "items": [],
+        "currency": move["line"]["currency"],
+        # If the payment is refused, the other cart remains the current one of the owner.
+        **touched(now, lasts) | {"last_modified": cart["last_modified"] - timedelta(milliseconds=1)},
+        "version": 0,
+        "holding": True,
+    }
+    with contextlib.suppress(DuplicateKeyError):
+        await db[CARTS.name].insert_one(rest)
+    return str(rest["_id"])
 
 
 async def _listed(db: Database, arrived: Sequence[Document]) -> set[str]:
@@ -92,11 +130,14 @@ async def _decide(
 ) -> Document | None:
     """Stores the decisions of the cart, and the lines that it takes. Returns the cart; None if it has changed."""
     content: Document = {"items": cart["items"], "currency": cart["currency"]}
+    # All of these moves come from one cart.
+    is_bought = cart["status"] in {PENDING, COMPLETE}
+    instead = {"rest": await _open_rest(db, cart, new[0], now)} if is_bought else {}
     decided = []
     for move in new:
         grown = combined(content, move["line"]) if cart["status"] == ACTIVE else None
         content = grown or content
-        decided.append({**move, "at": now, "is_taken": grown is not None})
+        decided.append({**move, "at": now, "is_taken": grown is not None, **instead})
     changes = {**content, **(values if cart["status"] == ACTIVE else {})}
     update = {"$set": changes, "$push": {"decided": {"$each": decided}}, "$inc": {"version": 1}}
     same = {"_id": cart["_id"], "version": cart["version"]}

@@ -164,6 +164,12 @@ def arriving(move: Document) -> Document:
     return {**move, "id": f"{move['id']}-in", "kind": "reserve", "cart_id": move["into"]}
 
 
+def going_on(move: Document) -> Document:
+    """Returns the reservation that a refused one has become, if its cart has refused it in favor of another cart."""
+    named = {name: value for name, value in move.items() if name not in {"rest", "is_taken"}}
+    return {**named, "id": f"{move['id']}-on", "cart_id": move["rest"]}
+
+
 async def _is_restored(db: Database, move: Document) -> bool:
     """Returns whether the order has taken the move. Refuses the move if the order has not decided.
 
@@ -252,9 +258,12 @@ def _preparing(move: Document, now: datetime) -> list[Document]:
 
 def _concluding(move: Document, now: datetime, *, is_taken: bool) -> list[Document]:
     others: Document = {"$filter": {"input": "$under_way", "cond": {"$ne": ["$$this.id", move["id"]]}}}
+    amounts = _CONCLUDED.get((move["kind"], is_taken), {})
     if move["kind"] == "pass" and is_taken:
         others = {"$concatArrays": [others, [{"$literal": {**arriving(move), "at": now}}]]}
-    update = changed_by(now, under_way=others, **_amounts(move, _CONCLUDED.get((move["kind"], is_taken), {})))
+    elif "rest" in move and not is_taken:
+        others, amounts = {"$concatArrays": [others, [{"$literal": {**going_on(move), "at": now}}]]}, {}
+    update = changed_by(now, under_way=others, **_amounts(move, amounts))
     if move["kind"] == "restore" and is_taken:
         update[0]["$set"] |= _written_off(move["quantity"])
     return update

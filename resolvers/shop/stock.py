@@ -52,6 +52,8 @@ class DecidedMove(Move):
     """A move on which a cart has decided."""
 
     is_taken: bool
+    # The cart that gets the units instead, if this one is being bought; see `merging`.
+    rest: NotRequired[str]
 
 
 class ClosedStock(TypedDict):

@@ -122,7 +122,8 @@ class Product(Node):
         "keywords",
         length=MAX_RELATED,
         each="first",
-        extra=100,
+        # The products that are compared, and their index keys.
+        extra=600,
         description="The products that have most in common with this one: people, then categories, then genres. "
         f"At most {MAX_RELATED}.",
     )

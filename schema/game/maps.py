@@ -4,7 +4,7 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.declaring import each
+from portico.loaders.declaring import batched
 from portico.resolvers import errors
 from portico.resolvers.game import maps
 from portico.schema.context import Info
@@ -17,7 +17,7 @@ from .locations import LOCATION, Direction, Location
 
 _DEFAULT_STEPS = 2
 _DEFAULT_ROOMS = 50
-_areas = each(maps.find_map)
+_areas = batched(maps.find_maps)
 
 
 @strawberry.type(description="A room of a map.")

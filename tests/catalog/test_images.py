@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import SettingsError
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import category_edits, product_deletions
-from portico.resolvers.catalog.image_edits import Owner, remove_image
+from portico.resolvers.catalog.image_edits import ImageRecord, ImageRules, Owner, add_image, import_images, remove_image
 from portico.resolvers.catalog.images import MAX_IMAGES
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.domains import Resources
@@ -33,6 +34,7 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.ids import key_in
+from tests.support.interruptions import interrupted
 
 READ = f"query ($sku: String) {{ product(sku: $sku) {{ {IMAGES} }} }}"
 REMOVE = """
@@ -335,3 +337,28 @@ async def test_the_number_of_images_is_bounded(gateway: GatewayClient) -> None:
     for first in (0, MAX_IMAGES + 1):
         answer = await gateway.ask(f'{{ product(sku: "A") {{ images(first: {first}) {{ url }} }} }}')
         assert answer.codes == ["BAD_USER_INPUT"]
+
+
+@pytest.mark.parametrize("is_import", [False, True])
+async def test_a_slow_upload_is_marked_with_the_time_when_it_is_stored(
+    gateway: GatewayClient, clock: SettableClock, *, is_import: bool
+) -> None:
+    await create_product(gateway, sku="A")
+    rules, marks = gateway.state.resources.of(ImageRules), list[datetime]()
+    now = clock.now()
+
+    async def look() -> None:
+        marks.append((await gateway.db["images"].find({}).to_list())[0]["unsettled"])
+
+    async def slowly() -> AsyncIterator[bytes]:
+        await asyncio.sleep(0.1)
+        yield picture()
+
+    db = interrupted(gateway.db, "products", "find_one_and_update", look)
+    if is_import:
+        record = ImageRecord("Product", "A", "", slowly)
+        assert await import_images(db, [record], rules=rules, now=now) == ["created"]
+    else:
+        await add_image(db, Owner("Product", "A"), alt="", file=slowly(), rules=rules, now=now)
+
+    assert marks[0] >= now + timedelta(seconds=0.2 if is_import else 0.1)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bench.worst import examine
-from bench.worst_operations import Operation
+from bench.worst_operation import Operation
+from portico.resolvers.catalog import suggestions, vocabulary
 from portico.resolvers.catalog.categories import CATEGORIES
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.catalog.vocabulary import MAX_FOUND, WORDS, store_words
@@ -204,6 +205,38 @@ async def test_suggestions_show_what_matches(gateway: GatewayClient) -> None:
     assert [marked(one) for one in await suggest(gateway, "amelei")] == ["[Amélie]"]
     assert [one["title"] for one in await suggest(gateway, "jazz", first=1)] == ["Jazz"]
     assert await suggest(gateway, " - ") == []
+
+
+async def test_suggestions_read_a_bounded_number_of_products_for_several_words(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rare word finds its products behind many newer ones with the common word. Two common words may find none."""
+    monkeypatch.setattr(suggestions, "_READ", 10)
+    common = [album(sku=f"c{n}", title="Blue Moon", artist="Band", issueDate="2020-01-01T00:00:00Z") for n in range(20)]
+    waltz = [album(sku=f"w{n}", title="Waltz", artist="Band", issueDate="2020-01-01T00:00:00Z") for n in range(20)]
+    old = "1950-01-01T00:00:00Z"
+    both = album(sku="both", title="Blue Waltz", artist="Band", issueDate=old)
+    rare = album(sku="rare", title="Blue Zydeco", artist="Band", issueDate=old)
+    await add_products(gateway.db, [*common, *waltz, both, rare])
+
+    assert [one["title"] for one in await suggest(gateway, "zydeco blue")] == ["Blue Zydeco"]
+    assert [one["title"] for one in await suggest(gateway, "blue zyd")] == ["Blue Zydeco"]
+    assert await suggest(gateway, "blue waltz") == []
+    assert len(await suggest(gateway, "blue moon", first=20)) == 5
+    assert await typed(gateway, "blue waltz") == {"both"}
+
+
+async def test_many_typed_texts_share_what_they_read(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    await add_shop(gateway)
+    monkeypatch.setattr(vocabulary, "_LOOKUPS_A_COMMAND", 4)
+    texts = [f'a{n}: products(filter: {{ typed: "amelie nothing{n} mil" }}) {{ totalCount }}' for n in range(2)]
+    texts.append('found: products(filter: { typed: "dvais mil" }) { nodes { sku } }')
+    gateway.commands.clear()
+
+    found = await gateway.data(f"{{ {' '.join(texts)} }}")
+
+    assert {one["sku"] for one in found["found"]["nodes"]} == {"kind", "miles"}
+    assert gateway.commands.names().count("aggregate catalog_words") == 3
 
 
 async def test_suggestions_take_few_commands(gateway: GatewayClient) -> None:

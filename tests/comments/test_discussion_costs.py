@@ -11,7 +11,7 @@ import pytest
 
 from bench.threads import comments_of, put_discussion
 from bench.worst import examine
-from bench.worst_operations import Operation
+from bench.worst_operation import Operation
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from bench import worst, worst_data
-from bench.worst_operations import Operation
+from bench.worst_operation import Operation
 from tests.support.harness import GatewayClient
 
 PATHS = [f"/site/page-{number}" for number in range(100)]

@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import Timestamp
+from pymongo.errors import AutoReconnect
 
 from portico.gateway.settings import Settings
-from portico.resolvers.changes import ChangesLost
+from portico.resolvers import missed_changes
+from portico.resolvers.changes import ChangesLost, Event, events_of
+from portico.resolvers.documents import Database
+from portico.resolvers.missed_changes import missed_events
+from portico.resolvers.notifications.notifications import received_by
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
 from tests.content.support.site import create_section, entry_input
-from tests.gateway.support.resumed import stream_of
+from tests.gateway.support.resumed import SECONDS, stream_of
+from tests.notifications.support.news import notify
 from tests.support.harness import IS_SOAK, GatewayClient, running
 from tests.support.processes import environment, node_modules, served
 from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, until, wait_until_live
@@ -105,6 +112,50 @@ async def test_more_missed_events_than_may_wait_come_page_by_page(settings: Sett
 
         async with stream_of(port, discussion, last_id) as stream:
             assert await stream.texts(10) == [str(number) for number in range(1, 11)]
+
+
+async def test_a_page_reads_no_more_changes_than_it_has_events(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replays, read = gateway.state.live.replays, 0
+    after = await replays.now()
+    await notify(gateway.db, "ann", *(f"m{number}" for number in range(30)))
+
+    def counted(*arguments: Any) -> list[Event]:
+        nonlocal read
+        read += 1
+        return events_of(*arguments)
+
+    monkeypatch.setattr(missed_changes, "events_of", counted)
+    page = await replays.read(frozenset({received_by("ann")}), after, 3)
+
+    assert (len(page.events), page.until) == (3, None)
+    assert read < 10
+
+
+async def test_a_client_that_was_away_for_long_delays_no_other(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replays, may_end = gateway.state.live.replays, asyncio.Event()
+    after, topics = await replays.now(), frozenset({received_by("ann")})
+    long_ago = replace(after, time=Timestamp(after.time.time - 300, 1))
+    await notify(gateway.db, "ann", "berta")
+
+    async def slow(db: Database, sources: Any, since: Timestamp, until: Timestamp, **options: Any) -> Any:
+        if since == long_ago.time:
+            await may_end.wait()
+        async for event in missed_events(db, sources, max(since, after.time), until, **options):
+            yield event
+
+    monkeypatch.setattr(missed_changes, "missed_events", slow)
+    first = asyncio.create_task(replays.read(topics, long_ago, 10))
+    together = asyncio.create_task(replays.read(topics, after, 10))
+    pages = [await asyncio.wait_for(together, SECONDS)]
+    pages += [await asyncio.wait_for(replays.read(topics, after, 10), SECONDS) for _ in range(3)]
+    assert [len(page.events) for page in pages] == [1] * 4
+    assert not first.done()
+    may_end.set()
+    assert len((await first).events) == 1
 
 
 async def test_many_who_come_back_together_share_change_streams(gateway: GatewayClient, port: int) -> None:
@@ -206,6 +257,23 @@ async def init(socket: Socket) -> str:
     acknowledged = await socket.receive()
     assert acknowledged["type"] == "connection_ack"
     return str(acknowledged["payload"]["eventId"])
+
+
+async def test_during_an_outage_clients_are_told_to_come_again(
+    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise AutoReconnect("connection closed")
+
+    monkeypatch.setattr(gateway.state.live.replays, "now", fail)
+    async with opened(port) as socket:
+        await socket.send({"type": "connection_init", "payload": {"eventIds": True}})
+        # Clients take the code of a fault for final.
+        assert (await socket.closed())[0] == 1013
+    headers = {"authorization": f"Bearer {gateway.token()}"}
+    answer = await gateway.http.post("/graphql/ticket", headers=headers)
+    assert answer.status_code == 503
+    assert answer.json()["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
 
 
 async def subscribe(socket: Socket, discussion: str, last_id: str | None = None) -> None:

@@ -13,7 +13,8 @@ from dataclasses import replace
 import pytest
 
 from bench import worst, worst_data
-from bench.worst_operations import Operation, operations
+from bench.worst_operation import Operation
+from bench.worst_operations import operations
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.settings import CatalogSettings
 from tests.support.harness import GatewayClient, running
@@ -34,6 +35,9 @@ MOST_BOUNDED = 4 * CatalogSettings.max_counted
 BOUNDED |= {"counts of pages"}
 # The small database has too few of these to fill a page, or to give each part ids of its own.
 SHORT = {"threads, DOCUMENTS", "descendants", "parents", "different nodes", "stacks by prefix", "hidden posts"}
+# Nor enough products to compare with, or to suggest, nor enough rooms for different maps.
+SHORT |= {"related products", "pages of related products"}
+SHORT |= {"suggestions", "many suggestions", "maps", "narrow maps"}
 # This reads the blocks of the viewer once, up to a bound that the databases do not reach.
 BLOCKS = {"latest comments, with blocks"}
 # Documents and commands of operations that are dearer than the others: of members with blocks, and of an ANALYST, who

@@ -146,6 +146,23 @@ async def test_what_a_lost_stream_has_not_delivered_is_found_in_the_collections(
     await assert_invariants(gateway)
 
 
+async def test_a_job_that_was_behind_finds_all_that_it_has_not_read(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+    missed = await write_some(gateway, 1)
+    # The position was stored later than what it is the position of has happened.
+    stored_at = SystemClock().now() + timedelta(hours=1)
+    await gateway.db["notification_positions"].update_one({}, {"$set": {"at": stored_at}})
+    await lose(gateway, monkeypatch)
+
+    for _ in range(20):
+        await deliver(gateway, clock)
+
+    assert sorted(await reasons_of(gateway, "ann")) == sorted(missed)
+
+
 async def test_a_crash_in_the_search_for_what_was_missed_loses_nothing(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from datetime import timedelta
 
+import pytest
+
+from portico.resolvers.shop.cart_edits import Buyer, claim_cart
+from portico.resolvers.writes.idempotency import random_operation_id
+from portico.schema.nodes import encode_id
+from tests.accounts.support.accounts import OWNER
 from tests.shop.support.merge_stages import Merging
 from tests.shop.support.shop import (
     add_input,
@@ -11,13 +19,18 @@ from tests.shop.support.shop import (
     assert_nothing_in_flight,
     cart_of,
     cart_of_nobody,
+    checkout_input,
     new_cart,
     quantities,
     stock_of,
     stock_up,
     update_input,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.ids import key_in
+from tests.support.interruptions import crashing, interrupted
+
+CLAIM = "mutation ($input: ClaimCartInput!) { claimCart(input: $input) { __typename } }"
 
 
 async def test_the_viewer_gets_one_cart_with_the_lines_of_both(gateway: GatewayClient) -> None:
@@ -82,3 +95,66 @@ async def test_merging_while_others_change_both_carts_loses_no_unit(
         assert (stock[1], status, other) == (lines["plenty"], "ACTIVE", "EXPIRED")
         assert sum(stock) == 5
         await scene.assert_settled()
+
+
+async def _bought_lines(gateway: GatewayClient) -> Counter[str]:
+    """Returns the units in orders and in carts that hold theirs."""
+    orders = await gateway.db["orders"].find({}).to_list()
+    carts = await gateway.db["carts"].find({"holding": True}).to_list()
+    lines = [line for found in (*orders, *carts) for line in found["items"]]
+    return sum((Counter({line["sku"]: line["quantity"]}) for line in lines), Counter())
+
+
+async def _buy(scene: Merging) -> None:
+    bought = await scene.gateway.result("checkout", checkout_input(scene.cart))
+    assert bought["__typename"] == "CheckoutPayload"
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_cart_that_is_merged_while_the_other_is_bought_loses_no_line(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    scene, kept = Merging(gateway, clock), 0
+    for skip in stops():
+        await scene.restore()
+        turns: list[int] = []
+
+        async def others(turns: list[int] = turns) -> None:
+            turns.append(1)
+            await _buy(scene)
+
+        buyer = Buyer(OWNER, clock.now(), timedelta(hours=4), random_operation_id())
+        paused = interrupted(gateway.db, None, None, others, skip=skip)
+        claimed = await claim_cart(paused, buyer, cart_id=key_in("Cart", scene.other))
+        again = await gateway.result("claimCart", {"cartId": scene.other})
+
+        await scene.run_jobs()
+        assert await _bought_lines(gateway) == {"plenty": 5, "last": 1}, skip
+        assert again["cart"]["id"] == encode_id("Cart", claimed["_id"]), skip
+        kept += again["cart"]["status"] == "ACTIVE" and quantities(again["cart"]) == {"plenty": 3, "last": 1}
+        await scene.assert_settled()
+        if not turns:
+            break
+    assert kept > 3
+
+
+@pytest.mark.usefixtures("provider")
+async def test_a_merge_that_crashes_before_the_other_cart_is_bought_loses_no_line(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    scene = Merging(gateway, clock)
+    for stop in stops():
+        await scene.restore()
+        with crashing(gateway, stop) as faulty:
+            await gateway.ask(CLAIM, {"input": {"cartId": scene.other}})
+        await _buy(scene)
+        await scene.run_jobs()
+        again = await gateway.result("claimCart", {"cartId": scene.other})
+
+        await scene.run_jobs()
+        assert await _bought_lines(gateway) == {"plenty": 5, "last": 1}, stop
+        assert again["__typename"] == "CartPayload"
+        await scene.assert_settled()
+        if not faulty.has_crashed:
+            break
+    assert stop > 3

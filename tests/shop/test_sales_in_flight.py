@@ -13,15 +13,18 @@ from tests.shop.support.shop import (
     assert_nothing_in_flight,
     checkout_input,
     new_cart,
+    order_input,
     stock_of,
     stock_up,
     update_input,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
 from tests.support.ids import key_in
+from tests.support.interruptions import crashing
 from tests.support.settling import Never
 
 DAYS = 200
+CHECKOUT = "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }"
 
 
 @pytest.fixture
@@ -164,3 +167,38 @@ async def test_a_checkout_by_account_shows_all_its_effects_before_anything_is_se
     await run_jobs(gateway, clock)
     await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("settles", [True, False])
+async def test_an_order_can_be_cancelled_wherever_its_checkout_has_stopped(
+    gateway: GatewayClient, clock: SettableClock, *, settles: bool
+) -> None:
+    if not settles:
+        gateway.state.resources[Settler] = Never()
+    cancelled = 0
+    for stop in stops():
+        account, sku = await open_account(gateway.db, 5_000), await stock_up(gateway, units=5)
+        cart = await new_cart(gateway, **{sku: 2})
+        with crashing(gateway, stop) as faulty:
+            await gateway.ask(CHECKOUT, {"input": {**checkout_input(cart), "payment": {"accountId": account}}})
+        order = await gateway.db["orders"].find_one({"cart_id": key_in("Cart", cart)})
+        if order is not None:
+            given = order_input(encode_id("Order", order["_id"]))
+            assert (await gateway.result("cancelOrder", given))["__typename"] == "OrderPayload", stop
+            cancelled += 1
+            await assert_invariants(gateway)
+
+        clock.advance(seconds=40)
+        await run_jobs(gateway, clock)
+        clock.advance(seconds=40)
+        await run_jobs(gateway, clock)
+
+        left = (await balances(gateway.db, account))[0]
+        sold = [one["status"] async for one in gateway.db["orders"].find({"cart_id": key_in("Cart", cart)})]
+        expected = (5, 0, 0) if order is not None else (3, 0, 2) if sold else (3, 2, 0)
+        assert (await stock_of(gateway, sku), left) == (expected, 3_000 if sold == ["PLACED"] else 5_000), stop
+        await assert_nothing_in_flight(gateway.db)
+        await assert_invariants(gateway)
+        if not faulty.has_crashed:
+            break
+    assert cancelled > 1

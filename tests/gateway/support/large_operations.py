@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.worst_operations import Operation
+from bench.worst_operation import Operation
 from tests.gateway.support.large_data import CALLER, EMOJI, MARKDOWN
 
 

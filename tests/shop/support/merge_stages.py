@@ -16,7 +16,7 @@ AFTER: State = ((0, 5), (0, 1), "ACTIVE", {"plenty": 5, "last": 1}, "EXPIRED")
 class Merging(Stage):
     """Two carts that have all units of two products."""
 
-    collections = ("stock", "carts", "products", "operations")
+    collections = ("stock", "carts", "orders", "products", "operations")
     job_names = SHOP_JOBS
     next_run = 31
     before = BEFORE

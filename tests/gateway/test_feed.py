@@ -1,0 +1,57 @@
+"""The change stream of answers, and the reads that depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+from bson.errors import InvalidBSON
+
+from portico.gateway.reads import feed as feeds
+from portico.gateway.reads.deriving import of_collection
+from portico.gateway.reads.feed import Feed
+from portico.gateway.reads.index import Index
+from portico.gateway.reads.recorded import ReadSet
+from portico.resolvers.changes import Event, follow
+from portico.resolvers.documents import Database
+from tests.support.sockets import until
+
+
+async def test_a_change_that_cannot_be_decoded_does_not_end_the_stream(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = 0
+
+    async def damaged(*arguments: Any, **options: Any) -> AsyncGenerator[Sequence[Event], None]:
+        nonlocal streams
+        streams += 1
+        if streams == 1:
+            yield ()
+            raise InvalidBSON("not valid")
+        async for events in follow(*arguments, **options):
+            yield events
+
+    monkeypatch.setattr(feeds, "follow", damaged)
+    feed = Feed(db, ["things"])
+    await feed.open()
+    try:
+        await until(lambda: feed.counts.streams == 2)
+        affected: list[int] = []
+        reads = ReadSet(feed.index, lambda: affected.append(1))
+        reads.end(reads.begin(of_collection("things")), None)
+        await db["things"].insert_one({"_id": 1})
+        await until(lambda: affected == [1])
+        reads.release()
+    finally:
+        await feed.aclose()
+
+
+def test_a_read_that_begins_after_the_end_of_its_run_leaves_nothing() -> None:
+    index = Index()
+    reads = ReadSet(index, lambda: None)
+    reads.release()
+
+    reads.begin(of_collection("things"))
+
+    assert not index.collections
