@@ -174,7 +174,7 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     ),
     "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 3),
     "Suggestions": ({"text": "love"}, 5),
-    "Suggestions, two words": ({"text": "a love"}, 7),
+    "Suggestions, two words": ({"text": "a love"}, 5),
     "Stock": ({"id": encode_id("Product", "LP-0002")}, 2),
     "Product": ({"slug": "kind-of-blue"}, 5),
     "CartPage": ({}, 2),
