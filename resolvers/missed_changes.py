@@ -242,19 +242,18 @@ async def missed_events(
             pipeline(sources), start_at_operation_time=since, max_await_time_ms=_AWAIT_MS, batch_size=_BATCH
         )
         async with opened as stream:
-            while True:
+            is_whole = False
+            while not is_whole:
                 change = await stream.try_next()
-                if change is None:
-                    if token_time(stream.resume_token) >= until:
-                        return
-                    if not stream.alive:
-                        # The database was dropped.
-                        raise ChangesLost
-                    continue
-                if change["clusterTime"] > until:
-                    return
-                for event in events_of(sources, change, on_failure):
-                    yield event
+                if change is not None:
+                    is_whole = change["clusterTime"] > until
+                    for event in () if is_whole else events_of(sources, change, on_failure):
+                        yield event
+                elif token_time(stream.resume_token) >= until:
+                    is_whole = True
+                elif not stream.alive:
+                    # The database was dropped.
+                    raise ChangesLost
     except PyMongoError as error:
         if is_lost(error):
             raise ChangesLost from error

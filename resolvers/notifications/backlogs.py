@@ -54,12 +54,9 @@ async def read_on(storing: Storing, sources: Sequence[NotificationSource], at: P
 async def read_all(storing: Storing, sources: Sequence[NotificationSource], since: datetime) -> int:
     """Stores the notifications of all that is in the backlogs since then. Returns how many. Idempotent."""
     for place in _places(sources):
-        after: Any = None
-        while True:
-            documents = await _read(storing, place, after, since)
-            if len(documents) < _READ:
-                break
-            after = documents[-1]["_id"]
+        documents = await _read(storing, place, None, since)
+        while len(documents) == _READ:
+            documents = await _read(storing, place, documents[-1]["_id"], since)
     return storing.end()
 
 

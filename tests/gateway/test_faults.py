@@ -124,7 +124,8 @@ async def test_after_a_crash_the_client_gets_the_request_id_and_the_log_gets_the
 async def test_a_failed_mutation_does_not_undo_the_others_in_its_request(settings: Settings) -> None:
     async with logging(settings) as gateway:
         database = gateway.db
-        faulty, gateway.state.database = FaultyDatabase.around(database, 1)
+        # The first one stores the words of its name, and the category.
+        faulty, gateway.state.database = FaultyDatabase.around(database, 2)
         query = (
             "mutation ($a: CreateCategoryInput!, $b: CreateCategoryInput!) "
             "{ a: createCategory(input: $a) { __typename } b: createCategory(input: $b) { __typename } }"

@@ -48,6 +48,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
     made: dict[str, Callable[[], Line]] = {
         "categories": lambda: {"slug": key, "name": text},
         "products": lambda: product(sku=key, title=text),
+        "images": lambda: {"product": key, "file": "photo.png", "alt": text},
         "posts": lambda: {"slug": key, "title": "Post", "text": text},
         "photos": lambda: {"slug": key, "file": "photo.png", "title": text},
         "comments": lambda: {
@@ -69,9 +70,10 @@ def line_of(subject: str, key: str, text: str) -> Line:
     return made[subject]()
 
 
-async def add_parents(gateway: GatewayClient) -> None:
-    """Adds what the records refer to."""
-    await add_products(gateway.db, [product(sku="p")])
+async def add_parents(gateway: GatewayClient, subject: str = "") -> None:
+    """Adds what the records of a subject refer to."""
+    owners = ["a", "b", "c", *(f"k{number}" for number in range(30))] if subject == "images" else []
+    await add_products(gateway.db, [product(sku=sku) for sku in ("p", *owners)])
     campaign = CampaignRecord(EVENT["campaignId"], is_active=True, placements=())
     rules = gateway.state.resources.of(ImageRules)
     await placement_imports.import_campaign(gateway.db, campaign, now=SystemClock().now(), rules=rules)
@@ -131,7 +133,7 @@ async def test_a_record_that_the_database_refuses_is_reported_and_the_others_are
     gateway: GatewayClient, tmp_path: Path, subject: str, error: Exception
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
-    await add_parents(gateway)
+    await add_parents(gateway, subject)
     given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
     refusing = cast("Database", Refusing(gateway.db, error))
 
@@ -158,7 +160,7 @@ async def test_an_election_refuses_no_record_and_the_next_import_stores_them_all
     gateway: GatewayClient, tmp_path: Path, subject: str, error: PyMongoError
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
-    await add_parents(gateway)
+    await add_parents(gateway, subject)
     given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
     refusing = cast("Database", Refusing(gateway.db, error))
 
@@ -187,13 +189,13 @@ STORED = {
 }
 
 
-# An import of logs only inserts, so it reads no document.
-@pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject != "logs"])
+# An import of logs only inserts, so it reads no document. One of images reads no more of an owner than its key.
+@pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject not in {"logs", "images"}])
 async def test_a_damaged_document_fails_only_its_own_record(
     gateway: GatewayClient, tmp_path: Path, subject: str
 ) -> None:
     (tmp_path / "photo.png").write_bytes(picture())
-    await add_parents(gateway)
+    await add_parents(gateway, subject)
     given = [line_of(subject, key, f"Text of {key}") for key in ("a", "b", "c")]
     file, rules = tmp_path / "rows.jsonl", gateway.state.resources
     await imported(gateway.db, subject, file, given, rules)
@@ -331,7 +333,8 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
 async def test_concurrent_imports_of_the_same_records_do_not_conflict(
     gateway: GatewayClient, tmp_path: Path, subject: str
 ) -> None:
-    await add_parents(gateway)
+    (tmp_path / "photo.png").write_bytes(picture())
+    await add_parents(gateway, subject)
     await add_categories(gateway.db, [{"slug": "there", "name": "There"}])
     rules = gateway.state.resources
     for text in ("Good", "Better"):

@@ -317,7 +317,8 @@ async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path
     for run in work:
         shop.commands.clear()
         await run()
-        sent = list(shop.commands.sent)
+        # A change stream reads the oplog, which has no indexes.
+        sent = [one for one in shop.commands.sent if "$changeStream" not in str(one.get("pipeline"))]
         for command in sent:
             for plan in await explain(shop.db, command):
                 shown = f"{plan.name} {command.get('filter')}"

@@ -222,7 +222,7 @@ async def test_a_written_node_shows_its_rows(gateway: GatewayClient) -> None:
     rows = f"contentEdge {{ cursor }} entryEdge {{ cursor }} {tagged_as}"
     entry = {"blogId": blog["content"]["id"], "slug": "one", "title": "One", "text": "Hello"}
     draft = await _result(gateway, "createBlogEntry", entry, f"... on ContentPayload {{ content {{ id }} {rows} }}")
-    published = {**entry, "slug": "two", "tags": ["news"], "publishOn": "2020-01-01T00:00:00Z"}
+    published = {**entry, "slug": "two", "title": "Two", "tags": ["news"], "publishOn": "2020-01-01T00:00:00Z"}
     made = await _result(gateway, "createBlogEntry", published, f"... on ContentPayload {{ {rows} }}")
 
     page = "{ edges { cursor node { id } } }"

@@ -9,6 +9,7 @@ from tests.catalog.support.cases import Given
 from tests.shop.support.shop import (
     Provider,
     add_input,
+    address_input,
     cart_of_nobody,
     checkout_input,
     order_of,
@@ -50,7 +51,8 @@ async def _checkout(gateway: GatewayClient) -> tuple[Given, Given]:
     gateway.state.resources[PaymentMethods] = Provider()
     sku = await stock_up(gateway)
     carts = [await cart_of_nobody(gateway, **{sku: 2}) for _ in range(2)]
-    return checkout_input(carts[0]), checkout_input(carts[1])
+    first, second = (checkout_input(cart, address=address_input()) for cart in carts)
+    return first, second
 
 
 async def _placed(gateway: GatewayClient) -> tuple[Given, Given]:
