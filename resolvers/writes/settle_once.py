@@ -35,7 +35,8 @@ async def settle_once(
 ) -> Document | None:
     """Notes all parts and inserts the record that decides: everything or nothing, and once for an operation.
 
-    If a document does not allow its part, notes in flight may be the reason. Then it tries again for half a second.
+    If a document does not allow its part, notes in flight may be the reason. Then it tries again for half a second, or
+    as long as the notes are of the same operation.
     Records are never deleted. One without `key` was refused or called off, and is nothing that readers should see.
 
     Args:     records: the collection of the records.  facts: what the record has besides its `_id` and its `key`.
@@ -50,7 +51,7 @@ async def settle_once(
         attempt = Attempt(record, parts, timer.now())
         if await prepare(db, attempt):
             made = await decide(db, records, attempt, facts, answering)
-        elif await _may_try_again(db, parts, timer.now(), may_wait=tried < _MOST_WAITS):
+        elif await _may_try_again(db, attempt, timer.now(), may_wait=tried < _MOST_WAITS):
             continue
         else:
             await answering.confirmed()
@@ -63,13 +64,18 @@ async def settle_once(
     raise Conflict("It took too long and was called off. Try again.")
 
 
-async def _may_try_again(db: Database, parts: Sequence[Part], now: datetime, *, may_wait: bool) -> bool:
-    """Settles what is decided or old in the documents of these parts. Returns whether they may allow the parts now."""
-    settled = in_flight = 0
-    for part in parts:
+async def _may_try_again(db: Database, attempt: Attempt, now: datetime, *, may_wait: bool) -> bool:
+    """Settles what is decided or old in the documents of the parts. Returns whether they may allow the parts now.
+
+    Another process may carry out the same operation. Its notes are no reason to refuse: it decides, or they grow old.
+    """
+    settled = in_flight = ours = 0
+    for part in attempt.parts:
         document = await db[part.noted.spec.name].find_one({"_id": part.document}, {part.noted.path: 1})
         if document is not None:
+            notes = document.get(part.noted.path, ())
             ended = await settle_decided(db, part.noted, document, now=now)
             settled += ended
-            in_flight += len(document.get(part.noted.path, ())) - ended
-    return bool(settled or (in_flight and may_wait))
+            in_flight += len(notes) - ended
+            ours += sum(note["record"] == attempt.record for note in notes)
+    return bool(settled or ours or (in_flight and may_wait))

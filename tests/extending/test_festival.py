@@ -13,9 +13,13 @@ from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
+from portico.resolvers.writes.idempotency import derived_id
+from portico.resolvers.writes.settle_once import settle_once
+from portico.resolvers.writes.settlements import Attempt, prepare, undo
 from portico.resolvers.writes.settler import Settler
 from portico.schema import encode_id
 from portico.testing import WAYS, Case, Given, Stage
+from tests.extending.festival import PASSES, PLACES
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, running
 from tests.support.library import served
 from tests.support.settling import Never
@@ -96,6 +100,27 @@ async def test_a_place_that_is_noted_and_not_sold_is_free(festival: GatewayClien
     shown = await festival.data("query ($id: ID!) { node(id: $id) { ... on Concert { free } } }", {"id": concert})
 
     assert shown["node"] == {"free": 2}
+
+
+async def test_a_process_that_carries_out_the_same_call_does_not_sell_it_out(festival: GatewayClient) -> None:
+    await add_concerts(festival, 1)
+    [concert] = [one["_id"] async for one in festival.db["concerts"].find()]
+    parts = [PLACES.part(concert, allowed={"free": {"$gte": 1}}, taken={"free": -1})]
+    other = Attempt(derived_id("op", "passes 0"), parts, SystemClock().now())
+    assert await prepare(festival.db, other)
+    facts = {"owner": "ann", "concerts": [concert]}
+
+    settling = asyncio.create_task(
+        settle_once(festival.db, PASSES, parts, facts, now=SystemClock().now(), operation_id="op")
+    )
+    # The other one takes longer than a call waits for the notes of others.
+    await asyncio.sleep(1.5)
+    assert not settling.done()
+    await undo(festival.db, other)
+
+    sold = await settling
+    assert sold is not None
+    assert sold["owner"] == "ann"
 
 
 async def test_a_pass_counts_before_its_notes_are_removed(festival: GatewayClient) -> None:
