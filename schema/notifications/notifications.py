@@ -39,6 +39,8 @@ MOST_UNREAD = 100
 MAX_IDS = 100
 # What the count costs in addition: MongoDB reads up to 200 rows, and who of their authors the viewer does not see.
 _COUNT = 50
+# What a page costs besides its rows: it reads on after those that a block hides.
+_ROUNDS = 150
 
 
 def _parsed(text: str) -> str:
@@ -117,6 +119,7 @@ class NotificationViewer:
     caller: strawberry.Private[Caller]
 
     @strawberry.field(
+        metadata=costs(extra=_ROUNDS),
         description="What the viewer is notified of, latest first. Notifications of a member with whom the viewer has "
         "a block in either direction are left out."
     )
