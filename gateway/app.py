@@ -206,7 +206,31 @@ class Gateway:
     async def _serving(
         self, connection: Connection, resources: Resources, clock: Clock, telemetry: Telemetry
     ) -> AsyncIterator[None]:
-        self._state = State(
+        self._state = self._state_of(connection, resources, clock, telemetry)
+        worker = Worker(
+            connection.database,
+            clock,
+            self._settings.job_seconds,
+            resources,
+            self._domains.jobs,
+            database=self._settings.database_address,
+            runs=self._runs,
+        )
+        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs and not self._settings.read_only else []
+        logger().info("started", database=self._settings.database, driver=self._settings.driver)
+        try:
+            yield
+        finally:
+            await self._state.live_queries.aclose()
+            await self._state.live.aclose()
+            for job in jobs:
+                job.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await job
+            logger().info("stopped")
+
+    def _state_of(self, connection: Connection, resources: Resources, clock: Clock, telemetry: Telemetry) -> State:
+        return State(
             settings=self._settings,
             clock=clock,
             authenticator=self._authenticator,
@@ -230,27 +254,6 @@ class Gateway:
                 pause=self._settings.live_pause_ms / 1_000,
             ),
         )
-        worker = Worker(
-            connection.database,
-            clock,
-            self._settings.job_seconds,
-            resources,
-            self._domains.jobs,
-            database=self._settings.database_address,
-            runs=self._runs,
-        )
-        jobs = [asyncio.create_task(worker.run())] if self._settings.jobs and not self._settings.read_only else []
-        logger().info("started", database=self._settings.database, driver=self._settings.driver)
-        try:
-            yield
-        finally:
-            await self._state.live_queries.aclose()
-            await self._state.live.aclose()
-            for job in jobs:
-                job.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await job
-            logger().info("stopped")
 
     def routes(self) -> list[BaseRoute]:
         return [

@@ -70,10 +70,8 @@ class EventStream:
         gone = asyncio.create_task(self._until_gone())
         last = _COMPLETE
         executor = self._session.state.executor
-        self._resumable = self._session.resumable(request)
-        context = derived(self._context, live=self._resumable)
         try:
-            async with aclosing(responses(executor, request, self._session, context, self._progress)) as answers:
+            async with aclosing(self._responses(request)) as answers:
                 # The headers of a subscription's response say that it is live. All other responses start at once,
                 # unless the operation may be refused.
                 kind = executor.kind_of(request.query, request.operation_name)
@@ -103,6 +101,11 @@ class EventStream:
             async with asyncio.timeout(LAST_SECONDS):
                 await self._start()
                 await self._send({"type": "http.response.body", "body": last})
+
+    def _responses(self, request: Request) -> AsyncGenerator[EncodedResponse, None]:
+        self._resumable = self._session.resumable(request)
+        context = derived(self._context, live=self._resumable)
+        return responses(self._session.state.executor, request, self._session, context, self._progress)
 
     async def _start(self) -> None:
         # The stream starts as soon as it is live, or with its first response, whichever comes first.

@@ -121,7 +121,7 @@ class NotificationViewer:
     @strawberry.field(
         metadata=costs(extra=_ROUNDS),
         description="What the viewer is notified of, latest first. Notifications of a member with whom the viewer has "
-        "a block in either direction are left out."
+        "a block in either direction are left out.",
     )
     async def notifications(
         self,
