@@ -299,9 +299,14 @@ def test_migrate_upgrades_old_documents(env: dict[str, str], shop: Any) -> None:
     done, again = portico("migrate", env=env), portico("migrate", env=env)
 
     assert (done.returncode, again.returncode) == (0, 0)
-    assert done.stdout.splitlines() == ["products: 100", "products: 50", "Upgraded 150 documents."]
+    assert done.stdout.splitlines() == [
+        "categories: 2",
+        "products: 100",
+        "products: 50",
+        "Upgraded 152 documents.",
+    ]
     assert again.stdout.splitlines() == ["Upgraded 0 documents."]
-    assert shop["products"].count_documents({"details.genres": ["Drama"], "schema_version": 2}) == 150
+    assert shop["products"].count_documents({"details.genres": ["Drama"], "schema_version": 3}) == 150
 
 
 def test_a_worker_runs_the_jobs_and_stops_on_a_signal(settings: Settings, shop: Any, tmp_path: Path) -> None:
