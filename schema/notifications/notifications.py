@@ -39,8 +39,8 @@ MOST_UNREAD = 100
 MAX_IDS = 100
 # What the count costs in addition: MongoDB reads up to 200 rows, and who of their authors the viewer does not see.
 _COUNT = 50
-# What a page costs besides its rows: it reads on after those that a block hides.
-_ROUNDS = 150
+# What a page costs besides its rows: it reads on after those that a block hides, up to 700 of them.
+_ROUNDS = 1_000
 
 
 def _parsed(text: str) -> str:

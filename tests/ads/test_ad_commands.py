@@ -39,7 +39,7 @@ ASTRAY = {
     ],
     "deactivate a campaign": [
         "update ads.zones ads.campaign_id",
-        "aggregate ads.zones ads",
+        "find ads.zones ads",
         "update ads.zones ads.campaign_id",
     ],
 }

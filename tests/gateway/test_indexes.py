@@ -69,8 +69,8 @@ MAY_SORT = SEARCHES | KEYWORDS | RANGES
 # With two terms, e.g. a category and a type, the server uses an index for one and filters by the other. If a category
 # has few products, the server may sort them instead.
 FEW = 100
-# An invariant is checked on each category, photo, file, room, character, stack, trade, zone, campaign, session and
-# roll-up, so it reads all of them.
+# An invariant is checked on each category, photo, file, room, character, stack, trade, zone, campaign, notification,
+# session and roll-up, so it reads all of them.
 MAY_SCAN = {
     "find categories {}",
     "find discussions {'closed': None}",
@@ -84,6 +84,7 @@ MAY_SCAN = {
     "aggregate game.characters None",
     "find ads.zones {}",
     "find ads.campaigns {}",
+    "find notifications {}",
     "find analytics.session_roll_ups {'level': {'$nin': ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR']}}",
 }
 
