@@ -5,7 +5,7 @@
 3. **Decide**: one update of the order, guarded by its status and its fence, sets `CANCELLED` and stores the moves and
    the beginning of the refund. A shipment is guarded by the status as well, so one of the two happens. Other
    cancellations fail here, and roll back the moves that they have prepared.
-4. Conclude the moves. Whoever repeats this changes nothing, because a move can leave the stock once.
+4. Conclude the moves. A repetition changes nothing, because a move can leave the stock once.
 5. Refund the money under a key that is derived from the order and the number of the attempt. Every request with one
    key has the same outcome. A refusal is final, and the next attempt gets the next number, by an update that is guarded
    by the old one. So at most one attempt gives the money back.

@@ -11,7 +11,7 @@ process that settles the cart does the same:
 The settlement stays in the cart, so a process that resumes late finds it and prepares no moves.
 
 A sale can write the order at the same time as step 2. Then the cart keeps `due` and the reference of its payment until
-a job has seen the order. Whoever needs the order before that writes it; so no move is concluded before its order is
+a job has seen the order. A process that needs it earlier writes it; so no move is concluded before its order is
 written.
 """
 
@@ -91,10 +91,7 @@ async def settle(
     else:
         raise Conflict("Other callers are changing the cart. Try again.")
     if present is not None:
-        # A former version has decided. It concluded the moves before it stored the final status.
-        await moves.conclude_all(db, present["settlement"], is_taken=True, now=now)
-        final, _ = _ENDS[cart["status"]]
-        await db[CARTS.name].update_one(locked, {"$set": {"status": final}, "$unset": _LEFT})
+        await _conclude_former(db, present, now=now)
     others = await db[CARTS.name].find_one({"_id": cart["_id"]})
     assert others is not None
     return others
@@ -130,3 +127,11 @@ async def _decide(
         "$inc": {"version": 1},
     }
     return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)
+
+
+async def _conclude_former(db: Database, cart: Document, *, now: datetime) -> None:
+    """Ends a cart that a former version has decided. It concluded the moves before it stored the final status."""
+    await moves.conclude_all(db, cart["settlement"], is_taken=True, now=now)
+    final, _ = _ENDS[cart["status"]]
+    locked = {"_id": cart["_id"], "status": cart["status"]}
+    await db[CARTS.name].update_one(locked, {"$set": {"status": final}, "$unset": _LEFT})

@@ -43,6 +43,7 @@ async def test_a_change_that_cannot_be_decoded_does_not_end_the_stream(
         await db["things"].insert_one({"_id": 1})
         await until(lambda: affected == [1])
         reads.release()
+        assert feed.counts.streams == 2
     finally:
         await feed.aclose()
 
