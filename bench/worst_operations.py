@@ -22,6 +22,7 @@ def operations(known: Mapping[str, str], size: int) -> dict[str, Operation]:
     category, wide = encode_id("Category", known["category"]), encode_id("Category", known["wide"])
     return {
         **_of_products(size),
+        **_of_typed_texts(),
         **_of_categories(category, wide, star),
         **_of_members(star),
         **_of_blocked(),
@@ -59,12 +60,6 @@ def _of_products(size: int) -> dict[str, Operation]:
             "a%n: categories(first: 10) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }",
             most=30,
         ),
-        "typed products": Operation(
-            'a%n: products(first: 1, filter: { typed: "bel%n cor%n del%n fen%n gar%n lan%n mer%n b" }) { pageInfo { endCursor } }'
-        ),
-        "typed products of common words": Operation(
-            'a%n: products(first: 1, filter: { typed: "norren silver torvan b" }) { pageInfo { endCursor } }'
-        ),
         "related products": Operation(
             "a%n: node(id: %i) { ... on Product { related(first: 1) { c%n: sku } } }",
             ids=[encode_id("Product", f"C-{n}") for n in range(size)],
@@ -75,14 +70,26 @@ def _of_products(size: int) -> dict[str, Operation]:
         "images of products": Operation(
             "a%n: products(first: %p) { nodes { images(first: 20) { url thumbnailUrl(width: 320) c%n: alt } } }"
         ),
-        "suggestions": Operation('a%n: suggest(text: "norren silver torvan corlow b", first: 1) { c%n: kind }'),
-        "many suggestions": Operation(
-            'a%n: suggest(text: "norren silver b", first: 20) { c%n: title match { text } node { id } }'
-        ),
         "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
         "different nodes": Operation(
             "a%n: nodes(ids: %l) { id ... on Product { title } }",
             ids=[encode_id("Product", f"C-{n}") for n in range(min(size, 5_000))],
+        ),
+    }
+
+
+def _of_typed_texts() -> dict[str, Operation]:
+    """Returns searches for what people type."""
+    return {
+        "typed products": Operation(
+            'a%n: products(first: 1, filter: { typed: "bel%n cor%n del%n fen%n gar%n lan%n mer%n b" }) { pageInfo { endCursor } }'
+        ),
+        "typed products of common words": Operation(
+            'a%n: products(first: 1, filter: { typed: "norren silver torvan b" }) { pageInfo { endCursor } }'
+        ),
+        "suggestions": Operation('a%n: suggest(text: "norren silver torvan corlow b", first: 1) { c%n: kind }'),
+        "many suggestions": Operation(
+            'a%n: suggest(text: "norren silver b", first: 20) { c%n: title match { text } node { id } }'
         ),
     }
 
