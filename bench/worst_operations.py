@@ -12,7 +12,7 @@ from bench.worst_network import HERMIT, READER, STAR, TALK
 from bench.worst_operation import Operation
 from bench.worst_world import PLAYER, cart_key
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from portico.resolvers.game.locations import MAX_KEEPERS
+from portico.resolvers.game.world.locations import MAX_KEEPERS
 from portico.schema.nodes import encode_id
 
 

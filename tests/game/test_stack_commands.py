@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from portico.resolvers.game.stacks import Place, stack_id
+from portico.resolvers.game.inventories.stacks import Place, stack_id
 from tests.game.support.stacks import bag, give, goods, keyed, offer
 from tests.support.explaining import explain
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient

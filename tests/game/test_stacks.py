@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.game.stacks import MAX_QUANTITY
+from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
 from portico.schema.roles import Role
 from tests.game.support.reading import LIST, granted, items
 from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
