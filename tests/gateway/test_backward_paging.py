@@ -15,14 +15,12 @@ from tests.support.harness import GatewayClient
 
 # Lists that are read forwards only, and why.
 _FORWARDS = {
-    "comments": "Pages of the storages of comments, and of posts, are read from their beginning.",
+    "comments": "Pages of comments of posts are read from their beginning.",
     "hiddenComments": "As `comments` of posts.",
     "hiddenPosts": "As `wall`.",
     "incoming": "As `wall`.",
     "newsFeed": "As `wall`.",
     "publicPosts": "As `wall`.",
-    "replies": "As `comments`.",
-    "thread": "As `comments`.",
     "wall": "Pages search for posts that the viewer sees, from the newest to older ones.",
 }
 _PAGE = "edges { cursor node { id } } pageInfo { hasPreviousPage hasNextPage startCursor endCursor }"
