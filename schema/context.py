@@ -135,6 +135,12 @@ class Operation:
         """The same time, for comparisons with the dates of documents, as they are stored, and nothing else."""
         return self._now
 
+    def change_at(self, instant: datetime) -> None:
+        """Notes that the answer can be another one from this time."""
+
+    def vary(self) -> None:
+        """Notes that the same operation can have another answer at once."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -225,6 +231,19 @@ class Context:
         if self.has_role(Role.EDITOR):
             return None
         return self.started if self.write is None else self.write.compared
+
+    def vary(self) -> None:
+        """Notes that the answer depends on more than the database, the caller and the time, so it cannot be cached.
+
+        Call it before you read another service, or choose at random.
+        """
+        if self.write is not None:
+            self.write.vary()
+
+    def change_at(self, instant: datetime) -> None:
+        """Notes that the answer can be another one from this time, although no document changes."""
+        if self.write is not None:
+            self.write.change_at(instant)
 
     @property
     def subject(self) -> str | None:

@@ -20,7 +20,7 @@ from . import deriving
 from .comparing import stored_form
 from .deriving import Plan
 from .index import Index, Read
-from .interests import Interest
+from .interests import Interest, Rows
 
 # What reads nothing of the database, by attribute.
 _NO_READS = {
@@ -51,13 +51,14 @@ class ReadSet:
 
     `reads_clock` says that the answer can change at any time. `changes_at` is the next time at which it can, if the
     clock alone changes it. `is_whole` is False if the run has read the database in a way that no interest describes:
-    any change may affect it.
+    any change may affect it. `is_repeatable` is False if the answer could be another one at once.
     """
 
     def __init__(self, index: Index, on_affected: Callable[[], None]) -> None:
         self.is_whole = True
         self.is_affected = False
         self.reads_clock = False
+        self.is_repeatable = True
         self.changes_at: datetime | None = None
         # The time that the run has compared with dates of documents, and the reads that these can come from.
         self._compared: datetime | None = None
@@ -111,8 +112,12 @@ class ReadSet:
                 # The documents whose time has not come are not among the rows.
                 self.reads_clock = True
             later = (date for _, rows in self._dated for date in dates_in(rows) if date > now)
-            self.changes_at = min(later, default=None)
+            self.change_at(min(later, default=None))
         self._dated.clear()
+
+    def change_at(self, instant: datetime | None) -> None:
+        """Notes that the clock can change the answer at this time, if not before; None: never."""
+        self.changes_at = min((one for one in (self.changes_at, instant) if one is not None), default=None)
 
     def compare(self, now: datetime) -> None:
         """Notes that the run compares this time with the dates of documents."""
@@ -141,6 +146,16 @@ class ReadSet:
         """How many interests there are."""
         return len(self._interests)
 
+    @property
+    def keys(self) -> int:
+        """How many documents the interests name."""
+        return sum(len(interest.keys) for interest in self._interests if isinstance(interest, Rows))
+
+    @property
+    def collections(self) -> set[str]:
+        """The collections that the run has read."""
+        return {interest.collection for interest in self._interests}
+
 
 class WatchedTime(Operation):
     """The time of a query, which notes in a read set that it was read."""
@@ -160,6 +175,12 @@ class WatchedTime(Operation):
     def compared(self) -> datetime:
         self._reads.compare(self._now)
         return self._now
+
+    def change_at(self, instant: datetime) -> None:
+        self._reads.change_at(instant)
+
+    def vary(self) -> None:
+        self._reads.is_repeatable = False
 
 
 def dates_in(value: Any) -> Iterator[datetime]:
