@@ -22,15 +22,16 @@ from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Node, key_in, load, node_id
 from portico.schema.parts import digest_of, part_id
 from portico.schema.reading import document_kind, document_pages, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
+
+from .game_masters import GAME_MASTER
 
 DEFAULT_STACKS = 50
 DEFAULT_TRADES = 20
 
 
 def viewer_of(context: Context) -> stacks.Viewer:
-    return stacks.Viewer(context.subject, context.has_role(Role.GAME_MASTER))
+    return stacks.Viewer(context.subject, context.has_role(GAME_MASTER))
 
 
 def _sees_stack(stack: StackDocument, context: Context) -> bool:

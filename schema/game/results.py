@@ -13,11 +13,11 @@ from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.nodes import encode_id, load, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
 from .characters import CHARACTER, Character
+from .game_masters import GAME_MASTER
 from .items import ITEM
 from .locations import LOCATION, Location
 
@@ -41,7 +41,7 @@ class CharacterPayload(ShowsViewer):
 
     @strawberry.field(description="The character as a row of `characters`; null if you are no GAME_MASTER.")
     def character_edge(self, info: Info) -> Edge[Character] | None:
-        if not info.context.has_role(Role.GAME_MASTER):
+        if not info.context.has_role(GAME_MASTER):
             return None
         return edge_of(info.context, characters.CHARACTERS.name, characters.listing(), as_document(self.character))
 

@@ -20,10 +20,10 @@ from portico.schema.fields import as_document, as_type, as_types, costs, kept_pr
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in, load, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
+from .game_masters import GAME_MASTER
 from .inventories import STACK, Stack, Trade, viewer_of
 
 
@@ -168,7 +168,7 @@ def _trade(trade: Document) -> TradePayload:
 
 @strawberry.type
 class TradingMutation:
-    @mutation(role=Role.GAME_MASTER, description="Puts new items into an inventory. For a GAME_MASTER.")
+    @mutation(role=GAME_MASTER, description="Puts new items into an inventory. For a GAME_MASTER.")
     async def grant(self, info: Info, input: GrantInput) -> GrantResult | None:
         granted = await stack_edits.grant(
             info.context.db,

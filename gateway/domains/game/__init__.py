@@ -21,6 +21,7 @@ from portico.resolvers.game.trade_bounds import PAIRS
 from portico.resolvers.game.trade_records import TRADES
 from portico.schema.game import characters, events, inventories, keeping, locations, maps, own_events, trading
 from portico.schema.game.acting import GameMutation
+from portico.schema.game.game_masters import GAME_MASTER
 
 from . import acting, demo, idling, stacks
 from .equipment import equipment
@@ -45,6 +46,7 @@ def _report(error: Exception, step: Document) -> None:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
+    roles=(GAME_MASTER,),
     collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES, PAIRS),
     jobs=(*acting.JOBS, *idling.JOBS, *stacks.JOBS),
     invariants=(*acting.INVARIANTS, *stacks.INVARIANTS),
