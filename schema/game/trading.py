@@ -6,7 +6,7 @@ from typing import Annotated
 import strawberry
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game import refusals, stack_edits, trade_edits, trade_records
+from portico.resolvers.game import new_records, refusals, stack_edits, trade_edits, trade_records
 from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import Place, Wanted, stack_id
@@ -196,6 +196,7 @@ class TradingMutation:
 
     @mutation(
         settles=True,
+        is_decided=new_records.is_inserted,
         description="Moves items between two inventories of the viewer: all of them or none. "
         "Returns the stack that receives them.",
     )
@@ -216,6 +217,7 @@ class TradingMutation:
 
     @mutation(
         settles=True,
+        is_decided=new_records.is_inserted,
         description="Offers items to another owner. The trade holds them until it is accepted, cancelled or expires. "
         "An owner can have 20 open offers to another one.",
     )

@@ -19,6 +19,7 @@ from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.stacks import STACKS
 from portico.resolvers.game.trade_bounds import PAIRS
 from portico.resolvers.game.trade_records import TRADES
+from portico.resolvers.writes.settler import Settler
 from portico.schema.game import characters, events, inventories, keeping, locations, maps, own_events, trading
 from portico.schema.game.acting import GameMutation
 
@@ -30,8 +31,8 @@ _FOLDER = Path(__file__).parent
 
 
 @asynccontextmanager
-async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
-    rooms = Rooms(_report)
+async def _rooms(resources: Resources, _db: Database) -> AsyncIterator[Rooms]:
+    rooms = Rooms(_report, resources.of(Settler))
     try:
         yield rooms
     finally:
