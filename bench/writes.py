@@ -218,7 +218,8 @@ async def run(size: Size, cores: Cores, names: Sequence[str]) -> dict[str, Any]:
         async with AsyncMongoClient[Document](uri) as client:
             version = (await client.server_info())["version"]
             rows = await measure(Bench(Scene(http, world, client), uri, pid), size, names, status.update)
-    kept = _kept(rows, postgres.rates(cores, max(size.writes), size.witness)) if not names else {}
+    is_spread = {EVEN, BY_ZIPF} <= {row["write"] for row in rows}
+    kept = _kept(rows, postgres.rates(cores, max(size.writes), size.witness)) if is_spread else {}
     return report.measured(mongodb=version, settings=asdict(size), writes=rows, kept=kept)
 
 
