@@ -13,10 +13,10 @@ from itertools import chain
 from typing import Any
 
 from .comparing import index_key
-from .deriving import Plan, Row
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
 from .matching import Condition, place_at, values_at
 from .paths import Paths
+from .plans import Plan, Row
 from .spans import Spans, is_closed
 
 Conditional = Entering | Matches

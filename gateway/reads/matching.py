@@ -7,6 +7,7 @@ The answer is True or False only if MongoDB's is the same; otherwise it is None,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from bson import Regex
@@ -73,6 +74,20 @@ class Filter:
         """Returns whether the value is in a condition."""
         return self._query is None or _has(self._query, value)
 
+    def later(self, now: datetime) -> tuple[str, Mapping[str, Any]] | None:
+        """Returns the path whose dates are compared with this time, and a filter of the documents with later ones.
+
+        Returns None if the filter does anything else with the time.
+        """
+        try:
+            paths, rest = _without_comparisons(self._query or {}, now)
+        except _NotCompared:
+            return None
+        if len(paths) != 1:
+            return None
+        (path,) = paths
+        return path, {"$and": [rest, {path: {"$gt": now}}]}
+
     def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
         """Returns whether the document can match now, or could before these paths changed."""
         for condition in self.conditions:
@@ -85,6 +100,32 @@ class Filter:
     def answer(self, document: Mapping[str, Any]) -> Answer:
         """Returns whether the document matches; None if it is not known here."""
         return _every(condition.test(document) for condition in self.conditions)
+
+
+class _NotCompared(Exception):
+    """A filter uses a time in another way than to compare it."""
+
+
+def _without_comparisons(query: Mapping[str, Any], now: datetime) -> tuple[set[str], Mapping[str, Any]]:
+    """Returns the paths that a filter compares with this time, and the filter without that."""
+    paths: set[str] = set()
+    rest: dict[str, Any] = {}
+    for name, wanted in query.items():
+        if name == "$and":
+            parts = [_without_comparisons(part, now) for part in wanted]
+            paths.update(*(found for found, _ in parts))
+            rest[name] = [part for _, part in parts]
+            continue
+        kept = wanted
+        if isinstance(wanted, dict) and not name.startswith("$"):
+            kept = {key: operand for key, operand in wanted.items() if key not in _TESTS or operand != now}
+            if len(kept) < len(wanted):
+                paths.add(name)
+        if _has(kept, now):
+            raise _NotCompared
+        if kept or not isinstance(kept, dict):
+            rest[name] = kept
+    return paths, rest
 
 
 def _has(query: Any, value: Any) -> bool:
