@@ -133,7 +133,7 @@ class CachedAnswers:
             self._queries.put(key, query)
         return query
 
-    async def find(self, query: Query, caller: Caller | None, now: Callable[[], datetime]) -> KeptAnswer | None:
+    async def lookup(self, query: Query, caller: Caller | None, now: Callable[[], datetime]) -> KeptAnswer | None:
         """Returns the answer for this caller, if it shows every write that was acknowledged before the call."""
         view = query.view(caller)
         if view not in query.answers and (running := query.running.get(view)) is not None:
