@@ -203,6 +203,7 @@ async def test_many_marks_are_settled_in_one_run(gateway: GatewayClient, clock: 
         "delete-carts": 0,
         "finish-checkouts": 0,
         "finish-orders": 0,
+        "relate-products": 0,
         "finish-transfers": 0,
         "finish-comments": 0,
         "finish-uploads": 0,
