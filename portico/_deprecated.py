@@ -15,7 +15,7 @@ MOVED = {
     "ConflictMember": "portico.Conflict",
     "Connection": "portico.schema.Connection",
     "Counter": "portico.jobs.Counter",
-    "DIRTY_INDEX": "portico.writes.DIRTY_INDEX",
+    "DIRTY_INDEX": "portico.writes.RollUp.INDEX",
     "Database": "portico.store.Database",
     "DeletedPayload": "portico.schema.DeletedPayload",
     "Demo": "portico.imports.Demo",

@@ -223,13 +223,11 @@ class Context:
         return {"now": self.now, "operation_id": self.operation_id}
 
     @property
-    def sees_until(self) -> datetime | None:
-        """The caller sees content that is visible by this time; None if the caller sees all content.
+    def compared(self) -> datetime:
+        """The same time as `now`, for comparisons with dates of documents, as they are stored, and for nothing else.
 
-        A live query takes this time to be compared with dates of documents, as they are stored, and for nothing else.
+        A live query runs again when the result of such a comparison changes.
         """
-        if self.has_role(Role.EDITOR):
-            return None
         return self.started if self.write is None else self.write.compared
 
     @property

@@ -25,7 +25,7 @@ REVIEWS = CollectionSpec(
         IndexModel([("product", 1), ("buyer.id", 1)], unique=True),
         IndexModel([("product", 1), ("hidden", 1), ("posted", -1), ("_id", -1)]),
         IndexModel([("sku", 1)]),
-        writes.DIRTY_INDEX,
+        writes.RollUp.INDEX,
     ],
 )
 RATINGS = CollectionSpec("ratings", shard_key={"_id": "hashed"}, indexes=[IndexModel([("sku", 1)])])
