@@ -58,7 +58,7 @@ MOVED = {
     "as_object": "portico.imports.object_of",
     "as_text": "portico.imports.as_text",
     "as_texts": "portico.imports.as_texts",
-    "change_source_of_inserts": "portico.store.inserts",
+    "change_source_of_inserts": "portico.store.ChangeSource.inserts",
     "check_length": "portico.store.check_length",
     "computed": "portico.schema.computed",
     "costs": "portico.schema.costs",

@@ -15,7 +15,7 @@ from pymongo.errors import DuplicateKeyError
 import portico
 from portico import InvalidInput, NotFound, imports, writes
 from portico.schema import failure
-from portico.store import CollectionSpec, Database, Document, Event, inserts, require_text
+from portico.store import ChangeSource, CollectionSpec, Database, Document, Event, require_text
 from portico.writes import Hosts, Owned
 
 REVIEWS = CollectionSpec(
@@ -30,7 +30,7 @@ REVIEWS = CollectionSpec(
 )
 RATINGS = CollectionSpec("ratings", shard_key={"_id": "hashed"}, indexes=[IndexModel([("sku", 1)])])
 OWNED = writes.OwnedDocuments("Product", (Owned(REVIEWS, "sku", "product"), Owned(RATINGS, "sku", "_id")))
-POSTED = inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
+POSTED = ChangeSource.inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
 
 
 async def _count(db: Database, product: ObjectId) -> Document | None:
