@@ -13,9 +13,9 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Document
-from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.items import POUND
-from portico.resolvers.game.locations import LOCATIONS, MAX_KEEPER_ITEMS, copy_of
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.items import POUND
+from portico.resolvers.game.world.locations import LOCATIONS, MAX_KEEPER_ITEMS, copy_of
 from portico.schema.nodes import encode_id
 
 DATABASE = "bench"

@@ -28,7 +28,7 @@ from bench.processes import Cores, cpu_seconds, share_out
 from bench.shop import serving
 from portico.gateway.domains import load
 from portico.resolvers.documents import Document
-from portico.resolvers.game.locations import MAX_CHARACTERS
+from portico.resolvers.game.world.locations import MAX_CHARACTERS
 from portico.resolvers.indexes import create_indexes
 
 RESULTS = Path(__file__).parent / "results" / "game.json"

@@ -29,9 +29,9 @@ from rich.table import Table
 from bench import mongo, report
 from bench.processes import Cores, share_out
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import stack_checks, trade_edits
-from portico.resolvers.game.stacks import STACKS, Place, Viewer, Wanted, stack_id
-from portico.resolvers.game.trade_records import TRADES
+from portico.resolvers.game.inventories import stack_checks, trade_edits
+from portico.resolvers.game.inventories.stacks import STACKS, Place, Viewer, Wanted, stack_id
+from portico.resolvers.game.inventories.trade_records import TRADES
 from portico.resolvers.writes import idempotency
 
 RESULTS = Path(__file__).parent / "results" / "game_trades.json"

@@ -12,7 +12,7 @@ from bench.worst_network import HERMIT, READER, STAR, TALK
 from bench.worst_operation import Operation
 from bench.worst_world import PLAYER, cart_key
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from portico.resolvers.game.locations import MAX_KEEPERS
+from portico.resolvers.game.world.locations import MAX_KEEPERS
 from portico.schema.nodes import encode_id
 
 
@@ -22,6 +22,7 @@ def operations(known: Mapping[str, str], size: int) -> dict[str, Operation]:
     category, wide = encode_id("Category", known["category"]), encode_id("Category", known["wide"])
     return {
         **_of_products(size),
+        **_of_typed_texts(),
         **_of_categories(category, wide, star),
         **_of_members(star),
         **_of_blocked(),
@@ -59,12 +60,6 @@ def _of_products(size: int) -> dict[str, Operation]:
             "a%n: categories(first: 10) { nodes { products(first: 1, filter: { type: FILM, minPrice: %n }) { pageInfo { endCursor } } } }",
             most=30,
         ),
-        "typed products": Operation(
-            'a%n: products(first: 1, filter: { typed: "bel%n cor%n del%n fen%n gar%n lan%n mer%n b" }) { pageInfo { endCursor } }'
-        ),
-        "typed products of common words": Operation(
-            'a%n: products(first: 1, filter: { typed: "norren silver torvan b" }) { pageInfo { endCursor } }'
-        ),
         "related products": Operation(
             "a%n: node(id: %i) { ... on Product { related(first: 1) { c%n: sku } } }",
             ids=[encode_id("Product", f"C-{n}") for n in range(size)],
@@ -75,14 +70,26 @@ def _of_products(size: int) -> dict[str, Operation]:
         "images of products": Operation(
             "a%n: products(first: %p) { nodes { images(first: 20) { url thumbnailUrl(width: 320) c%n: alt } } }"
         ),
-        "suggestions": Operation('a%n: suggest(text: "norren silver torvan corlow b", first: 1) { c%n: kind }'),
-        "many suggestions": Operation(
-            'a%n: suggest(text: "norren silver b", first: 20) { c%n: title match { text } node { id } }'
-        ),
         "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
         "different nodes": Operation(
             "a%n: nodes(ids: %l) { id ... on Product { title } }",
             ids=[encode_id("Product", f"C-{n}") for n in range(min(size, 5_000))],
+        ),
+    }
+
+
+def _of_typed_texts() -> dict[str, Operation]:
+    """Returns searches for what people type."""
+    return {
+        "typed products": Operation(
+            'a%n: products(first: 1, filter: { typed: "bel%n cor%n del%n fen%n gar%n lan%n mer%n b" }) { pageInfo { endCursor } }'
+        ),
+        "typed products of common words": Operation(
+            'a%n: products(first: 1, filter: { typed: "norren silver torvan b" }) { pageInfo { endCursor } }'
+        ),
+        "suggestions": Operation('a%n: suggest(text: "norren silver torvan corlow b", first: 1) { c%n: kind }'),
+        "many suggestions": Operation(
+            'a%n: suggest(text: "norren silver b", first: 20) { c%n: title match { text } node { id } }'
         ),
     }
 
@@ -125,6 +132,9 @@ def _of_members(star: str) -> dict[str, Operation]:
         "one post of a wall": Operation(
             "a%n: user(id: $id) { wall(first: 1) { pageInfo { hasNextPage } edges { month } } }", **user
         ),
+        "walls from their ends": Operation(
+            "a%n: user(id: $id) { wall(last: %p) { pageInfo { hasNextPage } } }", **user
+        ),
         "walls by month": Operation('a%n: user(id: $id) { wall(first: 5, month: "201208") { nodes { id } } }', **user),
         "comments of posts": Operation(
             "a%n: user(id: $id) { wall(first: 20) { nodes { comments(first: 5) { nodes { text } } } } }", **user
@@ -156,6 +166,9 @@ def _of_blocked() -> dict[str, Operation]:
     return {
         "comments of a long post": Operation(comments, **talk),
         "comments of a long post, with blocks": Operation(comments, **talk, caller=(HERMIT,)),
+        "last comments of a long post, with blocks": Operation(
+            comments.replace("first", "last"), **talk, caller=(HERMIT,)
+        ),
         "latest comments": Operation(latest, **talk),
         "latest comments, with blocks": Operation(latest, **talk, caller=(HERMIT,)),
         "hidden comments": Operation(

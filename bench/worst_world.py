@@ -19,13 +19,13 @@ from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.periods import MAX_POINTS, next_start, start_of
 from portico.resolvers.analytics.sessions import ROLL_UPS, Period
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import characters, locations
-from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.items import MAX_DEPTH
-from portico.resolvers.game.locations import LOCATIONS
-from portico.resolvers.game.stacks import STACKS, Place, stack_id
-from portico.resolvers.game.trade_records import MAX_LINES as TRADE_LINES
-from portico.resolvers.game.trade_records import OFFERED, TRADE, TRADES
+from portico.resolvers.game.inventories.stacks import STACKS, Place, stack_id
+from portico.resolvers.game.inventories.trade_records import MAX_LINES as TRADE_LINES
+from portico.resolvers.game.inventories.trade_records import OFFERED, TRADE, TRADES
+from portico.resolvers.game.world import characters, locations
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.items import MAX_DEPTH
+from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.shop.carts import ACTIVE, CARTS, MAX_LINES
 from portico.resolvers.shop.orders import ORDERS, PLACED
 from portico.resolvers.shop.stock import STOCK

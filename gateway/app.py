@@ -38,12 +38,21 @@ from portico.resolvers.indexes import create_indexes
 from portico.resolvers.served import Served
 
 from .auth import Authenticator
+from .cache.kept_answers import CacheCounts, CachedAnswers
 from .clock import Clock
 from .cursor_secret import cursors_of
 from .live import Counts, Hub
 from .live_queries import LiveCounts, LiveQueries
 from .logs import configure, logger
-from .metrics import AdmissionMetrics, JobMetrics, LiveMetrics, Metrics, OperationMetrics, SubscriptionMetrics
+from .metrics import (
+    AdmissionMetrics,
+    CacheMetrics,
+    JobMetrics,
+    LiveMetrics,
+    Metrics,
+    OperationMetrics,
+    SubscriptionMetrics,
+)
 from .rates import Rates
 from .reads.feed import Feed, FeedCounts
 from .settings import Settings
@@ -123,6 +132,7 @@ class Gateway:
         self._counts = Counts()
         self._live_counts = LiveCounts()
         self._feed_counts = FeedCounts()
+        self._cache_counts = CacheCounts()
         self._runs = AllRuns()
         self._metrics = Metrics(
             [
@@ -130,6 +140,7 @@ class Gateway:
                 AdmissionMetrics(self._executor),
                 SubscriptionMetrics(self._counts),
                 LiveMetrics(self._live_counts, self._feed_counts),
+                *([CacheMetrics(self._cache_counts)] if settings.cache_bytes else []),
                 JobMetrics(self._runs),
             ],
             self._domains.gauges,
@@ -222,6 +233,8 @@ class Gateway:
             yield
         finally:
             await self._state.live_queries.aclose()
+            if self._state.cache is not None:
+                await self._state.cache.aclose()
             await self._state.live.aclose()
             for job in jobs:
                 job.cancel()
@@ -240,6 +253,7 @@ class Gateway:
             served=Served(self._domains, resources),
             rates=self._rates,
             telemetry=telemetry,
+            cache=self._cache_of(connection),
             live=Hub(
                 connection.database,
                 self._domains.events,
@@ -254,6 +268,15 @@ class Gateway:
                 pause=self._settings.live_pause_ms / 1_000,
             ),
         )
+
+    def _cache_of(self, connection: Connection) -> CachedAnswers | None:
+        most = self._settings.cache_bytes
+        if not most:
+            return None
+        if connection.reader is None:
+            logger().warning("no answers are cached: this needs direct reads by PyMongo")
+            return None
+        return CachedAnswers(connection.reader, self._domains.answered_from, most, self._cache_counts)
 
     def routes(self) -> list[BaseRoute]:
         return [

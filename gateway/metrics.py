@@ -17,6 +17,7 @@ from portico.gateway.work.job_runs import AllRuns
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Counter, Gauge, Resources
 
+from .cache.kept_answers import CacheCounts
 from .live import Counts
 from .live_queries import LiveCounts
 from .reads.feed import FeedCounts
@@ -144,6 +145,36 @@ class LiveMetrics(Collector):
             ("portico_changes_read", "Changed documents that were read to find what they affect.", changes.looked_up),
             ("portico_changes_affecting", "Runs that changes have affected.", changes.affected),
             ("portico_changes_lost", "Times that changes were lost, and all live queries ran.", changes.losses),
+        ):
+            yield CounterMetricFamily(name, text, number)
+
+
+class CacheMetrics(Collector):
+    """Counts of kept answers."""
+
+    def __init__(self, counts: CacheCounts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        counts = self._counts
+        for name, text, number in (
+            ("portico_cache_answers", "Answers in the cache.", counts.answers),
+            ("portico_cache_bytes", "About how many bytes they take.", counts.bytes),
+        ):
+            yield GaugeMetricFamily(name, text, number)
+        for name, text, number in (
+            ("portico_cache_hits", "Queries that were answered from the cache.", counts.hits),
+            ("portico_cache_misses", "Queries that ran although there is a cache.", counts.misses),
+            ("portico_cache_stored", "Answers that were kept.", counts.stored),
+            ("portico_cache_affected", "Kept answers that a change has affected.", counts.affected),
+            ("portico_cache_vain", "Kept answers that a change has affected before their first use.", counts.vain),
+            ("portico_cache_looks", "Looks at the change stream of the cache.", counts.looks),
+            ("portico_cache_late_looks", "Looks that took too long, so that their queries ran.", counts.late),
+            (
+                "portico_cache_losses",
+                "Times that the change stream was lost, and all kept answers went.",
+                counts.losses,
+            ),
         ):
             yield CounterMetricFamily(name, text, number)
 

@@ -53,6 +53,11 @@ class Resumable:
         # All events up to here have been read.
         self._after: Position
 
+    @property
+    def continues(self) -> bool:
+        """Whether the subscription was cut off: its last event has one of its ids."""
+        return self._last_id is not None and self.ids.are_of(self._last_id)
+
     async def listen(self, *topics: Hashable, is_state: bool = False) -> Events:
         """Returns the events of these topics since the last event, or from now on.
 

@@ -114,6 +114,9 @@ class Settings:
     count_seconds: float = setting(
         10.0, "Seconds that counts and facets are kept and shared. A MERCHANT always gets current ones."
     )
+    cache_bytes: int = setting(
+        0, "The most bytes of answers to queries that a worker keeps until a change affects them. `0`: none."
+    )
     cached_operations: int = setting(1_000, "The most parsed operations in the cache of a worker.")
     documents: DocumentsMode = setting(
         "any",

@@ -20,6 +20,7 @@ from .answers import Answers
 from .auth import Authenticator
 from .bodies import Bodies
 from .bounded_log import BoundedLog
+from .cache.kept_answers import CachedAnswers
 from .clock import Clock
 from .live import Hub
 from .live_queries import LiveQueries
@@ -30,7 +31,7 @@ from .telemetry.recording import Telemetry
 
 @dataclass
 class State:
-    """The state of a started gateway. `reading` is the database for reads of anonymous callers."""
+    """The state of a started gateway. `reading` is the database for reads of anonymous callers. `cache` has answers."""
 
     settings: Settings
     clock: Clock
@@ -42,6 +43,7 @@ class State:
     live: Hub
     live_queries: LiveQueries
     rates: Rates
+    cache: CachedAnswers | None = None
     process: Process = field(default_factory=this_process)
     telemetry: Telemetry = field(default_factory=Telemetry)
     refusals: BoundedLog = field(default_factory=BoundedLog)

@@ -2,29 +2,36 @@
 
 A change stream returns each majority-committed change once and in order. It is interrupted when a primary steps down or
 the network fails. It is then reopened after the last change that it returned, which works as far back as the server's
-oplog goes.
+oplog goes. A primary that stalls neither answers nor closes its connections. So the stream also ends, and is reopened,
+when the driver knows another primary, or when the server has not answered for long.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 
 from bson import Timestamp
 from pymongo.asynchronous.change_stream import AsyncChangeStream
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import NetworkTimeout, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.kept import Kept
 from portico.resolvers.writes import retries
 
 from .documents import LENIENT, CollectionSpec, Database, Document
+from .tasks import end
 
 # How long the server may wait for a change before it returns an empty batch.
 AWAIT_MS = 1_000
+# A server that has not answered for so long is lost. How often that, and the primary, is looked at.
+_SILENT_SECONDS, _WATCH_SECONDS = 10.0, 0.2
+# How long the closing of a stream may take. The server may not answer.
+_CLOSE_SECONDS = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 # The server cannot resume the stream: the errors InvalidResumeToken, ChangeStreamFatalError and
 # ChangeStreamHistoryLost.
@@ -131,9 +138,10 @@ async def follow(
     """
     token: Mapping[str, Any] | None = None
     pause, is_open, seen = _FIRST_PAUSE, False, _Seen()
+    left: set[asyncio.Future[Any]] = set()
     while True:
         try:
-            async with await open_stream(db, sources, token) as stream:
+            async with _Watched(db, await open_stream(db, sources, token), left) as stream:
                 token = stream.resume_token or token
                 if not is_open:
                     is_open = True
@@ -150,6 +158,84 @@ async def follow(
         else:
             # The database was dropped. A new one with its name has another history.
             raise ChangesLost
+
+
+class _Watched:
+    """A stream that fails with NetworkTimeout as soon as its server is not the primary any more, or does not answer.
+
+    The driver cannot be stopped while it waits for a server that stalls. What it still does is left to tasks, in
+    `left`.
+    """
+
+    def __init__(self, db: Database, stream: AsyncChangeStream[Document], left: set[asyncio.Future[Any]]) -> None:
+        self._stream = stream
+        self._left = left
+        self._client: Any = db.client
+        self._primary = _primary_of(self._client)
+        self._loop = asyncio.get_running_loop()
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        # When the read in flight began; None without one.
+        self._since: float | None = None
+        self._timer = self._loop.call_later(_WATCH_SECONDS, self._look)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._timer.cancel()
+        await self._leave(self._stream.__aexit__(None, None, None))
+
+    @property
+    def alive(self) -> bool:
+        return self._stream.alive
+
+    @property
+    def resume_token(self) -> Mapping[str, Any] | None:
+        return self._stream.resume_token
+
+    async def try_next(self) -> Document | None:
+        self._since = self._loop.time()
+        reading = asyncio.create_task(self._stream.try_next())
+        ends: set[asyncio.Future[Any]] = {reading, self._lost}
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            raise NetworkTimeout("The server of the change stream is not the primary any more, or does not answer.")
+        finally:
+            self._since = None
+            if not reading.done():
+                await self._leave(end(reading))
+
+    async def _leave(self, ending: Awaitable[Any]) -> None:
+        """Waits a moment for the end of what the driver does."""
+        task = asyncio.ensure_future(ending)
+        self._left.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            # Retrieves an error that nobody waits for, so that asyncio does not log it.
+            task.exception()
+
+    def _look(self) -> None:
+        primary = _primary_of(self._client)
+        is_former = None not in (primary, self._primary) and primary != self._primary
+        is_silent = self._since is not None and self._loop.time() - self._since > _SILENT_SECONDS
+        if is_former or is_silent:
+            self._lost.set_result(None)
+        else:
+            self._timer = self._loop.call_later(_WATCH_SECONDS, self._look)
+
+
+def _primary_of(client: Any) -> Hashable:
+    """Returns the primary of a replica set with its election; None if there is none at the moment."""
+    servers = client.topology_description.server_descriptions().values()
+    return next(
+        ((server.address, server.election_id) for server in servers if server.server_type_name == "RSPrimary"), None
+    )
 
 
 async def open_stream(

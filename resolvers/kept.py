@@ -18,16 +18,23 @@ class Kept(Generic[K, V]):
 
     Args:     most: the number of values.  most_size: the sum of their sizes.
               size_of: returns the size of a key with its value.
+              on_drop: is called with a key and its value after they were dropped for others.
     """
 
-    __slots__ = ("_most", "_most_size", "_size", "_size_of", "_values")
+    __slots__ = ("_most", "_most_size", "_on_drop", "_size", "_size_of", "_values")
 
     def __init__(
-        self, most: float = math.inf, *, most_size: float = math.inf, size_of: Callable[[K, V], int] | None = None
+        self,
+        most: float = math.inf,
+        *,
+        most_size: float = math.inf,
+        size_of: Callable[[K, V], int] | None = None,
+        on_drop: Callable[[K, V], None] | None = None,
     ) -> None:
         self._most = most
         self._most_size = most_size
         self._size_of = size_of
+        self._on_drop = on_drop
         self._size = 0
         self._values: OrderedDict[K, V] = OrderedDict()
 
@@ -61,6 +68,20 @@ class Kept(Generic[K, V]):
             dropped = values.popitem(last=False)
             if size_of is not None:
                 self._size -= size_of(*dropped)
+            if self._on_drop is not None:
+                self._on_drop(*dropped)
+
+    def pop(self, key: K) -> V | None:
+        """Removes a key, and returns its value; None if it is not kept."""
+        value = self._values.pop(key, None)
+        if value is not None and self._size_of is not None:
+            self._size -= self._size_of(key, value)
+        return value
+
+    @property
+    def size(self) -> int:
+        """The sum of the sizes."""
+        return self._size
 
     def clear(self) -> None:
         self._values.clear()

@@ -141,6 +141,12 @@ class Operation:
         """The same time, for comparisons with the dates of documents, as they are stored, and nothing else."""
         return self._now
 
+    def change_at(self, instant: datetime) -> None:
+        """Notes that the answer can be another one from this time."""
+
+    def vary(self) -> None:
+        """Notes that the same operation can have another answer at once."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -223,12 +229,25 @@ class Context:
         return {"now": self.now, "operation_id": self.operation_id}
 
     @property
-    def compared(self) -> datetime:
-        """The same time as `now`, for comparisons with dates of documents, as they are stored, and for nothing else.
+    def compared_now(self) -> datetime:
+        """The time of the operation, to be compared with dates of documents, as they are stored, and for nothing else.
 
-        A live query runs again when the result of such a comparison changes.
+        So a live query knows when the time comes at which its answer changes.
         """
         return self.started if self.write is None else self.write.compared
+
+    def vary(self) -> None:
+        """Notes that the answer depends on more than the database, the caller and the time, so it cannot be cached.
+
+        Call it before you read another service, or choose at random.
+        """
+        if self.write is not None:
+            self.write.vary()
+
+    def change_at(self, instant: datetime) -> None:
+        """Notes that the answer can be another one from this time, although no document changes."""
+        if self.write is not None:
+            self.write.change_at(instant)
 
     @property
     def subject(self) -> str | None:

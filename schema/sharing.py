@@ -37,32 +37,38 @@ class SharedReads:
     def __init__(self, seconds: float) -> None:
         self._lifetime = timedelta(seconds=seconds)
         self._kept: Kept[Hashable, tuple[datetime, _Read]] = Kept(MAX_KEPT)
-        self._flights: Flights[Hashable, Flight[Hashable, _Read]] = Flights()
+        self._flights: Flights[Hashable, Flight[Hashable, tuple[datetime, _Read]]] = Flights()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[V]], *, now: datetime) -> V:
         """Returns the value of a key: the kept one, or that of the read in flight, or of a new read.
+
+        Raises as `get_until`.
+        """
+        return (await self.get_until(key, read, now=now))[0]
+
+    async def get_until(self, key: Hashable, read: Callable[[], Awaitable[V]], *, now: datetime) -> tuple[V, datetime]:
+        """Returns the value of a key as `get` does, and until when it is shared.
 
         Raises the error of the read, which is not kept. If all requests that wait for a read are cancelled, the read is
         cancelled, too.
         """
         kept = self._kept.get(key)
-        if kept is not None and now - kept[0] < self._lifetime:
-            found = kept[1]
-        else:
+        if kept is None or now - kept[0] >= self._lifetime:
             flight = self._flights.of(key) or Flight(self._flights, key, self._keep(key, read, now))
-            found = await flight.lands()
+            kept = await flight.lands()
+        began, found = kept
         meter = METER.get()
         if found.has_undecodable and meter is not None:
             meter.has_undecodable = True
         value: V = found.value
-        return value
+        return value, began + self._lifetime
 
-    async def _keep(self, key: Hashable, read: Callable[[], Awaitable[V]], now: datetime) -> _Read:
+    async def _keep(self, key: Hashable, read: Callable[[], Awaitable[V]], now: datetime) -> tuple[datetime, _Read]:
         # The operation that begins the read must not refuse it to the others.
         with counted_apart() as meter:
             found = _Read(await read(), meter.has_undecodable)
         self._kept.put(key, (now, found))
-        return found
+        return now, found
 
 
 async def shared(
@@ -85,4 +91,7 @@ async def shared(
     # If every caller sees all objects, rights do not matter. Reads of anonymous callers can go to secondaries.
     rights = None if kind.is_open else context.caller
     place = (kind.name, key, rights, context.caller is None)
-    return await context.resources.of(SharedReads).get(place, read, now=context.clock())
+    value, until = await context.resources.of(SharedReads).get_until(place, read, now=context.clock())
+    # An answer must not outlive what it shares.
+    context.change_at(until)
+    return value

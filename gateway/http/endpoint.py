@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
+from portico.gateway.cache.kept_answers import KeptAnswer, Query, Recording
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
@@ -29,6 +30,7 @@ from portico.schema.context import Context
 from . import tickets, uploads
 from .cors import log_refused_page
 from .headers import RequestHeaders
+from .kept import KeptResponse, charging, kept_response, query_of, recording_context
 from .request_ids import request_id_of
 from .requests import (
     EVENT_TYPE,
@@ -101,6 +103,7 @@ class GraphQLEndpoint:
         request_id = request_id_of(headers)
         media_type = JSON_TYPE
         added: Mapping[str, str] = {}
+        answer: KeptAnswer | None = None
         try:
             accepted = negotiate(",".join(headers.getlist("accept")))
             media_type = accepted.media_type or JSON_TYPE
@@ -109,7 +112,8 @@ class GraphQLEndpoint:
                 return
             status = 200 if media_type == JSON_TYPE else _status(response)
             payload, added = response.payload, response.headers
-            body = encode(payload)
+            answer = response.answer if isinstance(response, KeptResponse) else None
+            body = encode(payload) if answer is None else answer.body
         except ClientGone:
             return
         except Refused as refused:
@@ -124,7 +128,7 @@ class GraphQLEndpoint:
         if "errors" in payload:
             added = {**added, "Cache-Control": "no-store"}
         elif scope["method"] != "POST":
-            added = {**added, **(validators := validators_of(body, media_type, headers))}
+            added = {**added, **(validators := validators_of(body, media_type, headers, answer))}
             if has_it(headers, validators):
                 status, body = _UNCHANGED, b""
         await _send(send, status, media_type, body, request_id, added)
@@ -155,7 +159,13 @@ class GraphQLEndpoint:
                     return None
                 if ticket is not None:
                     raise Refused(400, "BAD_REQUEST", f"A ticket opens a stream: send `Accept: {EVENT_TYPE}`.")
-                return await self._answer(request, session, context, receive, headers, may_write=is_post)
+                cache = self._state.cache
+                query = None if cache is None else query_of(cache, self._state, request, session.caller)
+                if cache is not None and query is not None:
+                    kept = await cache.lookup(query, session.caller, self._state.clock.now)
+                    if kept is not None:
+                        return self._kept(kept, request, session, headers)
+                return await self._answer(request, session, context, receive, headers, query=query, may_write=is_post)
             except Overloaded as overloaded:
                 raise _refused(overloaded) from None
 
@@ -216,12 +226,22 @@ class GraphQLEndpoint:
         receive: Receive,
         headers: Headers,
         *,
+        query: Query | None,
         may_write: bool,
     ) -> Response:
         progress = Progress()
         watch = _Watch(receive, progress, self._state.executor.deadlines)
         try:
-            return await self._execute(request, session, context, headers, may_write=may_write, progress=progress)
+            cache = self._state.cache
+            recording = None if query is None or cache is None else cache.recording(query, session.caller)
+            if recording is None:
+                return await self._execute(request, session, context, headers, may_write=may_write, progress=progress)
+            try:
+                context = recording_context(context, recording)
+                response = await self._execute(request, session, context, headers, recording=recording)
+                return kept_response(recording, response)
+            finally:
+                recording.end()
         except MutationNotAllowed:
             raise Refused(405, "METHOD_NOT_ALLOWED", "Send mutations with POST.", {"Allow": "POST"}) from None
         except asyncio.CancelledError:
@@ -230,6 +250,23 @@ class GraphQLEndpoint:
             raise
         finally:
             watch.end()
+
+    def _kept(self, answer: KeptAnswer, request: Request, session: Session, headers: Headers) -> Response:
+        """Returns a kept answer, which costs its caller what the query costs. It needs no slot: nothing runs."""
+        meter = session.meter()
+        added: Mapping[str, str] = {}
+        with self._state.telemetry.operation(headers, request.trace) as record:
+            operation = self._state.executor.operations.get(request.query)
+            record.identify(operation.definition(request.operation_name), operation.document)
+            if meter is not None:
+                try:
+                    meter.charge(answer.cost)
+                except RateLimited as limited:
+                    raise _limited(limited) from None
+                added = meter.headers()
+            response = KeptResponse({"data": None}, added, answer=answer)
+            record.answered(response)
+        return response
 
     async def _answer_upload(self, scope: Scope, headers: Headers, receive: Receive, request_id: str) -> Response:
         """Runs an operation while its files arrive. If the client disconnects, reading a file fails."""
@@ -271,9 +308,11 @@ class GraphQLEndpoint:
         may_write: bool = True,
         seconds: int | None = None,
         progress: Progress | None = None,
+        recording: Recording | None = None,
     ) -> Response:
         """Runs an operation. Raises Refused for a subscription, or if the caller has used up its allowance."""
         meter = session.meter()
+        charge = None if meter is None else meter.charge
         try:
             with self._state.telemetry.operation(headers, request.trace) as record:
                 outcome = await self._state.executor.execute(
@@ -284,7 +323,7 @@ class GraphQLEndpoint:
                     may_write=may_write,
                     wants_plan=request.wants_plan or headers.get(PLAN_HEADER) == "true",
                     seconds=seconds,
-                    charge=None if meter is None else meter.charge,
+                    charge=charge if recording is None else charging(recording, charge),
                     progress=progress,
                     refusal=request.refusal,
                     on_error=request.on_error,
@@ -293,13 +332,17 @@ class GraphQLEndpoint:
                     raise Refused(406, "NOT_ACCEPTABLE", f"A subscription needs `Accept: {EVENT_TYPE}` or a WebSocket.")
                 record.answered(outcome)
         except RateLimited as limited:
-            details = {"retryAfter": limited.seconds}
-            raise Refused(429, limited.code, str(limited), limited.headers, details) from None
+            raise _limited(limited) from None
         return outcome if meter is None else Response(outcome.payload, {**outcome.headers, **meter.headers()})
 
 
 def _refused(overloaded: Overloaded, headers: Mapping[str, str] | None = None) -> Refused:
     return Refused(503, CODE, str(overloaded), {"Retry-After": str(RETRY_SECONDS), **(headers or {})})
+
+
+def _limited(limited: RateLimited) -> Refused:
+    details = {"retryAfter": limited.seconds}
+    return Refused(429, limited.code, str(limited), limited.headers, details)
 
 
 def _status(response: Response) -> int:

@@ -10,20 +10,31 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
+from portico.gateway.cache.kept_answers import KeptAnswer
+
 _DIGEST = 18
+# The most tags of a kept answer: clients differ in what they accept.
+_TAGS = 16
 # The answer is that of its caller. A store may keep it, and must ask each time whether it is still the answer.
 _CACHE_CONTROL = "private, no-cache"
 _VARY = "Accept, Authorization"
 
 
-def validators_of(body: bytes, media_type: str, headers: Headers) -> dict[str, str]:
+def validators_of(body: bytes, media_type: str, headers: Headers, answer: KeptAnswer | None = None) -> dict[str, str]:
     """Returns the headers with which a client can ask again: a strong `ETag`, and how the answer may be kept.
 
-    The tag is that of the bytes which are sent, so it depends on what the client accepts.
+    The tag is that of the bytes which are sent, so it depends on what the client accepts. If this is the body of a kept
+    `answer`, its tags are kept, too.
     """
-    about = f"{media_type}\n{headers.get('accept-encoding', '')}\n".encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(about + body, digest_size=_DIGEST).hexdigest()
-    return {"ETag": f'"{digest}"', "Cache-Control": _CACHE_CONTROL, "Vary": _VARY}
+    encodings = headers.get("accept-encoding", "")
+    key = (media_type, encodings)
+    tag = None if answer is None else answer.tags.get(key)
+    if tag is None:
+        about = f"{media_type}\n{encodings}\n".encode("utf-8", "surrogatepass")
+        tag = f'"{hashlib.blake2b(about + body, digest_size=_DIGEST).hexdigest()}"'
+        if answer is not None and len(answer.tags) < _TAGS:
+            answer.tags[key] = tag
+    return {"ETag": tag, "Cache-Control": _CACHE_CONTROL, "Vary": _VARY}
 
 
 def has_it(headers: Headers, validators: Mapping[str, str]) -> bool:

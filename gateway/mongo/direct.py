@@ -18,7 +18,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import bson
 from bson import Int64
@@ -27,9 +27,9 @@ from pymongo.errors import ExecutionTimeout
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from portico.resolvers.answer_bounds import METER, Meter
-from portico.resolvers.documents import CODEC, Document
+from portico.resolvers.documents import CODEC, LENIENT, Document
 
-from .links import Link, Links, Lost, TooLong
+from .links import Link, Links, Lost, Primary, TooLong
 
 _OP_MSG = 2013
 _HEAD = struct.Struct("<iiiiIB")
@@ -96,6 +96,13 @@ class _Event:
             listener.failed(failed)
 
 
+class Asked(NamedTuple):
+    """The answer to a command, and the primary that gave it."""
+
+    answer: Document
+    primary: Primary
+
+
 class Reader:
     """Sends reads of one database to the primary, over links that it opens on demand."""
 
@@ -144,6 +151,29 @@ class Reader:
             return await self._documents(link, answer, deadline) if self._links.is_current(link) else None
         except Lost:
             return None
+        finally:
+            if event is not None:
+                event.end(answer)
+            self._links.give_back(link)
+
+    async def ask(self, command: Document) -> Asked | None:
+        """Sends any command that has no effect to the primary. None if no connection is open at the moment.
+
+        Raises Lost if the connection closes, or the primary is another one when the answer arrives; NetworkTimeout; and
+        what `bson.decode` raises.
+        """
+        deadline = asyncio.get_running_loop().time() + self._seconds
+        link = self._links.idle() or await self._links.take(deadline)
+        if link is None:
+            return None
+        event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
+        answer: Document | None = None
+        try:
+            reply = await link.ask(_message({**command, "$db": self._database}), deadline)
+            answer = bson.decode(memoryview(reply)[_HEAD.size :], LENIENT)
+            if not self._links.is_current(link):
+                raise Lost
+            return Asked(answer, link.primary)
         finally:
             if event is not None:
                 event.end(answer)

@@ -40,10 +40,14 @@ _PRIMARY: dict[str, Any] = {
 
 
 class Connection(Protocol):
-    """A client with its database. `reading` is the same database with the read preference of the settings."""
+    """A client with its database. `reading` is the same database with the read preference of the settings.
+
+    `reader` sends direct reads; None if there are none.
+    """
 
     database: Database
     reading: Database
+    reader: Reader | None
 
     async def close(self) -> None: ...
 
@@ -101,6 +105,7 @@ class _PyMongoConnection:
         plain = self._client.get_database(settings.database, **_PRIMARY)
         preference = _preference(settings)
         self._reader = Reader(self._client, plain.name, settings.database_seconds, options["event_listeners"])
+        self.reader = self._reader if settings.direct_reads else None
         self.database: Database = plain
         if settings.direct_reads:
             self.database = cast("Database", DirectDatabase(plain, self._reader))
@@ -113,6 +118,8 @@ class _PyMongoConnection:
 
 
 class _MotorConnection:
+    reader: Reader | None = None
+
     def __init__(self, settings: Settings, uri: str, options: dict[str, Any]) -> None:
         try:
             from motor.motor_asyncio import AsyncIOMotorClient  # noqa: PLC0415 - an optional extra

@@ -37,7 +37,8 @@ from .paths import NO_PATHS, Paths
 COLLECT_SECONDS = 0.004
 _AGAIN_SECONDS = 0.25
 _MOST_AHEAD = 5_000
-_PATHS = ("documentKey", "fullDocument", "updateDescription", "clusterTime")
+# What a stream must tell of a change.
+PATHS = ("documentKey", "fullDocument", "updateDescription", "clusterTime")
 _KINDS = {"insert": INSERT, "update": UPDATE, "replace": REPLACE, "delete": DELETE}
 
 
@@ -134,7 +135,7 @@ class _Reader:
             await asyncio.wait(self._tasks, timeout=_AGAIN_SECONDS)
 
     async def _follow(self) -> None:
-        source = ChangeSource(self._feed.collections, {}, _PATHS, self._arrives)
+        source = ChangeSource(self._feed.collections, {}, PATHS, self._arrives)
         while not self._is_closing:
             is_new = True
             try:
@@ -244,16 +245,20 @@ class _Reader:
 
 
 def _streamed(change: Mapping[str, Any]) -> _Streamed:
+    found = change_of(change)
+    return _Streamed(found, None if found.kind == ALL else change["documentKey"]["_id"], change["clusterTime"])
+
+
+def change_of(change: Mapping[str, Any]) -> Change:
+    """Returns a change as the stream tells of it, with the paths `PATHS`. An update has no document."""
     collection = change["ns"]["coll"]
     kind = _KINDS.get(change["operationType"], ALL)
-    time = change["clusterTime"]
     if kind == ALL:
-        return _Streamed(Change(collection, ALL), None, time)
-    id_ = change["documentKey"]["_id"]
-    found = Change(collection, kind, row_key(id_), change.get("fullDocument"))
+        return Change(collection, ALL)
+    found = Change(collection, kind, row_key(change["documentKey"]["_id"]), change.get("fullDocument"))
     if kind == UPDATE:
         found.paths = _changed(change["updateDescription"])
-    return _Streamed(found, id_, time)
+    return found
 
 
 def _changed(description: Mapping[str, Any]) -> Paths:

@@ -35,7 +35,7 @@ END = "~"
 _NAMING = dict.fromkeys(("_id", "discussion", "key", "slug", "posted"), 1)
 # The field with the reference of a public comment. Stored comments do not have it.
 REF: Final = "ref"
-THREADED, CHRONOLOGICAL = "THREADED", "CHRONOLOGICAL"
+THREADED, CHRONOLOGICAL, NEWEST = "THREADED", "CHRONOLOGICAL", "NEWEST"
 _BY_KEY = Sort((("key", 1),))
 _BY_TIME = Sort((("posted", 1), ("slug", 1)))
 _MILLISECOND = timedelta(milliseconds=1)
@@ -175,7 +175,7 @@ def with_slug(comment: Document, parent: Document | None, attempt: int) -> Docum
 
 @dataclass(frozen=True, eq=False)
 class CommentListing(Listing):
-    """Comments of one discussion, in one of two orders.
+    """Comments of one discussion, in one of two orders, or in the opposite of one.
 
     `below` is the key of a comment, to list its whole thread without the comment itself. `parent` is the _id of a
     comment, to list its direct replies. `max_depth` omits deeper comments.
@@ -189,7 +189,12 @@ class CommentListing(Listing):
 
     @property
     def is_threaded(self) -> bool:
-        return self.sort is _BY_KEY
+        return self.sort.paths[0][0] == "key"
+
+    @property
+    def is_backwards(self) -> bool:
+        """Whether it is in the opposite order: the latest comments first, or replies before their parents."""
+        return self.sort.paths[0][1] < 0
 
 
 def listing_of(storage: str, discussion: ObjectId, *, order: str, max_depth: int | None) -> CommentListing:
@@ -197,7 +202,8 @@ def listing_of(storage: str, discussion: ObjectId, *, order: str, max_depth: int
     bounded = None if max_depth is None or max_depth >= MAX_DEPTH else max_depth
     depths = {"$in": list(range((MAX_DEPTH if bounded is None else bounded) + 1))}
     wanted: Document = {"discussion": discussion}
-    if order == CHRONOLOGICAL:
+    sort = {THREADED: _BY_KEY, CHRONOLOGICAL: _BY_TIME, NEWEST: _BY_TIME.reversed()}[order]
+    if order != THREADED:
         # Each depth is an index scan of its own, so that one index serves lists with and without `max_depth`.
         wanted["depth"] = depths
     elif bounded is not None:
@@ -206,7 +212,7 @@ def listing_of(storage: str, discussion: ObjectId, *, order: str, max_depth: int
         wanted["key"] = {"$gte": ""}
     return CommentListing(
         wanted,
-        _BY_TIME if order == CHRONOLOGICAL else _BY_KEY,
+        sort,
         named={"discussion": discussion, "order": order, "depth": bounded},
         storage=storage,
         discussion=discussion,

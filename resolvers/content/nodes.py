@@ -149,6 +149,9 @@ NODES = CollectionSpec(
             partialFilterExpression={"type": SECTION},
         ),
         IndexModel([("parent", ASCENDING), ("detail.publish_on", DESCENDING), ("_id", DESCENDING)]),
+        # What comes next: live lists run again then.
+        IndexModel([("visible_from", ASCENDING)]),
+        IndexModel([("detail.publish_on", ASCENDING)], sparse=True),
         IndexModel([("tags", ASCENDING), ("created", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("pending.at", ASCENDING)], sparse=True),
         IndexModel([("unrevised.at", ASCENDING)], sparse=True),

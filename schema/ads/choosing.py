@@ -99,6 +99,8 @@ class ChoosingQuery:
         limit: Annotated[int, described("The most ads to choose, 1 to 100.")] = 1,
     ) -> AdChoice | None:
         context = info.context
+        # Ads of equal scores come in random order.
+        context.vary()
         require_prices_if_selected(info, "AdChoice")
         words = require_page_keywords(keywords, "keywords", folds=FOLDS.of(context))
         require_limit(limit, "limit")

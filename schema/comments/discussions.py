@@ -18,12 +18,14 @@ from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.kept import Kept
 from portico.resolvers.paging import Listing
+from portico.resolvers.together import both
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, as_type, reads, related, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.markdown import comment_html
 from portico.schema.nodes import Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
 from portico.schema.reading import document_kind
@@ -76,7 +78,8 @@ class CommentOrder(Enum):
     THREADED = strawberry.enum_value(
         comments.THREADED, description="Thread order: each comment before its replies, and replies by time."
     )
-    CHRONOLOGICAL = strawberry.enum_value(comments.CHRONOLOGICAL, description="By time.")
+    CHRONOLOGICAL = strawberry.enum_value(comments.CHRONOLOGICAL, description="By time, the oldest first.")
+    NEWEST = strawberry.enum_value(comments.NEWEST, description="By time, the newest first.")
 
 
 Order = Annotated[CommentOrder, described("The order of the list.")]
@@ -129,16 +132,27 @@ class Comment(Node):
     @reads(comments.REF, extra=_BELOW, description="The direct replies, by time.")
     @staticmethod
     async def replies(
-        root: strawberry.Parent[PublicComment], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[PublicComment],
+        info: Info,
+        first: First = DEFAULT_COMMENTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Comment]:
-        return await _comment_page(info, comments.replies_of(root[comments.REF]), first, after)
+        return await _comment_page(info, comments.replies_of(root[comments.REF]), Span(first, after, last, before))
 
     @reads(comments.REF, "key", extra=_BELOW, description="All comments below this one, in thread order.")
     @staticmethod
     async def thread(
-        root: strawberry.Parent[PublicComment], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[PublicComment],
+        info: Info,
+        first: First = DEFAULT_COMMENTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Comment]:
-        return await _comment_page(info, comments.thread_of(root[comments.REF], root["key"]), first, after)
+        listing = comments.thread_of(root[comments.REF], root["key"])
+        return await _comment_page(info, listing, Span(first, after, last, before))
 
 
 def _may_change(comment: PublicComment, info: Info) -> bool:
@@ -146,8 +160,8 @@ def _may_change(comment: PublicComment, info: Info) -> bool:
     return not comment.get("deleted") and (own or info.context.has_role(Role.EDITOR))
 
 
-async def _comment_page(info: Info, listing: Listing, first: int | None, after: str | None) -> Connection[Comment]:
-    return Connection(page=await COMMENT_PAGES.page(info, listing, first=first, default=DEFAULT_COMMENTS, after=after))
+async def _comment_page(info: Info, listing: Listing, span: Span) -> Connection[Comment]:
+    return Connection(page=await COMMENT_PAGES.spanned(info, listing, span, default=DEFAULT_COMMENTS))
 
 
 @strawberry.type(description="The comments on an object, e.g. a content node or a product.")
@@ -189,12 +203,14 @@ class Discussion(Node):
         max_depth: MaxDepth = None,
         first: First = DEFAULT_COMMENTS,
         after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[Comment]:
         if max_depth is not None and max_depth < 0:
             text = f"`maxDepth` must be 0 or more; got {max_depth}."
             raise InvalidInput(text, "max_depth", code=InvalidInput.OUT_OF_RANGE, least=0)
         listing = comments.listing_of(root["storage"], root["_id"], order=order.name, max_depth=max_depth)
-        return await _comment_page(info, listing, first, after)
+        return await _comment_page(info, listing, Span(first, after, last, before))
 
     @reads("_id", "storage", description="The comment with a slug, for direct links; null if there is none.")
     @staticmethod
@@ -231,9 +247,26 @@ def discussed(kind: Kind, hosts: Hosts) -> type | None:
     return Discussed
 
 
+class KnownDiscussions(Kept[DocumentId, DiscussionDocument]):
+    """The discussions that this process has read last, for what they never change: the subject and the storage."""
+
+
 async def require_discussion(context: Context, key: DocumentId) -> DiscussionDocument:
-    """Returns a discussion that the caller can see. Raises NotFound."""
-    found = (await discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})).get(key)
-    if found is None or not await is_visible(context, DISCUSSION, found):
+    """Returns a discussion that the caller can see. Raises NotFound.
+
+    The subject of a discussion that the process knows is read at the same time. What is found decides.
+    """
+    known = context.resources.of(KnownDiscussions)
+    reading = discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})
+    found, _ = await both(reading, _look_at_subject(context, known.get(key)))
+    discussion = found.get(key)
+    if discussion is None or not await is_visible(context, DISCUSSION, discussion):
         raise NotFound(DISCUSSION.name, str(key))
-    return found
+    known.put(key, discussion)
+    return discussion
+
+
+async def _look_at_subject(context: Context, known: DiscussionDocument | None) -> None:
+    """Reads the subject, if the discussion is known. The context remembers it if the caller may see it."""
+    if known is not None:
+        await is_visible(context, DISCUSSION, known)

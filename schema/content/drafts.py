@@ -8,4 +8,4 @@ from portico.schema.roles import Role
 
 def sees_until(context: Context) -> datetime | None:
     """Returns the time by which content must be visible for the caller to see it; None if they see everything."""
-    return None if context.has_role(Role.EDITOR) else context.compared
+    return None if context.has_role(Role.EDITOR) else context.compared_now

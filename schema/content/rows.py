@@ -27,9 +27,9 @@ def content_edge_of(context: Context, node: Source) -> ContentEdge | None:
 def entry_edge_of(context: Context, node: Source) -> Edge[BlogEntry] | None:
     """Returns a published entry as a row among the entries of its blog."""
     published = node["detail"].get("publish_on") if node["type"] == ENTRY else None
-    if published is None or published > context.now:
+    if published is None or published > context.compared_now:
         return None
-    return edge_of(context, NODES.name, content.entries_of(node["parent"], context.now), node)
+    return edge_of(context, NODES.name, content.entries_of(node["parent"], context.compared_now), node)
 
 
 def tagged_edge_of(context: Context, node: Source, tag: str) -> ContentEdge | None:

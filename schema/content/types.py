@@ -235,7 +235,7 @@ class Section(ContentNode):
         last: Last = None,
         before: Before = None,
     ) -> Connection[BlogEntry]:
-        listing = content.entries_of(root["_id"], info.context.now)
+        listing = content.entries_of(root["_id"], info.context.compared_now)
         return Connection(
             page=await ENTRY_PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_CONTENT)
         )

@@ -244,14 +244,20 @@ class PostingMutation:
     @mutation(settles=True, description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
         context = info.context
-        voter, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
+        voter, option = require_caller(context).subject, input.option
+        looking = votes.has_voted(
+            context.db, key_in(context, POST.name, input.post_id), voter, option, context.operation_id
+        )
+        reading = both(_require_member(context), find_visible(context, POST.name, input.post_id))
+        (_, post), has_vote = await both(reading, looking)
         await votes.vote(
             context.db,
             post_id=post["_id"],
-            voter=voter["id"],
-            option=input.option,
+            voter=voter,
+            option=option,
             rate=_rate(context),
             post=post,
+            has_vote=has_vote,
             answering=context.answering,
             **context.operation,
         )

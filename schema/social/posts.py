@@ -10,19 +10,19 @@ import strawberry
 from portico.loaders.social import posts as loaders
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
-from portico.resolvers.paging import Page, page_size
+from portico.resolvers.paging import Page
 from portico.resolvers.social import comment_reads, visibility
 from portico.resolvers.social.months import month_of
 from portico.resolvers.social.post_rules import LONGEST_COMMENT, LONGEST_POST
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED, ShownPost
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, Edge, position_of
+from portico.schema.connections import Connection, Edge, extent_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
 from portico.schema.fields import Source, as_types, computed, reads, related, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 from portico.schema.parts import part_id
 from portico.schema.reading import document_pages
@@ -161,23 +161,25 @@ class Post(Node):
     @reads("_id", description="The comments that you see, oldest first.")
     @staticmethod
     async def comments(
-        root: strawberry.Parent[ShownPost], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[ShownPost],
+        info: Info,
+        first: First = DEFAULT_COMMENTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[PostComment]:
-        return Connection(page=await _comment_page(info.context, root["_id"], first, after))
+        return Connection(page=await _comment_page(info.context, root["_id"], Span(first, after, last, before)))
 
 
-async def _comment_page(context: Context, post: DocumentId, first: int | None, after: str | None) -> Page:
-    size = page_size(first, DEFAULT_COMMENTS)
-    listing = comment_reads.comments_of(post)
-    key = position_of(context, listing, after)
+async def _comment_page(context: Context, post: DocumentId, span: Span) -> Page:
+    extent = extent_of(context, comment_reads.comments_of(post), span, default=DEFAULT_COMMENTS)
     page = await context.loader(
-        ("pages of comments", size, key),
-        lambda: loaders.comment_pages(context.db, viewer=context.subject, first=size, after=key),
+        ("pages of comments", extent),
+        lambda: loaders.comment_pages(context.db, viewer=context.subject, **extent._asdict()),
     ).load(post)
     if page is None:
         raise NotFound(POST.name, str(post))
-    page.cursors = context.cursors
-    return page
+    return extent.page_of(context, page)
 
 
 @strawberry.type(description="A post with a text.")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.gateway.mongo.faults import Crash
 from portico.schema.roles import Role
 from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
 from tests.support.interruptions import crashing
-from tests.support.machines import examples, step_lists
+from tests.support.machines import Machine, examples, step_lists
 
 # The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
@@ -75,25 +74,13 @@ def is_done(answer: str) -> bool:
 
 
 @dataclass
-class Machine:
-    """A gateway and the set of states that its accounts may be in. Without unsettled crashes there is exactly one."""
+class Transfers(Machine):
+    """A gateway and the set of states that its accounts may be in."""
 
-    gateway: GatewayClient
-    clock: SettableClock
     accounts: list[str]
     possible: set[State] = field(default_factory=lambda: {State((0,) * ACCOUNTS)})
     crashed: list[Call] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    async def take(self, step: Step) -> None:
-        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
-            "call": self.call,
-            "crash": self.crash,
-            "repeat": self.repeat,
-            "jobs": self.jobs,
-            "crash jobs": self.crash_jobs,
-        }
-        await actions[step.action](step)
 
     def next_call(self, step: Step) -> Call:
         return Call(f"key-{next(self.numbers)}", step.source, step.destination, step.amount)
@@ -156,19 +143,6 @@ class Machine:
         self.possible = kept
         assert self.possible, (call, result)
 
-    async def jobs(self, _step: Step) -> None:
-        self.clock.advance(seconds=6)
-        await run_jobs(self.gateway, self.clock)
-        await self.settle()
-
-    async def crash_jobs(self, step: Step) -> None:
-        self.clock.advance(seconds=6)
-        with crashing(self.gateway, step.stop):
-            try:
-                await run_jobs(self.gateway, self.clock)
-            except Crash:
-                return
-
     async def settle(self) -> None:
         """Assert that the stored state is a possible one, and drop the others."""
         found = tuple(await balances(self.gateway.db, *self.accounts))
@@ -197,7 +171,7 @@ async def test_the_balances_match_the_model_after_any_crashes(
 ) -> None:
     for collection in ("accounts", "transfers", "operations"):
         await gateway.db[collection].delete_many({})
-    machine = Machine(gateway, clock, [await open_account(gateway.db) for _ in range(ACCOUNTS)])
+    machine = Transfers(gateway, clock, [await open_account(gateway.db) for _ in range(ACCOUNTS)])
 
     for step in steps:
         await machine.take(step)

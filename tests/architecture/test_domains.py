@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
-from tests.support.rooms import MAY_IMPORT, MODULES, ROOMS, domain_of
+from tests.support.rooms import MAY_IMPORT, MODULES, PARTS, ROOMS, domain_of, part_of
 
 # Imports that close a circle of modules, and why.
 CLOSING = {
     # A turn calls the steps of `presence`, and the steps take a turn. Only type checkers import it.
-    ("resolvers.game.presence", "resolvers.game.turns"),
+    ("resolvers.game.world.presence", "resolvers.game.world.turns"),
 }
 
 
@@ -55,6 +55,26 @@ def test_a_domain_imports_itself_and_the_domains_below_it() -> None:
         if domain := domain_of(module):
             allowed = {None, domain, *MAY_IMPORT[domain]}
             wrong[module] = [found for found in imports_of(module) if domain_of(found) not in allowed]
+
+    assert {module: found for module, found in wrong.items() if found} == {}
+
+
+def test_a_part_of_a_domain_imports_itself_and_what_the_parts_share() -> None:
+    wrong = {}
+    for module in MODULES:
+        if part := part_of(module):
+            allowed = {None, part}
+            wrong[module] = [found for found in imports_of(module, everywhere=True) if part_of(found) not in allowed]
+
+    assert len(wrong) > 50
+    assert {module: found for module, found in wrong.items() if found} == {}
+
+
+def test_what_the_parts_of_a_domain_share_imports_none_of_them() -> None:
+    """The declaration of the domain and its demo are of all parts."""
+    shared = [module for module in MODULES if domain_of(module) in PARTS and not part_of(module)]
+    known = [module for module in shared if not module.startswith("gateway.domains.")]
+    wrong = {module: [found for found in imports_of(module, everywhere=True) if part_of(found)] for module in known}
 
     assert {module: found for module, found in wrong.items() if found} == {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,12 +11,11 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.gateway.mongo.faults import Crash
 from portico.resolvers.writes.idempotency import derived_id, record_id_of
 from portico.schema.nodes import encode_id
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
-from tests.support.machines import examples, step_lists
+from tests.support.machines import Machine, examples, step_lists
 
 # The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
@@ -104,11 +103,9 @@ def is_done(answer: str) -> bool:
 
 
 @dataclass
-class Machine:
-    """A gateway and the states that it may be in. Without unsettled crashes there is exactly one."""
+class Hierarchy(Machine):
+    """A gateway and the states that it may be in."""
 
-    gateway: GatewayClient
-    clock: SettableClock
     possible: list[Tree] = field(default_factory=lambda: [{}])
     crashed: list[Call] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
@@ -116,16 +113,6 @@ class Machine:
         default_factory=lambda: {ROOT: None, "nothing": encode_id("Category", ObjectId())}
     )
     numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    async def take(self, step: Step) -> None:
-        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
-            "call": self.call,
-            "crash": self.crash,
-            "repeat": self.repeat,
-            "jobs": self.jobs,
-            "crash jobs": self.crash_jobs,
-        }
-        await actions[step.action](step)
 
     async def next_call(self, step: Step) -> Call:
         key = f"key-{next(self.numbers)}"
@@ -232,22 +219,6 @@ class Machine:
             return call.id not in tree
         return call.id in tree
 
-    async def jobs(self, _step: Step) -> None:
-        await self.tidy_up()
-
-    async def tidy_up(self) -> None:
-        self.clock.advance(seconds=6)
-        await run_jobs(self.gateway, self.clock)
-        await self.settle()
-
-    async def crash_jobs(self, step: Step) -> None:
-        self.clock.advance(seconds=6)
-        with crashing(self.gateway, step.stop):
-            try:
-                await run_jobs(self.gateway, self.clock)
-            except Crash:
-                return
-
     async def settle(self) -> None:
         """Assert that the stored state, with all ancestors, is a possible one, and drop the others."""
         actual: Tree = {}
@@ -296,10 +267,10 @@ async def test_the_hierarchy_matches_the_model_after_any_crashes(
 ) -> None:
     for collection in ("categories", "operations"):
         await gateway.db[collection].delete_many({})
-    machine = Machine(gateway, clock)
+    machine = Hierarchy(gateway, clock)
 
     for step in steps:
         await machine.take(step)
 
-    await machine.tidy_up()
+    await machine.jobs()
     await assert_invariants(gateway)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Driver, ExecutorName, Settings
+from portico.gateway.settings import Settings
 from portico.resolvers.catalog.product_bounds import SearchText
 from portico.resolvers.catalog.settings import CatalogSettings
-from portico.resolvers.configuration import Secret
-from tests.catalog.support.catalog import add_categories, add_products, album, film, mark_in_stock, pricing, product
-from tests.support.databases import database
+from tests.catalog.support.catalog import (
+    add_categories,
+    add_products,
+    album,
+    film,
+    mark_in_stock,
+    pricing,
+    product,
+    shared_gateway,
+)
 from tests.support.explaining import explain
-from tests.support.harness import SECRET, Commands, GatewayClient, running, with_settings
+from tests.support.harness import Commands, GatewayClient, running, with_settings
 
 MOST = 60
 COUNT = 400
@@ -76,23 +85,13 @@ def _product(rng: random.Random, number: int) -> dict[str, Any]:
 MADE = _made()
 
 
-async def _shop(uri: str, folder: Any, config: pytest.Config, most: int) -> AsyncIterator[GatewayClient]:
-    with database(uri) as name:
-        settings = Settings(
-            mongodb_uri=Secret(uri),
-            database=name,
-            data_dir=folder,
-            driver=cast("Driver", config.getoption("driver")),
-            executor=cast("ExecutorName", config.getoption("executor")),
-            jwt_secret=SECRET,
-            jobs=False,
-            log_level="error",
-        )
-        async with running(with_settings(settings, CatalogSettings, max_counted=most)) as gateway:
-            await add_categories(gateway.db, [{"slug": "all", "name": "All"}])
-            await add_products(gateway.db, MADE)
-            await mark_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 30}})
-            yield gateway
+async def _shop(uri: str, folder: Path, config: pytest.Config, most: int) -> AsyncIterator[GatewayClient]:
+    change = partial(with_settings, kind=CatalogSettings, max_counted=most)
+    async with shared_gateway(uri, folder, config, change) as gateway:
+        await add_categories(gateway.db, [{"slug": "all", "name": "All"}])
+        await add_products(gateway.db, MADE)
+        await mark_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 30}})
+        yield gateway
 
 
 @pytest.fixture(scope="module")

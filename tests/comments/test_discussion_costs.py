@@ -15,6 +15,7 @@ from bench.worst_operation import Operation
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,
+    NEWEST,
     THREADED,
     CommentListing,
     listing_of,
@@ -33,10 +34,12 @@ MANY = 10_000
 # One thread has comments on many levels, and contains a third of all comments.
 DEEP = MANY // 3
 PAGE = """
-query ($id: ID!, $order: CommentOrder!, $maxDepth: Int, $after: String) {
+query (
+  $id: ID!, $order: CommentOrder!, $maxDepth: Int, $first: Int, $after: String, $last: Int, $before: String
+) {
   node(id: $id) {
     ... on Discussion {
-      comments(order: $order, maxDepth: $maxDepth, first: 20, after: $after) {
+      comments(order: $order, maxDepth: $maxDepth, first: $first, after: $after, last: $last, before: $before) {
         nodes { id slug text author { name } posted }
         pageInfo { hasNextPage endCursor PREVIOUS }
       }
@@ -96,7 +99,8 @@ Large = tuple[GatewayClient, dict[str, tuple[Document, list[Document]]]]
 
 def listed(comments: list[Document], listing: CommentListing) -> list[Document]:
     shown = [one for one in comments if listing.max_depth is None or one["depth"] <= listing.max_depth]
-    return sorted(shown, key=lambda one: (one["key"],) if listing.is_threaded else (one["posted"], one["slug"]))
+    shown.sort(key=lambda one: (one["key"],) if listing.is_threaded else (one["posted"], one["slug"]))
+    return shown[::-1] if listing.is_backwards else shown
 
 
 async def examined(gateway: GatewayClient) -> int:
@@ -127,7 +131,7 @@ async def test_the_last_page_costs_as_much_as_the_first(
     listing = listing_of(storage, discussion["_id"], order=order, max_depth=depth)
     rows = listed(comments, listing)
     bound = AT_MOST[storage, order == THREADED and depth is None]
-    given = {"id": encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth}
+    given = {"id": encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth, "first": 20}
 
     for start in (0, len(rows) // 5, len(rows) // 2, len(rows) - 20):
         after = gateway.cursor(listing, listing.sort.key_of(rows[start - 1])) if start else None
@@ -143,6 +147,31 @@ async def test_the_last_page_costs_as_much_as_the_first(
         found = await gateway.data(PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "after": after})
         assert found["node"]["comments"]["pageInfo"]["hasPreviousPage"] is (start > 0)
         assert await examined(gateway) <= bound + 4
+
+
+@ON_EACH
+@pytest.mark.parametrize("order", [THREADED, CHRONOLOGICAL, NEWEST])
+@pytest.mark.parametrize("depth", [None, 2])
+async def test_a_page_from_the_end_costs_as_much(large: Large, storage: str, order: str, depth: int | None) -> None:
+    gateway, made = large
+    discussion, comments = made[storage]
+    listing = listing_of(storage, discussion["_id"], order=order, max_depth=depth)
+    rows = listed(comments, listing)
+    bound = AT_MOST[storage, order == THREADED and depth is None]
+    if storage == DOCUMENTS and order == THREADED and depth is not None:
+        # Two indexes can serve it. MongoDB tries both, and takes the one that fills the page first.
+        bound *= 2
+    given = {"id": encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth, "last": 20}
+
+    for end in (len(rows), len(rows) // 2, len(rows) // 5, 20):
+        before = gateway.cursor(listing, listing.sort.key_of(rows[end])) if end < len(rows) else None
+        gateway.commands.clear()
+        found = await gateway.data(PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "before": before})
+
+        page = found["node"]["comments"]
+        assert [row["slug"] for row in page["nodes"]] == [row["slug"] for row in rows[end - 20 : end]]
+        assert page["pageInfo"]["hasPreviousPage"] is (end > 20)
+        assert await examined(gateway) <= bound + 2, (end, gateway.commands.names())
 
 
 @ON_EACH

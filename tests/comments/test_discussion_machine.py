@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,
+    NEWEST,
     THREADED,
     CommentListing,
     listing_of,
@@ -164,13 +165,19 @@ class Machine:
         for depth in (None, 0, 1):
             shallow = [row for row in rows if depth is None or row.depth <= depth]
             by_time = sorted(shallow, key=lambda row: (row.posted, row.slug))
-            for order, wanted in ((THREADED, shallow), (CHRONOLOGICAL, by_time)):
-                assert await self.listed(listing_of(storage, key, order=order, max_depth=depth), size) == shown(wanted)
+            for order, wanted in ((THREADED, shallow), (CHRONOLOGICAL, by_time), (NEWEST, by_time[::-1])):
+                await self.check_list(listing_of(storage, key, order=order, max_depth=depth), size, wanted)
         for row in rows[:6]:
             ref = row.document["ref"]
-            assert await self.listed(replies_of(ref), size) == shown(row.children)
-            assert await self.listed(thread_of(ref, row.document["key"]), size) == shown(self.model.below(row))
+            await self.check_list(replies_of(ref), size, row.children)
+            await self.check_list(thread_of(ref, row.document["key"]), size, self.model.below(row))
         await self.check_batch(rows[:4])
+
+    async def check_list(self, listing: CommentListing, size: int, wanted: Iterable[Row]) -> None:
+        """Assert that the list has these rows, forwards and backwards."""
+        rows = shown(wanted)
+        assert await self.listed(listing, size) == rows
+        assert await self.listed(listing.reversed(), size) == rows[::-1]
 
     async def check_batch(self, rows: list[Row]) -> None:
         """Assert that a batch of lists of replies returns the same as single lists."""

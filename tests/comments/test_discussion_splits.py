@@ -14,11 +14,23 @@ from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.comments import buckets as comment_buckets
 from portico.resolvers.comments import page_storage as comment_pages
+from portico.resolvers.comments.backward_walks import BackwardWalk
 from portico.resolvers.comments.buckets import FULL, finish_split
+from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.documents import Document
 from portico.testing.snapshots import Snapshot
-from tests.comments.support.discussions import by_time, count, delete, everything, fill, open_on_product, post, threaded
+from tests.comments.support.discussions import (
+    backwards,
+    by_time,
+    count,
+    delete,
+    everything,
+    fill,
+    open_on_product,
+    post,
+    threaded,
+)
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 from tests.support.ids import key_in
 
@@ -36,6 +48,7 @@ STEPS = {
 ORDERS: dict[str, dict[str, Any]] = {
     "threads": {},
     "the latest last": {"order": "CHRONOLOGICAL"},
+    "the latest first": {"order": "NEWEST"},
     "threads to some depth": {"maxDepth": 2},
     "the latest last to some depth": {"order": "CHRONOLOGICAL", "maxDepth": 2},
 }
@@ -96,6 +109,7 @@ async def seen(gateway: GatewayClient, discussion: str, ids: list[str]) -> dict[
         found[name] = await everything(gateway, discussion, 100, **given)
     for size in (3, 8):
         assert await everything(gateway, discussion, size) == found["threads"], size
+        assert await backwards(gateway, discussion, size) == found["threads"], size
     found["one by one"] = (await gateway.data(ONE_BY_ONE, {"ids": ids}))["nodes"]
     there = [key for key, one in zip(ids, found["one by one"], strict=True) if one is not None]
     found["below"] = (await gateway.data(BELOW, {"ids": there}))["nodes"]
@@ -146,10 +160,55 @@ async def test_every_reader_sees_the_writes_during_a_split(
 
         assert shown["threads"] == threaded(shown["threads"])
         assert shown["the latest last"] == sorted(shown["threads"], key=by_time)
+        assert shown["the latest first"] == shown["the latest last"][::-1]
         assert len(shown["threads"]) == shown["count"]
         assert [row["text"] for row in shown["threads"]].count("Edited.") in {1, 2}
         assert shown == await seen(gateway, discussion, ids)
         await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("passed", [0, 1])
+async def test_a_walk_backwards_misses_no_comments_that_move_behind_it(gateway: GatewayClient, passed: int) -> None:
+    """A page is split in one command of the walk, or between two, and comments move to where the walk has been."""
+    discussion = await open_on_product(gateway, PAGES)
+    for number in range(2 * FULL + 10):
+        await post(gateway, discussion, f"{number}")
+    listing = listing_of(PAGES, key_in("Discussion", discussion), order=THREADED, max_depth=None).reversed()
+    walk = BackwardWalk(listing, limit=150, after=None)
+    pages = [await latest_first(gateway, {}, place) for place in range(3)]
+    if passed:
+        # The last page was read by an earlier command.
+        walk.asked, walk.limit = 1, 500
+        walk.take(pages[:1])
+    await split_up_to(gateway, pages[1], sorted(cell["key"] for cell in pages[1]["comments"])[50], COPIED)
+    await finish_splits(gateway)
+    halved = await latest_first(gateway, {"_id": pages[1]["_id"]})
+
+    walk.asked = 3 - passed
+    walk.take([*pages[passed:1], halved, pages[2]])
+
+    assert not walk.is_done
+    while not walk.is_done:
+        walk.take(await (await gateway.db["comment_pages"].aggregate(walk.stages(0))).to_list())
+    assert [row["text"] for row in walk.rows][:150] == [str(number) for number in reversed(range(60, 210))]
+
+
+async def latest_first(gateway: GatewayClient, query: Document, place: int = 0) -> Document:
+    """Return a page of the discussion, from the last, with its comments in the order in which the walk reads them."""
+    found = await gateway.db["comment_pages"].find_one(query, sort=[("low", -1)], skip=place)
+    assert found is not None
+    return {**found, "comments": sorted(found["comments"], key=lambda cell: str(cell["key"]), reverse=True)}
+
+
+async def test_a_walk_backwards_ends_behind_a_lost_page(gateway: GatewayClient) -> None:
+    discussion = await open_on_product(gateway, PAGES)
+    for number in range(2 * FULL + 10):
+        await post(gateway, discussion, f"{number}")
+    lost = await gateway.db["comment_pages"].find_one({}, sort=[("low", 1)], skip=1)
+    assert lost is not None
+    await gateway.db["comment_pages"].delete_one({"_id": lost["_id"]})
+
+    assert len(await backwards(gateway, discussion)) == FULL + 10
 
 
 def key_of(comment: Any) -> ObjectId:
@@ -175,4 +234,5 @@ async def test_a_reply_to_a_copied_comment_is_listed(gateway: GatewayClient) -> 
 
         first, last = [str(number) for number in range(FULL + 4)], [str(number) for number in range(2 * FULL, 250)]
         assert texts == [*first, "Reply.", "Edited.", *last], size
+        assert [row["text"] for row in await backwards(gateway, discussion, size)] == texts, size
     assert len(texts) == await count(gateway, discussion)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.world.rooms import Rooms
 from portico.schema.nodes import encode_id
 from tests.game.kit import KIT
 from tests.game.support.scene import action, add_temple, assert_settled, own_action

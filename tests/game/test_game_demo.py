@@ -13,8 +13,8 @@ import pytest
 from portico.gateway.demo import demo_token
 from portico.gateway.demo.loading import Demo
 from portico.gateway.domains.game import demo
-from portico.resolvers.game.blueprints import SHOP
-from portico.resolvers.game.world_imports import room_id
+from portico.resolvers.game.world.blueprints import SHOP
+from portico.resolvers.game.world.world_imports import room_id
 from portico.resolvers.writes.idempotency import derived_id
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.characters import MAX_CHARACTERS
-from portico.resolvers.game.creation import create_character
-from portico.resolvers.game.locations import MAX_ITEMS
 from portico.resolvers.game.refusals import LimitReached
-from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.world.characters import MAX_CHARACTERS
+from portico.resolvers.game.world.creation import create_character
+from portico.resolvers.game.world.locations import MAX_ITEMS
+from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER

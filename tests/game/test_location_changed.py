@@ -14,9 +14,9 @@ from bson import ObjectId
 from portico.gateway.settings import Settings
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Document, Projection
-from portico.resolvers.game.locations import LocationDocument
-from portico.schema.game import events, locations
+from portico.resolvers.game.world.locations import LocationDocument
 from portico.schema.game.game_masters import GAME_MASTER
+from portico.schema.game.world import events, locations
 from portico.schema.nodes import encode_id
 from tests.game.support.world import (
     add_character,

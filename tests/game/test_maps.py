@@ -8,7 +8,7 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.world.locations import LOCATIONS
 from tests.game.support.world import add_character, add_room, character_id, keeper, keeper_id, room_id
 from tests.support.harness import Commands, GatewayClient
 from tests.support.sending import assert_indexed

@@ -8,12 +8,12 @@ import pytest
 from pymongo.errors import WriteError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import room_actions
-from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.locations import LOCATIONS
-from portico.resolvers.game.refusals import TurnFailed
-from portico.resolvers.game.rooms import Rooms
-from portico.resolvers.game.turns import Acting
+from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.action_refusals import TurnFailed
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.locations import LOCATIONS
+from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.game.support.doing import do
 from tests.game.support.scene import add_temple, assert_settled

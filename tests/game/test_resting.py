@@ -10,9 +10,9 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.resting import rest_idle
-from portico.resolvers.game.rooms import Rooms
 from portico.resolvers.game.settings import GameSettings
+from portico.resolvers.game.world.resting import rest_idle
+from portico.resolvers.game.world.rooms import Rooms
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from tests.game.support.scene import action, add_temple, assert_settled, assert_sound

@@ -8,8 +8,8 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game.rooms import Rooms
-from portico.resolvers.game.turn_jobs import settle_rooms
+from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turn_jobs import settle_rooms
 from tests.game.support.machine import MUTATIONS, Machine, State
 from tests.game.support.model import Call, Setting, Thing, World
 from tests.game.support.worlds import enter, store

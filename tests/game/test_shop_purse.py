@@ -14,9 +14,9 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import DomainError
-from portico.resolvers.game import room_actions
-from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.snapshots import read_at_one_time
 from tests.game.support.books import books_of
 from tests.game.support.players import Players

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.game.stack_checks import find_unbalanced_items
-from portico.resolvers.game.stack_imports import StackRecord, import_stack
-from portico.resolvers.game.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
+from portico.resolvers.game.inventories.stack_checks import find_unbalanced_items
+from portico.resolvers.game.inventories.stack_imports import StackRecord, import_stack
+from portico.resolvers.game.inventories.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import granted
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.game.stacks import MAX_QUANTITY
+from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import LIST, granted, items

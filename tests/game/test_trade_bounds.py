@@ -11,9 +11,9 @@ import pytest
 from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash
+from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
+from portico.resolvers.game.inventories.trade_bounds import MAX_OPEN
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.stacks import MAX_QUANTITY
-from portico.resolvers.game.trade_bounds import MAX_OPEN
 from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops

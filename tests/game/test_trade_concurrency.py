@@ -12,9 +12,9 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict
-from portico.resolvers.game import stack_checks, stack_edits, stack_jobs, trade_edits
-from portico.resolvers.game.refusals import NotEnough
-from portico.resolvers.game.stacks import Place, Viewer, Wanted
+from portico.resolvers.game.inventories import stack_checks, stack_edits, stack_jobs, trade_edits
+from portico.resolvers.game.inventories.stack_refusals import NotEnough
+from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes import idempotency
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import IS_SOAK, GatewayClient

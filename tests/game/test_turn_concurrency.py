@@ -11,13 +11,14 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import DomainError
-from portico.resolvers.game import room_actions
-from portico.resolvers.game.characters import INTRINSICS
-from portico.resolvers.game.creation import create_character
-from portico.resolvers.game.locations import LOCATIONS, MAX_CHARACTERS
-from portico.resolvers.game.refusals import InsufficientGold, ItemGone, LimitReached, WrongItem
-from portico.resolvers.game.rooms import Rooms
-from portico.resolvers.game.turns import help_along
+from portico.resolvers.game.refusals import LimitReached
+from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.action_refusals import InsufficientGold, ItemGone, WrongItem
+from portico.resolvers.game.world.characters import INTRINSICS
+from portico.resolvers.game.world.creation import create_character
+from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
+from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turns import help_along
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.game.support.players import Players
 from tests.game.support.scene import add_temple, assert_settled, assert_sound

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import creation
-from portico.resolvers.game.locations import MAX_CHARACTERS
+from portico.resolvers.game.world import creation
+from portico.resolvers.game.world.locations import MAX_CHARACTERS
 from tests.game.support.doing import SHOWN, do
 from tests.game.support.world import (
     add_character,

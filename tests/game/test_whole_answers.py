@@ -12,8 +12,8 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
-from portico.resolvers.game.locations import LOCATIONS
-from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.world.locations import LOCATIONS
+from portico.resolvers.game.world.rooms import Rooms
 from tests.game.support.doing import do
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, new_key, running

@@ -8,9 +8,9 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import room_actions
-from portico.resolvers.game.rooms import Rooms
-from portico.resolvers.game.turns import Acting
+from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turns import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import split_id
 from tests.game.support.importing import WORLD, room, run

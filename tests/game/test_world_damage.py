@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.gateway.domains.game import acting
+from portico.gateway.domains.game.world import acting
 from portico.resolvers.documents import Database
 from tests.game.support.scene import Temple, add_temple, assert_sound
 from tests.game.support.world import item

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.resolvers.game.stacks import Place, stack_id
+from portico.resolvers.game.inventories.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
 from tests.game.support.scene import action, add_temple
 from tests.game.support.stacks import bag, give, goods, keyed, offer

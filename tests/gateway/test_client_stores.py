@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from portico.gateway.settings import Settings
-from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import open_account
 from tests.comments.support.discussions import open_on_product

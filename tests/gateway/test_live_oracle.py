@@ -2,99 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
 import random
-import re
 import sys
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from bson import ObjectId
-from pymongo.errors import PyMongoError
 
-from portico.gateway.demo import demo_token
-from portico.gateway.reads.deriving import Plan
-from portico.gateway.reads.index import Index, Read
+from portico.gateway.reads.index import Read
+from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.settings import Settings
-from portico.resolvers.documents import Document
-from portico.schema.roles import Role
+from tests.gateway.support.live_oracle import Writer, as_documented, followed, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient
-from tests.support.operations import comparable
-from tests.support.placeholders import resolve_placeholders
 
-DOCS = Path(__file__).parents[2] / "docs"
 WRITES = 3_000 if IS_SOAK else 60
 # Live queries that are compared after each write; all are compared from time to time.
 SAMPLE, ALL_EVERY = 8, 15
-SECONDS = 20.0
-_BLOCK = re.compile(
-    r"^```graphql(?: as (?P<caller>\w+))?\n(?P<text>.*?)^```$(?:\n+^```json variables\n(?P<variables>.*?)^```$)?",
-    re.MULTILINE | re.DOTALL,
-)
-# Equal ads come in random order.
-_RANDOM = "chooseAds"
-
-
-@dataclass
-class Asked:
-    """A documented operation, with its caller; None for the one who may do everything."""
-
-    text: str
-    caller: str | None
-    variables: dict[str, Any]
-    where: str
-
-    @property
-    def live(self) -> str:
-        """The query with the directive."""
-        depth = 0
-        for place, letter in enumerate(self.text):
-            depth += (letter == "(") - (letter == ")")
-            if letter == "{" and not depth:
-                return f"{self.text[:place] or 'query '}@live {self.text[place:]}"
-        raise AssertionError(self.text)
-
-
-@dataclass
-class Following:
-    """A live query, and its last answer."""
-
-    asked: Asked
-    gateway: GatewayClient
-    last: dict[str, Any] = field(default_factory=dict)
-    answers: int = 0
-
-    async def follow(self, answers: AsyncGenerator[Any, None]) -> None:
-        async for answer in answers:
-            self.last = json.loads(answer.json)
-            self.answers += 1
-
-    async def fresh(self) -> dict[str, Any]:
-        return dict((await self.gateway.ask(self.asked.text, self.asked.variables)).body)
-
-    async def converges(self) -> None:
-        """Waits until the last answer is that of a fresh read. Fails if it stays another one."""
-        until = time.monotonic() + SECONDS
-        while comparable(self.last) != comparable(fresh := await self.fresh()):
-            assert time.monotonic() < until, (self.asked.where, self.last, fresh)
-            await asyncio.sleep(0.02)
-
-
-def documented() -> Iterator[Asked]:
-    for page in sorted(DOCS.glob("*.md")):
-        text = page.read_text()
-        for block in _BLOCK.finditer(text):
-            where = f"{page.name}:{text.count(chr(10), 0, block.start()) + 1}"
-            variables = json.loads(block["variables"] or "{}")
-            yield Asked(block["text"].lstrip(), block["caller"], variables, where)
 
 
 @pytest.fixture
@@ -107,130 +31,7 @@ def settings(settings: Settings) -> Settings:
 async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
     """A gateway on the demo's data, after the documented mutations."""
     loaded_demo.copy_to(settings)
-    demo = replace(gateway, roles=(Role.ADMIN,), subject=demo_token.SUBJECT)
-    for asked in documented():
-        if asked.text.startswith("mutation"):
-            with contextlib.suppress(AssertionError, LookupError, TypeError):
-                variables = await resolve_placeholders(demo, asked.text, asked.variables)
-                await as_asked(demo, asked).ask(asked.text, variables)
-    return demo
-
-
-def as_asked(demo: GatewayClient, asked: Asked) -> GatewayClient:
-    return demo if asked.caller is None else demo.as_caller(asked.caller)
-
-
-async def queries_of(demo: GatewayClient) -> list[Following]:
-    found = []
-    for asked in documented():
-        if asked.text.startswith(("query", "{")) and _RANDOM not in asked.text and "@live" not in asked.text:
-            with contextlib.suppress(AssertionError, LookupError, TypeError):
-                asked.variables = await resolve_placeholders(demo, asked.text, asked.variables)
-                found.append(Following(asked, as_asked(demo, asked)))
-    # The same for callers who see less.
-    less = [Following(one.asked, demo.as_caller("mara")) for one in found if one.asked.caller is None]
-    return [*found, *less]
-
-
-@contextlib.asynccontextmanager
-async def followed(queries: list[Following]) -> AsyncIterator[None]:
-    tasks = []
-    for query in queries:
-        answers = query.gateway.answers(query.asked.live, query.asked.variables)
-        tasks.append(asyncio.create_task(query.follow(answers)))
-    try:
-        async with asyncio.timeout(60):
-            while not all(query.answers for query in queries):  # noqa: ASYNC110 - there is no event to wait for
-                await asyncio.sleep(0.02)
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class Writer:
-    """Changes documents at random: a value becomes that of another document, or the document goes, or comes back."""
-
-    def __init__(self, demo: GatewayClient, index: Index, rng: random.Random) -> None:
-        self._db = demo.db
-        self._names = sorted(index.collections)
-        # Most changes are of documents that a live query shows.
-        self._shown = {name: sorted(filter(is_plain, index.rows_of(name)), key=repr) for name in self._names}
-        self._rng = rng
-        self._gone: list[tuple[str, Document]] = []
-
-    async def write(self) -> str:
-        name = self._rng.choice(self._names)
-        rows = await (await self._db[name].aggregate([{"$sample": {"size": 2}}])).to_list()
-        if self._shown[name] and self._rng.random() < 0.8:
-            shown = await self._db[name].find_one({"_id": self._rng.choice(self._shown[name])})
-            rows = [shown, *rows] if shown else rows
-        kinds: list[Callable[..., Any]] = [self._set, self._set, self._set, self._delete, self._copy, self._put_back]
-        if not rows:
-            return f"nothing in {name}"
-        kind = self._rng.choice(kinds)
-        with contextlib.suppress(PyMongoError):
-            return f"{kind.__name__} {name} {rows[0]['_id']} {await kind(name, rows[0], rows[-1])}"
-        return f"refused {kind.__name__} {name}"
-
-    async def _set(self, name: str, row: Document, other: Document) -> object:
-        path = self._rng.choice([path for path in leaves(row) if path != "_id"] or ["extra"])
-        value = value_at(other, path)
-        if self._rng.random() < 0.3:
-            value = changed(value)
-        update = {"$unset": {path: ""}} if value is None else {"$set": {path: value}}
-        await self._db[name].update_one({"_id": row["_id"]}, update)
-        return update
-
-    async def _delete(self, name: str, row: Document, _other: Document) -> object:
-        self._gone.append((name, row))
-        await self._db[name].delete_one({"_id": row["_id"]})
-        return ""
-
-    async def _copy(self, name: str, row: Document, _other: Document) -> object:
-        await self._db[name].insert_one(
-            {**row, "_id": ObjectId() if isinstance(row["_id"], ObjectId) else changed(row["_id"])}
-        )
-        return ""
-
-    async def _put_back(self, _name: str, _row: Document, _other: Document) -> object:
-        if not self._gone:
-            return "nothing"
-        name, row = self._gone.pop()
-        await self._db[name].replace_one({"_id": row["_id"]}, row, upsert=True)
-        return name, row["_id"]
-
-
-def is_plain(key: Any) -> bool:
-    """Returns whether the key of a row is the `_id` of its document."""
-    return isinstance(key, ObjectId | str) and key != "?"
-
-
-def leaves(document: Mapping[str, Any], above: str = "") -> list[str]:
-    found = []
-    for name, value in document.items():
-        if name and "." not in name and not name.startswith("$"):
-            nested = isinstance(value, dict) and value
-            found += leaves(value, f"{above}{name}.") if nested else [f"{above}{name}"]
-    return found
-
-
-def value_at(document: Mapping[str, Any], path: str) -> Any:
-    value: Any = document
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def changed(value: Any) -> Any:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int | float):
-        return value + 1
-    if isinstance(value, str):
-        return f"{value}0"
-    return value[:-1] if isinstance(value, list) else value
+    return await as_documented(gateway)
 
 
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
@@ -241,7 +42,7 @@ async def test_live_answers_are_those_of_fresh_reads_after_random_writes(shop: G
     assert len(queries) > 80
     counts, index = shop.state.live_queries.counts, shop.state.live_queries.feed.index
     async with followed(queries):
-        writer = Writer(shop, index, rng)
+        writer = Writer(shop.db, {name: index.rows_of(name) for name in index.collections}, rng)
         before, written = counts.runs, []
         for number in range(1, WRITES + 1):
             written.append(await writer.write())

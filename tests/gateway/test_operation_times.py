@@ -18,7 +18,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.payments import Charge, PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
-from tests.content.support.photo_scene import NEW, PHOTO_JOBS, SEEN, Scene
+from tests.content.support.photo_scene import NEW, PHOTO_JOBS, SEEN, Photos
 from tests.content.support.photos import PicturesHere, bytes_of, create_gallery, create_photo, noise_of
 from tests.content.support.site import page_input
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
@@ -31,23 +31,24 @@ STORING = {"uploadPhoto": 4, "replacePhoto": 7}
 
 
 @pytest.fixture
-def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Photos:
     monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
     monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
     rules = gateway.state.resources.of(UploadRules)
     uploads = replace(rules, pictures=PicturesHere(), lock_lasts=timedelta(seconds=SLOW))
     gateway.state.resources[UploadRules] = uploads
-    return Scene(gateway, clock)
+    return Photos(gateway, clock)
 
 
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto"])
 async def test_an_upload_keeps_its_lock_after_it_waits_for_the_lease_of_a_dead_call(
-    scene: Scene, mutation: str
+    scene: Photos, mutation: str
 ) -> None:
     db = scene.gateway.db
+    scene = scene.trying(mutation)
     given = await scene.set(mutation)
     with crashing(scene.gateway, STORING[mutation]) as faulty:
-        await scene.ask(mutation, given)
+        await scene.outcome(mutation, given)
     assert faulty.has_crashed
     # The lease of the dead call expires in two seconds.
     scene.clock.advance(seconds=28)
@@ -57,17 +58,18 @@ async def test_an_upload_keeps_its_lock_after_it_waits_for_the_lease_of_a_dead_c
             await run_jobs(scene.gateway, scene.clock, *PHOTO_JOBS)
 
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", jobs)):
-        result = await scene.ask(mutation, given)
+        result = await scene.outcome(mutation, given)
 
     assert result == "PhotoPayload"
 
 
-async def test_an_upload_that_a_job_discards_during_a_takeover_can_be_repeated(scene: Scene) -> None:
+async def test_an_upload_that_a_job_discards_during_a_takeover_can_be_repeated(scene: Photos) -> None:
     """The job and the repeated call both read the upload of a dead call before either goes on."""
     db = scene.gateway.db
+    scene = scene.trying("uploadPhoto")
     given = await scene.set("uploadPhoto")
     with crashing(scene.gateway, STORING["uploadPhoto"]) as faulty:
-        await scene.ask("uploadPhoto", given)
+        await scene.outcome("uploadPhoto", given)
     assert faulty.has_crashed
     scene.clock.advance(seconds=31)
     reached, go_on = asyncio.Event(), asyncio.Event()
@@ -79,35 +81,36 @@ async def test_an_upload_that_a_job_discards_during_a_takeover_can_be_repeated(s
 
     async def call() -> None:
         with database_of(scene.gateway, interrupted(db, "cms.nodes", "update_one", wait)):
-            calls.append(asyncio.create_task(scene.ask("uploadPhoto", given)))
+            calls.append(asyncio.create_task(scene.outcome("uploadPhoto", given)))
             await asyncio.wait_for(reached.wait(), 30)
 
     await photo_jobs.finish_uploads(interrupted(db, "cms.nodes", "delete_one", call), now=scene.clock.now())
     go_on.set()
 
     assert await calls[0] == "Conflict"
-    assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
+    assert await scene.outcome("uploadPhoto", given) == "PhotoPayload"
 
 
 async def test_an_upload_that_a_job_discards_while_it_is_decoded_is_a_conflict_and_can_be_repeated(
-    scene: Scene,
+    scene: Photos,
 ) -> None:
     db = scene.gateway.db
+    scene = scene.trying("uploadPhoto")
     given = await scene.set("uploadPhoto")
 
     async def jobs() -> None:
         with database_of(scene.gateway, db):
-            await scene.later(31)
+            await scene.run_jobs(seconds=31)
 
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "find", jobs, skip=1)):
-        result = await scene.ask("uploadPhoto", given)
+        result = await scene.outcome("uploadPhoto", given)
 
     assert result == "Conflict"
-    assert await scene.ask("uploadPhoto", given) == "PhotoPayload"
+    assert await scene.outcome("uploadPhoto", given) == "PhotoPayload"
 
 
 async def test_a_slow_replacement_gives_readers_of_the_old_bytes_their_full_time(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Photos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(photos, "REPLACED_KEPT_FOR", timedelta(seconds=SLOW / 2))
     db = scene.gateway.db
@@ -116,7 +119,7 @@ async def test_a_slow_replacement_gives_readers_of_the_old_bytes_their_full_time
     before = scene.clock.now()
 
     with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", lambda: asyncio.sleep(SLOW))):
-        assert await scene.ask("replacePhoto", given) == "PhotoPayload"
+        assert await scene.outcome("replacePhoto", given) == "PhotoPayload"
     await run_jobs(scene.gateway, scene.clock, *PHOTO_JOBS)
 
     assert await db[assets.CHUNKS.name].count_documents({"files_id": old}) == 1
@@ -126,7 +129,7 @@ async def test_a_slow_replacement_gives_readers_of_the_old_bytes_their_full_time
     assert await bytes_of(scene.gateway, (await scene.gateway.data(SEEN))["content"]) == NEW
 
 
-async def test_a_photo_imported_after_slow_ones_keeps_its_lock(scene: Scene) -> None:
+async def test_a_photo_imported_after_slow_ones_keeps_its_lock(scene: Photos) -> None:
     db = scene.gateway.db
     gallery = await create_gallery(scene.gateway, slug="gallery")
     await create_photo(scene.gateway, gallery, slug="there")

@@ -48,6 +48,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_MAX_QUEUED": ("100", 100),
     "PORTICO_QUEUE_SECONDS": ("2.5", 2.5),
     "PORTICO_MAX_UPLOADS": ("3", 3),
+    "PORTICO_CACHE_BYTES": ("10", 10),
     "PORTICO_CACHED_OPERATIONS": ("10", 10),
     "PORTICO_COUNT_SECONDS": ("2.5", 2.5),
     "PORTICO_MAX_COUNTED": ("500", 500),

@@ -105,6 +105,25 @@ async def test_a_caller_sees_what_was_written_while_a_former_primary_stalls(
             assert {await name_of(gateway, category) for _ in range(100)} == {"after"}
 
 
+LIVE = "query ($slug: String!) @live { category(slug: $slug) { name } }"
+
+
+async def test_a_live_query_shows_what_is_written_while_a_former_primary_stalls(
+    on_three: Settings, three: ReplicaSet
+) -> None:
+    async with running(on_three) as gateway:
+        category = await create_category(gateway, name="before")
+        async with gateway.subscription(LIVE, {"slug": category["slug"]}) as answers:
+            assert (await anext(answers))["category"]["name"] == "before"
+            async with stalled(three) as former:
+                await known(gateway.db, await asyncio.to_thread(three.wait_for_new_primary, former))
+                await written(gateway.db)["categories"].update_one(
+                    {"slug": category["slug"]}, {"$set": {"name": "after"}}
+                )
+                async with asyncio.timeout(SOON):
+                    assert (await anext(answers))["category"]["name"] == "after"
+
+
 async def name_of(gateway: GatewayClient, category: dict[str, Any]) -> str:
     found: str = (await gateway.data(NAME, {"slug": category["slug"]}))["category"]["name"]
     return found

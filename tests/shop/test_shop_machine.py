@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.gateway.mongo.faults import Crash
 from portico.resolvers.shop.payments import PaymentMethods
 from tests.shop.support.shop import Provider, assert_nothing_in_flight, new_cart, stock_up
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
-from tests.support.machines import examples, step_lists
+from tests.support.machines import Machine, examples, step_lists
 
 # The most crashes that may be unsettled at once: each doubles the number of possible states.
 MAX_CRASHES = 3
@@ -145,11 +144,10 @@ def expired(state: State) -> State:
 
 
 @dataclass
-class Machine:
-    """A gateway and the states that it may be in. Without unsettled crashes there is exactly one."""
+class Shop(Machine):
+    """A gateway and the states that it may be in."""
 
-    gateway: GatewayClient
-    clock: SettableClock
+    job_seconds = 31
     provider: Provider
     possible: list[State] = field(default_factory=lambda: [State()])
     unsettled: int = 0
@@ -163,18 +161,6 @@ class Machine:
         for sku in SKUS:
             await stock_up(self.gateway, sku, UNITS)
         self.ids = [await new_cart(self.gateway) for _ in range(CARTS)]
-
-    async def take(self, step: Step) -> None:
-        actions: dict[str, Callable[[Step], Awaitable[None]]] = {
-            "call": self.call,
-            "crash": self.crash,
-            "repeat": self.repeat,
-            "jobs": self.jobs,
-            "crash jobs": self.crash_jobs,
-            "expire": self.expire,
-            "new cart": self.new_cart,
-        }
-        await actions[step.action](step)
 
     def next_call(self, step: Step) -> Call:
         present = self.possible[0].carts[step.cart].lines[step.sku]
@@ -237,7 +223,7 @@ class Machine:
         call = calls[step.units % len(calls)]
         self.clock.advance(seconds=31)
         if step.token % 2:
-            await self.tidy_up()
+            await self.jobs()
         self.cut_off.remove(call)
         result = await self.typename_of(call)
         if call.token == "lost" and result == "CheckoutPayload":
@@ -249,24 +235,8 @@ class Machine:
         """Return whether the number of the cart still refers to the cart of this call."""
         return call.mutation == "restock" or int(call.key.rpartition("-")[2]) >= self.born.get(call.cart, 0)
 
-    async def jobs(self, _step: Step) -> None:
-        await self.tidy_up()
-
-    async def tidy_up(self) -> None:
-        self.clock.advance(seconds=31)
-        await run_jobs(self.gateway, self.clock)
-        await self.settle()
-
-    async def crash_jobs(self, step: Step) -> None:
-        self.clock.advance(seconds=31)
-        with crashing(self.gateway, step.stop):
-            try:
-                await run_jobs(self.gateway, self.clock)
-            except Crash:
-                return
-
     async def expire(self, _step: Step) -> None:
-        await self.tidy_up()
+        await self.jobs()
         self.clock.advance(hours=5)
         await run_jobs(self.gateway, self.clock)
         self.possible = unique([expired(state) for state in self.possible])
@@ -274,7 +244,7 @@ class Machine:
 
     async def new_cart(self, step: Step) -> None:
         """Replace a cart that cannot change any more with a new one."""
-        await self.tidy_up()
+        await self.jobs()
         if self.possible[0].carts[step.cart].status == "ACTIVE":
             return
         self.ids[step.cart] = await new_cart(self.gateway)
@@ -330,11 +300,11 @@ async def test_the_shop_matches_the_model_after_any_crashes(
         await gateway.db[collection].delete_many({})
     provider = Provider()
     gateway.state.resources[PaymentMethods] = provider
-    machine = Machine(gateway, clock, provider)
+    machine = Shop(gateway, clock, provider)
     await machine.begin()
 
     for step in steps:
         await machine.take(step)
 
-    await machine.tidy_up()
+    await machine.jobs()
     await assert_invariants(gateway)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.social.support import cases, failures, leftovers, seeds, stages
+from tests.social.support import cases, failures, leftovers, post_stages, seeds, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _USER = "... on UserPayload { user { id name } }"
@@ -48,6 +48,6 @@ KIT = Kit(
         "find social.posts audience deleted fan_out",
         "find social.posts deleted",
     },
-    stages=(stages.Circles,),
+    stages=(stages.Circles, stages.Names, stages.Newcomer, post_stages.Posts, post_stages.Comments),
     seed=seeds.seed,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.social import members, relation_jobs
-from portico.testing.kits import Given
 from tests.social.support.social import circle, uncircle
 from tests.social.support.stages import BEFORE, ME, Circles
 from tests.support.harness import GatewayClient, SettableClock, stops
@@ -29,32 +28,6 @@ async def test_a_retry_does_not_repeat_a_change_that_was_taken_back_since(scene:
 
         assert (await scene.state() == BEFORE) == was_added
         await scene.assert_settled()
-        if not crashed:
-            break
-
-
-@pytest.mark.parametrize(
-    ("mutation", "given"),
-    [
-        ("join", {"name": "Ada", "idempotencyKey": "the key"}),
-        ("updateProfile", {"name": "Ada", "profile": {"about": "A"}, "idempotencyKey": "the key"}),
-    ],
-)
-async def test_joining_and_changing_the_profile_crash_without_a_trace(
-    scene: Circles, mutation: str, given: Given
-) -> None:
-    for stop in stops():
-        await scene.restore()
-        if mutation == "join":
-            await scene.gateway.db["social.members"].delete_one({"_id": ME})
-        crashed = await scene.crash(mutation, given, stop)
-        scene.clock.advance(seconds=31)
-
-        assert await scene.typename_of(mutation, given) == "UserPayload"
-
-        found = (await members.find_by_ids(scene.gateway.db, [ME]))[ME]
-        assert found["name"] == "Ada"
-        assert ("renamed" in found) == (mutation == "updateProfile")
         if not crashed:
             break
 

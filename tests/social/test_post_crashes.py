@@ -1,134 +1,32 @@
-"""Writes of posts that crash or pause anywhere: a retry succeeds, and jobs leave nothing behind."""
+"""Jobs of posts that crash or pause anywhere, and paused moves of comments. The kit has the crashes of each call."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_comments, post_edits, post_jobs, renames
-from portico.schema.nodes import encode_id
-from portico.testing import crash_matrix
 from tests.social.support.posts import (
     NOW,
-    POSTING,
-    CommentedPosts,
     add_followers,
     add_members,
-    call,
+    comments_of,
     deliver,
     feeds_with,
-    new_post,
     op,
     write_comment,
     write_post,
 )
-from tests.social.support.social import join, uncircle
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.social.support.social import uncircle
 from tests.support.interruptions import interrupted, stopping
 
-POLL = {"poll": {"text": "?", "options": ["Yes", "No"]}}
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def members(gateway: GatewayClient) -> GatewayClient:
-    """A gateway whose caller, max, is a member with followers."""
-    await join(gateway.db, "max", "dwight", "jared")
-    await add_followers(gateway.db, "max", ["dwight", "jared"])
-    return gateway.as_caller("max")
-
-
-async def test_a_post_that_crashes_anywhere_is_stored_once_and_delivered(
-    members: GatewayClient, clock: SettableClock
-) -> None:
-    async def prepare(key: str) -> Mapping[str, Any]:
-        return {"input": {"detail": {"status": {"text": key}}, "idempotencyKey": key}}
-
-    async def check(variables: Mapping[str, Any]) -> None:
-        await run_jobs(members, clock, "deliver-posts")
-        found = await members.db["social.posts"].find({"detail.text": variables["input"]["idempotencyKey"]}).to_list()
-        assert len(found) <= 1
-        for post in found:
-            assert await feeds_with(members.db, post) == {"dwight", "jared"}
-
-    assert await crash_matrix(members, clock, POSTING["createPost"], prepare, check=check) > 4
-
-
-@pytest.mark.parametrize("before", [0, 39], ids=["a first comment", "a comment that makes older ones move"])
-async def test_a_comment_that_crashes_anywhere_is_posted_and_counted_once(
-    members: GatewayClient, clock: SettableClock, before: int
-) -> None:
-    posts = CommentedPosts(members.db, before)
-
-    async def prepare(key: str) -> Mapping[str, Any]:
-        post, _ = await posts.write(key, clock.now())
-        return {"input": {"postId": encode_id("Post", post), "text": key, "idempotencyKey": key}}
-
-    async def check(variables: Mapping[str, Any]) -> None:
-        (post,) = await members.db["social.posts"].find({"detail.text": variables["input"]["text"]}).to_list()
-        texts = [one["text"] for one in await comments_of(members.db, post)]
-        assert texts[:before] == [str(number) for number in range(before)]
-        assert texts[before:] in ([], [variables["input"]["text"]])
-
-    assert await crash_matrix(members, clock, POSTING["commentOnPost"], prepare, check=check) > 4
-
-
-@pytest.mark.parametrize("number", [5, 30], ids=["in a page", "in the post"])
-async def test_a_comment_whose_deletion_crashes_anywhere_is_deleted_once(
-    members: GatewayClient, clock: SettableClock, number: int
-) -> None:
-    posts = CommentedPosts(members.db, 45)
-
-    async def prepare(key: str) -> Mapping[str, Any]:
-        post, ids = await posts.write(key, clock.now())
-        given = {"postId": encode_id("Post", post), "commentId": encode_id("PostComment", ids[number])}
-        return {"input": {**given, "idempotencyKey": key}}
-
-    async def check(variables: Mapping[str, Any]) -> None:
-        (post,) = await members.db["social.posts"].find({"detail.text": variables["input"]["idempotencyKey"]}).to_list()
-        texts = [one["text"] for one in await comments_of(members.db, post)]
-        assert len(texts) == post["comment_count"]
-        assert texts in ([str(each) for each in range(45) if each != number], [str(each) for each in range(45)])
-
-    assert await crash_matrix(members, clock, POSTING["deletePostComment"], prepare, check=check) > 4
-    await run_jobs(members, clock, "finish-posts")
-    assert await members.db["social.posts"].find_one({"removing": {"$exists": True}}) is None
-
-
-async def test_a_vote_that_crashes_anywhere_counts_once(members: GatewayClient, clock: SettableClock) -> None:
-    async def prepare(key: str) -> Mapping[str, Any]:
-        post = await new_post(members, "max", detail=POLL)
-        await call(members, "dwight", "vote", postId=post["id"], option=0)
-        await call(members, "max", "vote", postId=post["id"], option=0)
-        return {"input": {"postId": post["id"], "option": 1, "idempotencyKey": key}}
-
-    assert await crash_matrix(members, clock, POSTING["vote"], prepare) > 4
-
-
-async def test_a_deletion_that_crashes_anywhere_leaves_nothing_after_a_day(
-    members: GatewayClient, clock: SettableClock
-) -> None:
-    async def prepare(key: str) -> Mapping[str, Any]:
-        post = await new_post(members, "max", key, detail=POLL)
-        await call(members, "max", "vote", postId=post["id"], option=0)
-        await run_jobs(members, clock, "deliver-posts")
-        return {"input": {"postId": post["id"], "idempotencyKey": key}}
-
-    assert await crash_matrix(members, clock, POSTING["deletePost"], prepare) > 3
-    await members.db["social.posts"].update_many({"deleted": None}, {"$set": {"deleted": NOW, "remove_at": NOW}})
-    await run_jobs(members, clock, "finish-posts")
-    clock.advance(days=2)
-    await run_jobs(members, clock, "finish-posts")
-
-    for name in ("social.posts", "social.news", "social.votes", "social.comment_pages"):
-        assert await members.db[name].count_documents({}) == 0, name
 
 
 @pytest.mark.parametrize("merged", [False, True], ids=["by entries", "by merging on read"])
@@ -250,10 +148,3 @@ async def test_a_paused_move_of_comments_overwrites_nothing_that_others_have_wri
     texts = [one["text"] for one in await comments_of(db, stored)]
     assert texts == [str(number) for number in range(50) if number != 3]
     assert stored["comment_count"] == 49
-
-
-async def comments_of(db: Database, post: Document) -> list[Document]:
-    """Returns all comments of a post, oldest first, as a reader finds them."""
-    pages = await db["social.comment_pages"].find({"post": post["_id"]}, sort=[("_id", 1)]).to_list()
-    moved = [one for page in pages if page["_id"]["page"] < post["spilled"] for one in page["comments"]]
-    return [one for one in [*moved, *post["comments"]] if one["id"] not in post.get("removing", ())]

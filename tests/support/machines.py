@@ -1,13 +1,16 @@
-"""Settings for tests that compare random steps with a model."""
+"""Machines: tests that compare random steps with a model."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tests.support.harness import IS_SOAK
+from portico.gateway.mongo.faults import Crash
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, run_jobs
+from tests.support.interruptions import crashing
 
 T = TypeVar("T")
 
@@ -28,3 +31,36 @@ def examples(short: int = 10, long: int = 1_000) -> settings:
 
 def step_lists(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     return st.lists(steps, min_size=20, max_size=60 if IS_SOAK else 25)
+
+
+@dataclass
+class Machine:
+    """A gateway that takes steps. The `action` of a step is the name of a method, with blanks.
+
+    A machine keeps the set of states that its data may be in. Without unsettled crashes there is exactly one.
+    """
+
+    # How old a call must be until the jobs finish it.
+    job_seconds: ClassVar[int] = 6
+    gateway: GatewayClient
+    clock: SettableClock
+
+    async def take(self, step: Any) -> None:
+        await getattr(self, step.action.replace(" ", "_"))(step)
+
+    async def jobs(self, _step: Any = None) -> None:
+        self.clock.advance(seconds=self.job_seconds)
+        await run_jobs(self.gateway, self.clock)
+        await self.settle()
+
+    async def crash_jobs(self, step: Any) -> None:
+        self.clock.advance(seconds=self.job_seconds)
+        with crashing(self.gateway, step.stop):
+            try:
+                await run_jobs(self.gateway, self.clock)
+            except Crash:
+                return
+
+    async def settle(self) -> None:
+        """Asserts that the stored state is a possible one, and drops the others."""
+        raise NotImplementedError

@@ -9,30 +9,34 @@ from pathlib import Path
 from portico.gateway.outages import log_fault
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.domains import Domain, Resources, Service
-from portico.resolvers.game import character_events, notices, trade_events
-from portico.resolvers.game import events as sources
-from portico.resolvers.game.blueprints import BLUEPRINTS
-from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.locations import LOCATIONS
-from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.inventories import notices, trade_events
+from portico.resolvers.game.inventories.stacks import STACKS
+from portico.resolvers.game.inventories.trade_bounds import PAIRS
+from portico.resolvers.game.inventories.trade_records import TRADES
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.stacks import STACKS
-from portico.resolvers.game.trade_bounds import PAIRS
-from portico.resolvers.game.trade_records import TRADES
-from portico.schema.game import characters, events, inventories, keeping, locations, maps, own_events, trading
-from portico.schema.game.acting import GameMutation
+from portico.resolvers.game.world import character_events
+from portico.resolvers.game.world import events as sources
+from portico.resolvers.game.world.blueprints import BLUEPRINTS
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.locations import LOCATIONS
+from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.writes.settler import Settler
 from portico.schema.game.game_masters import GAME_MASTER
+from portico.schema.game.inventories import stacks, trade_changes, trading
+from portico.schema.game.world import character_changes, characters, events, keeping, locations, maps
+from portico.schema.game.world.acting import GameMutation
 
-from . import acting, demo, idling, stacks
-from .equipment import equipment
-from .world import world
+from . import demo
+from .inventories import upkeep
+from .inventories.equipment import equipment
+from .world import acting, idling, records
 
 _FOLDER = Path(__file__).parent
 
 
 @asynccontextmanager
-async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
-    rooms = Rooms(_report)
+async def _rooms(resources: Resources, _db: Database) -> AsyncIterator[Rooms]:
+    rooms = Rooms(_report, resources.of(Settler))
     try:
         yield rooms
     finally:
@@ -48,25 +52,29 @@ DOMAIN = Domain(
     about="A world of rooms, its characters and their items.",
     roles=(GAME_MASTER,),
     collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES, PAIRS),
-    jobs=(*acting.JOBS, *idling.JOBS, *stacks.JOBS),
-    invariants=(*acting.INVARIANTS, *stacks.INVARIANTS),
+    jobs=(*acting.JOBS, *idling.JOBS, *upkeep.JOBS),
+    invariants=(*acting.INVARIANTS, *upkeep.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
-    importers={"equipment": equipment(), "world": world()},
-    kinds=(characters.CHARACTER, locations.LOCATION, inventories.STACK, inventories.TRADE),
-    pages=(keeping.CHARACTER_PAGES, inventories.STACK_PAGES, inventories.TRADE_PAGES),
+    importers={"equipment": equipment(), "world": records.world()},
+    kinds=(characters.CHARACTER, locations.LOCATION, stacks.STACK, stacks.TRADE),
+    pages=(keeping.CHARACTER_PAGES, stacks.STACK_PAGES, stacks.TRADE_PAGES),
     queries=(
         characters.CharacterQuery,
         keeping.KeepingQuery,
         locations.LocationQuery,
         maps.MapQuery,
-        inventories.InventoryQuery,
+        stacks.InventoryQuery,
     ),
     mutations=(GameMutation, keeping.KeepingMutation, trading.TradingMutation),
-    subscriptions=(events.LocationSubscription, own_events.PlayerSubscription),
+    subscriptions=(
+        events.LocationSubscription,
+        character_changes.CharacterSubscription,
+        trade_changes.TradeSubscription,
+    ),
     events=(*sources.SOURCES, character_events.CHANGED, trade_events.CHANGED),
     notifications=notices.SOURCES,
-    extensions={"Viewer": (characters.CharacterViewer, inventories.TradeViewer)},
+    extensions={"Viewer": (characters.CharacterViewer, stacks.TradeViewer)},
     demo=demo.load,
     examples=(
         ("Game", _FOLDER / "examples.graphql"),

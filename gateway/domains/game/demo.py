@@ -11,14 +11,14 @@ from pathlib import Path
 from portico.gateway.demo import demo_token
 from portico.gateway.demo.loading import OPERATION, Demo
 from portico.resolvers.errors import NotFound
-from portico.resolvers.game import characters, creation
-from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.inventories.stack_imports import StackRecord, import_stack
+from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
+from portico.resolvers.game.inventories.trade_edits import offer_trade
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.stack_imports import StackRecord, import_stack
-from portico.resolvers.game.stacks import Place, Viewer, Wanted
-from portico.resolvers.game.trade_edits import offer_trade
+from portico.resolvers.game.world import characters, creation
+from portico.resolvers.game.world.rooms import Rooms
 
-from .equipment import INVENTORY, OWNER
+from .inventories.equipment import INVENTORY, OWNER
 
 WORLD = Path(__file__).parent / "data" / "world.jsonl"
 NAME, CLASS = "Wren", "wanderer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -91,8 +91,10 @@ async def skus(gateway: GatewayClient, sort: str = "NEWEST", **conditions: Any) 
 
 
 @contextlib.asynccontextmanager
-async def shared_gateway(uri: str, folder: Path, config: pytest.Config) -> AsyncIterator[GatewayClient]:
-    """Runs a gateway with a separate database, for the read-only tests of a module."""
+async def shared_gateway(
+    uri: str, folder: Path, config: pytest.Config, change: Callable[[Settings], Settings] = lambda settings: settings
+) -> AsyncIterator[GatewayClient]:
+    """Runs a gateway with a separate database and changed settings, for the read-only tests of a module."""
     with database(uri) as name:
         settings = Settings(
             mongodb_uri=Secret(uri),
@@ -104,5 +106,5 @@ async def shared_gateway(uri: str, folder: Path, config: pytest.Config) -> Async
             jobs=False,
             log_level="error",
         )
-        async with running(settings) as gateway:
+        async with running(change(settings)) as gateway:
             yield gateway

@@ -28,13 +28,16 @@ def stops_on(storage: str, variant: int = 0) -> Iterator[int]:
 
 ROWS = "nodes { id slug depth text deleted replyCount posted author { userId } parent { slug } }"
 PAGE = f"""
-query ($id: ID!, $order: CommentOrder! = THREADED, $maxDepth: Int, $first: Int, $after: String) {{
+query (
+  $id: ID!, $order: CommentOrder! = THREADED, $maxDepth: Int
+  $first: Int, $after: String, $last: Int, $before: String
+) {{
   node(id: $id) {{
     ... on Discussion {{
       commentCount
-      comments(order: $order, maxDepth: $maxDepth, first: $first, after: $after) {{
+      comments(order: $order, maxDepth: $maxDepth, first: $first, after: $after, last: $last, before: $before) {{
         {ROWS}
-        pageInfo {{ hasNextPage hasPreviousPage endCursor }}
+        pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }}
       }}
     }}
   }}
@@ -106,6 +109,20 @@ async def everything(gateway: GatewayClient, discussion: str, size: int = 100, *
             return rows
         assert len(found["nodes"]) == size
         after = found["pageInfo"]["endCursor"]
+
+
+async def backwards(gateway: GatewayClient, discussion: str, size: int = 100, **variables: Any) -> list[Any]:
+    """Reads all comments in the order of the list, page by page from its end. Checks what each page says."""
+    rows: list[Any] = []
+    before = None
+    while True:
+        found = await page(gateway, discussion, last=size, before=before, **variables)
+        assert found["pageInfo"]["hasNextPage"] is (before is not None)
+        rows = [*found["nodes"], *rows]
+        if not found["pageInfo"]["hasPreviousPage"]:
+            return rows
+        assert len(found["nodes"]) == size
+        before = found["pageInfo"]["startCursor"]
 
 
 async def below(gateway: GatewayClient, discussion: str, slug: str, name: str, size: int = 100) -> list[Any]:

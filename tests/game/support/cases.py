@@ -7,8 +7,8 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.resolvers.game.characters import MAX_CHARACTERS
-from portico.resolvers.game.locations import MAX_ITEMS
+from portico.resolvers.game.world.characters import MAX_CHARACTERS
+from portico.resolvers.game.world.locations import MAX_ITEMS
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Failing, Failure
 from tests.game.support.scene import Temple, action, add_equipped, add_temple

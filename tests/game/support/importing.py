@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.domains.game.world import world
+from portico.gateway.domains.game.world.records import world
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.world_imports import room_id
+from portico.resolvers.game.world.world_imports import room_id
 
 TEMPLE = {"id": "temple", "name": "Temple", "description": "  A cool\nhall.", "exits": {"n": "square"}, "start": 0}
 SQUARE = {"id": "square", "name": "Square", "description": "Wide.", "exits": {"S": "temple", "down": "cellar"}}

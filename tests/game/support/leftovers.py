@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.game.rooms import Rooms
+from portico.resolvers.game.world.rooms import Rooms
 from tests.game.support.scene import action, add_temple
 from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.interruptions import crashing

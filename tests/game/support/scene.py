@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from portico.gateway.domains.game import acting
+from portico.gateway.domains.game.world import acting
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import locations
-from portico.resolvers.game.characters import CHARACTERS
-from portico.resolvers.game.items import weight_of
-from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.world import locations
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.items import weight_of
+from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 from tests.game.support.world import add_character, add_room, character_id, item, keeper, keeper_id, room_id
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.game.stacks import Place, stack_id
+from portico.resolvers.game.inventories.stacks import Place, stack_id
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Known
 from tests.game.support.stacks import give, goods, offer

@@ -8,7 +8,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.resolvers.game.trade_bounds import MAX_OPEN
+from portico.resolvers.game.inventories.trade_bounds import MAX_OPEN
 from portico.schema.nodes import encode_id
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.game.support.stacks import bag, give, goods, offer

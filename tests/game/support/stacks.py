@@ -6,8 +6,8 @@ from typing import Any
 
 from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database
-from portico.resolvers.game import stack_edits, stacks, trade_edits
-from portico.resolvers.game.stacks import Place, Viewer, Wanted
+from portico.resolvers.game.inventories import stack_edits, stacks, trade_edits
+from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes import idempotency
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role

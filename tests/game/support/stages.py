@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from portico.resolvers.documents import Database
-from portico.resolvers.game.locations import LOCATIONS
-from portico.resolvers.game.resting import rest_idle
-from portico.resolvers.game.rooms import Rooms
-from portico.resolvers.game.turn_jobs import finish_turns, settle_rooms
+from portico.resolvers.game.world.locations import LOCATIONS
+from portico.resolvers.game.world.resting import rest_idle
+from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.testing import Answer
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage

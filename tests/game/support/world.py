@@ -9,9 +9,9 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game import locations
-from portico.resolvers.game.characters import CHARACTERS, HEALTH, MANA
-from portico.resolvers.game.locations import LOCATIONS
+from portico.resolvers.game.world import locations
+from portico.resolvers.game.world.characters import CHARACTERS, HEALTH, MANA
+from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)

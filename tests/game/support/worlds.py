@@ -8,7 +8,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.game.items import POUND
+from portico.resolvers.game.world.items import POUND
 from portico.schema.nodes import encode_id
 from tests.game.support.machine import owner_of
 from tests.game.support.model import FLOOR, INSIDE, STOCK, Keeper, Place, Thing, World

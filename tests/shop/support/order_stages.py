@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
-from portico.testing.stages import Case, Stage
+from portico.testing.stages import Case
 from tests.accounts.support.accounts import open_account
 from tests.shop.support.shop import (
     SHOP_JOBS,
@@ -20,6 +19,7 @@ from tests.shop.support.shop import (
     order_input,
     stock_up,
 )
+from tests.shop.support.stages import Paying
 from tests.support.harness import GatewayClient
 from tests.support.ids import key_in
 
@@ -58,7 +58,7 @@ CASES = {
 }
 
 
-class Orders(Stage):
+class Orders(Paying):
     """Three orders of two units each: one paid by token, one by account, and one that is shipped."""
 
     collections = ("products", "stock", "carts", "orders", "accounts", "transfers", "operations")
@@ -84,15 +84,6 @@ class Orders(Stage):
     async def settled(self) -> None:
         """Waits until everything that followed the answers is done."""
         await self.run_jobs(seconds=31)
-
-    async def saved(self) -> Callable[[], Awaitable[None]]:
-        restore, provider = await super().saved(), copy.deepcopy(self.provider)
-
-        async def restored() -> None:
-            await restore()
-            self.use(copy.deepcopy(provider))
-
-        return restored
 
     def use(self, provider: Provider) -> None:
         self.provider = provider

@@ -105,7 +105,26 @@ CASES = {
 }
 
 
-class Shop(Stage):
+class Paying(Stage):
+    """Data with a payment provider, whose state is restored as well."""
+
+    provider: Provider
+
+    def use(self, provider: Provider) -> None:
+        """Lets the gateway take money by this provider."""
+        self.provider = self.gateway.state.resources[PaymentMethods] = provider
+
+    async def saved(self) -> Callable[[], Awaitable[None]]:
+        restore, provider = await super().saved(), copy.deepcopy(self.provider)
+
+        async def restored() -> None:
+            await restore()
+            self.use(copy.deepcopy(provider))
+
+        return restored
+
+
+class Shop(Paying):
     """A cart with two units of a product, and another product with one unit."""
 
     collections: Sequence[str] = ("products", "stock", "carts", "orders", "operations", "intents")
@@ -121,18 +140,6 @@ class Shop(Stage):
         await stock_up(self.gateway, "unstocked", 0)
         self.cart = await new_cart(self.gateway, plenty=2)
         self.products = {one["sku"]: one["nonce"] async for one in self.gateway.db["products"].find({})}
-
-    async def saved(self) -> Callable[[], Awaitable[None]]:
-        restore, provider = await super().saved(), copy.deepcopy(self.provider)
-
-        async def restored() -> None:
-            await restore()
-            self.use(copy.deepcopy(provider))
-
-        return restored
-
-    def use(self, provider: Provider) -> None:
-        self.provider = self.gateway.state.resources[PaymentMethods] = provider
 
     async def paid(self) -> int:
         """Return how often money was taken."""

@@ -15,6 +15,8 @@ from portico.resolvers.social import fan_out, post_comments, post_edits
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.names import searched
 from portico.resolvers.writes.idempotency import random_operation_id
+from portico.testing.kits import mutation_text
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient
 
 # Longer ago than anything that a test writes.
@@ -120,49 +122,18 @@ def stored_post(author: str, posted: datetime, to: str | None = None, comments: 
     }
 
 
-class CommentedPosts:
-    """Posts of max with the same comments of dwight. The first is written as the resolvers write it. The others are
-    copies of it with ids of their own, which takes two commands instead of one for each comment.
-    """
-
-    def __init__(self, db: Database, comments: int) -> None:
-        self._db = db
-        self._comments = comments
-        self._ids: list[ObjectId] = []
-        self._post: Document = {}
-        self._pages: list[Document] = []
-
-    async def write(self, text: str, now: datetime) -> tuple[ObjectId, list[ObjectId]]:
-        """Posts a status with this text. Returns the id of the post and the ids of its comments, oldest first."""
-        if not self._post:
-            await self._write_first(now)
-        new = {key: ObjectId() for key in (self._post["_id"], *self._ids)}
-        await self._db["social.posts"].insert_one({**_with_ids(self._post, new), "detail": {"text": text}})
-        if self._pages:
-            await self._db["social.comment_pages"].insert_many(_with_ids(self._pages, new))
-        return new[self._post["_id"]], [new[key] for key in self._ids]
-
-    async def _write_first(self, now: datetime) -> None:
-        post = await write_post(self._db, "max", now=now)
-        self._ids = [await write_comment(self._db, post, "dwight", str(number)) for number in range(self._comments)]
-        (self._post,) = await self._db["social.posts"].find({"_id": post["_id"]}).to_list()
-        self._pages = await self._db["social.comment_pages"].find({"post": post["_id"]}).to_list()
-
-
-def _with_ids(value: Any, ids: dict[ObjectId, ObjectId]) -> Any:
-    """Returns the value with other ids."""
-    if isinstance(value, dict):
-        return {key: _with_ids(inner, ids) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_ids(inner, ids) for inner in value]
-    return ids.get(value, value) if isinstance(value, ObjectId) else value
-
-
 async def deliver(
     db: Database, *, now: datetime = NOW, max_fan_out: int = NO_BOUND, news_age: timedelta = timedelta(days=1)
 ) -> int:
     """Delivers all posts that are due."""
     return await fan_out.deliver_posts(db, fan_out.Limits(max_fan_out, news_age), now=now)
+
+
+async def comments_of(db: Database, post: Document) -> list[Document]:
+    """Returns all comments of a post, oldest first, as a reader finds them."""
+    pages = await db["social.comment_pages"].find({"post": post["_id"]}, sort=[("_id", 1)]).to_list()
+    moved = [one for page in pages if page["_id"]["page"] < post["spilled"] for one in page["comments"]]
+    return [one for one in [*moved, *post["comments"]] if one["id"] not in post.get("removing", ())]
 
 
 async def feeds_with(db: Database, post: Document) -> set[str]:
@@ -178,20 +149,19 @@ _POST = (
     "... on CheckinPost { text place latitude longitude } "
     "... on PollPost { text options { text votes } viewerVote } } }"
 )
-_ERRORS = "... on NotFound { missingId } ... on UserError { message }"
 
 
-def _mutation(name: str, selection: str) -> str:
-    kind = name[0].upper() + name[1:]
-    return f"mutation ($input: {kind}Input!) {{ {name}(input: $input) {{ __typename {_ERRORS} {selection} }} }}"
-
-
+# What the mutations of posts select.
+SELECTED = {
+    "createPost": f"{_POST} ... on InvalidInput {{ path }}",
+    "commentOnPost": f"{_POST} ... on InvalidInput {{ path }}",
+    "deletePost": "... on DeletedPayload { deletedId }",
+    "deletePostComment": _POST,
+    "vote": f"{_POST} ... on InvalidInput {{ path }}",
+}
 POSTING = {
-    "createPost": _mutation("createPost", f"{_POST} ... on InvalidInput {{ path }}"),
-    "commentOnPost": _mutation("commentOnPost", f"{_POST} ... on InvalidInput {{ path }}"),
-    "deletePost": _mutation("deletePost", "... on DeletedPayload { deletedId }"),
-    "deletePostComment": _mutation("deletePostComment", _POST),
-    "vote": _mutation("vote", f"{_POST} ... on InvalidInput {{ path }}"),
+    name: mutation_text(SCHEMA._schema, name, f"... on NotFound {{ missingId }} {selection}")
+    for name, selection in SELECTED.items()
 }
 
 

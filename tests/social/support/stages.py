@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from portico.gateway.domains.social import graph
 from portico.schema.nodes import encode_id
@@ -52,7 +52,7 @@ class Circles(Stage):
     collections = ("social.members", "social.relations", "social.rates", "operations")
     job_names = ("finish-relations",)
     finishes = True
-    before = BEFORE
+    before: ClassVar[Any] = BEFORE
     cases = CASES
 
     async def build(self) -> None:
@@ -80,3 +80,30 @@ class Circles(Stage):
             assert [problem async for problem in invariant.problems(self.gateway.db)] == []
         async for relation in self.gateway.db["social.relations"].find({"to": "di", "circles.0": {"$exists": True}}):
             assert relation["is_merged"]
+
+
+class Names(Circles):
+    """The same members. The state is the name of the caller, and whether its copies wait for a job."""
+
+    before: ClassVar[Any] = ("Tester", False)
+    cases = {  # noqa: RUF012 - no test changes it
+        "another name": Case(
+            "updateProfile", lambda _: {"name": "Ada", "profile": {"about": "A"}}, "UserPayload", ("Ada", True)
+        ),
+    }
+
+    async def state(self) -> Any:
+        found = await self.gateway.db["social.members"].find_one({"_id": ME})
+        return None if found is None else (found["name"], "renamed" in found)
+
+
+class Newcomer(Names):
+    """Another member, whom the caller joins."""
+
+    before = None
+    cases = {  # noqa: RUF012 - no test changes it
+        "joining": Case("join", lambda _: {"name": "Ada"}, "UserPayload", ("Ada", False)),
+    }
+
+    async def build(self) -> None:
+        await join(self.gateway.db, "bo")

@@ -1,0 +1,266 @@
+"""Keeps answers to queries while no change affects them.
+
+1. The second run of a query with its variables records what it reads of the database (`reads/recorded.py`) and of its
+   caller (`schema/watching.py`). Recording costs a part of a run. So the first one is not recorded, and a query whose
+   answers are affected before anybody asks again is recorded more and more rarely.
+2. The answer is kept if it has no errors, what the run read is known, no change has affected it, and the change stream
+   is the same as at the beginning (`fence.py`).
+3. Callers who agree in what the run read of its caller share the answer.
+4. A change that affects the answer drops it. So does a loss of the stream. From an instant at which the clock alone can
+   change it, it is not used any more.
+5. An answer is used after the fence has passed: it shows everything that was acknowledged before its request began.
+
+A request whose answer is being computed waits for that run. It then looks at the fence like every request, so it does
+not matter when the run began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from portico.gateway.mongo.direct import Reader
+from portico.gateway.reads.index import Index
+from portico.gateway.reads.recorded import ReadSet
+from portico.resolvers.kept import Kept
+from portico.schema.context import Caller
+from portico.schema.watching import Fact, WatchedCaller, fact_of
+
+from .fence import Fence, FenceCounts
+
+# What an answer takes in memory besides its bytes: itself, an interest, a document that an interest names.
+_ANSWER, _INTEREST, _KEY = 1_500, 2_500, 150
+# Queries that are remembered to notice that they are asked again.
+_QUERY_BYTES, _MOST_QUERIES = 1_000, 50_000
+# A single answer may take this part of the memory.
+_LARGEST = 8
+_MOST_BACKOFF = 8
+_DIGEST = 16
+# How long a request waits for the run of an equal one.
+_JOIN_SECONDS = 0.25
+
+
+@dataclass
+class CacheCounts(FenceCounts):
+    """What `/metrics` shows. `vain` counts the answers that were affected before they were used."""
+
+    answers: int = 0
+    bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    stored: int = 0
+    affected: int = 0
+    vain: int = 0
+
+
+class Query:
+    """A query with its variables, for all its callers."""
+
+    __slots__ = ("answers", "backoff", "facts", "running", "skipped")
+
+    def __init__(self) -> None:
+        # What runs have read of their callers.
+        self.facts: tuple[Fact, ...] = ()
+        self.answers: dict[Hashable, KeptAnswer] = {}
+        self.running: dict[Hashable, asyncio.Future[None]] = {}
+        # How many runs are not recorded before the next one that is.
+        self.skipped = 1
+        self.backoff = 0
+
+    def view(self, caller: Caller | None) -> Hashable:
+        """Returns what decides the answer for this caller."""
+        return None if caller is None else tuple([fact_of(caller, fact) for fact in self.facts])
+
+    def in_vain(self, step: int = 1) -> None:
+        """Records less often."""
+        self.backoff = min(self.backoff + step, _MOST_BACKOFF)
+        self.skipped = 2**self.backoff - 1
+
+
+class KeptAnswer:
+    """An answer without errors, encoded. `is_shared` says that nothing of its caller was read."""
+
+    __slots__ = ("body", "cost", "hits", "is_shared", "query", "reads", "size", "tags", "until", "view")
+
+    def __init__(self, query: Query, body: bytes, cost: float, reads: ReadSet, *, is_shared: bool) -> None:
+        self.query = query
+        self.view: Hashable = None
+        self.body = body
+        self.cost = cost
+        self.reads = reads
+        self.until: datetime | None = reads.changes_at
+        self.is_shared = is_shared
+        self.hits = 0
+        self.size = len(body) + _ANSWER + reads.size * _INTEREST + reads.keys * _KEY
+        # Its entity tags, by what they depend on besides the body.
+        self.tags: dict[Hashable, str] = {}
+
+
+class CachedAnswers:
+    """The kept answers of one process, within `most_bytes`."""
+
+    def __init__(
+        self, reader: Reader, collections: Collection[str], most_bytes: int, counts: CacheCounts | None = None
+    ) -> None:
+        self.counts = counts or CacheCounts()
+        self.index = Index()
+        self.fence = Fence(reader, collections, self.index, self.counts, self._forget_all)
+        self._largest = most_bytes // _LARGEST
+        self._kept: Kept[KeptAnswer, KeptAnswer] = Kept(
+            most_size=most_bytes, size_of=lambda _key, answer: answer.size, on_drop=self._dropped
+        )
+        most_queries = min(most_bytes // (4 * _QUERY_BYTES) + 1, _MOST_QUERIES)
+        self._queries: Kept[bytes, Query] = Kept(most_queries, on_drop=self._forget_query)
+
+    def query(self, text: str, name: str | None, on_error: str, variables: Mapping[str, Any]) -> Query | None:
+        """Returns the query of these. None if its variables cannot be compared."""
+        digest = hashlib.blake2b(digest_size=_DIGEST)
+        try:
+            digest.update(orjson.dumps((text, name, on_error, variables)))
+        except TypeError:
+            # An integer of more than 64 bits, or half of a character.
+            return None
+        key = digest.digest()
+        query = self._queries.get(key)
+        if query is None:
+            query = Query()
+            self._queries.put(key, query)
+        return query
+
+    async def lookup(self, query: Query, caller: Caller | None, now: Callable[[], datetime]) -> KeptAnswer | None:
+        """Returns the answer for this caller, if it shows every write that was acknowledged before the call."""
+        view = query.view(caller)
+        if view not in query.answers and (running := query.running.get(view)) is not None:
+            await asyncio.wait([running], timeout=_JOIN_SECONDS)
+            view = query.view(caller)
+        if view in query.answers and await self.fence.passed():
+            answer = query.answers.get(query.view(caller))
+            if answer is not None:
+                if answer.until is None or now() < answer.until:
+                    answer.hits += 1
+                    self.counts.hits += 1
+                    self._kept.get(answer)
+                    return answer
+                self._drop(answer)
+        self.counts.misses += 1
+        return None
+
+    def recording(self, query: Query, caller: Caller | None) -> Recording | None:
+        """Returns what records the run that follows a miss; None if it is not to be recorded."""
+        if query.skipped:
+            query.skipped -= 1
+            return None
+        return Recording(self, query, caller) if self.fence.is_open else None
+
+    def keep(self, answer: KeptAnswer, facts: Collection[Fact], caller: Caller | None) -> None:
+        """Keeps an answer that no change has affected. `facts` are what its run has read of its caller."""
+        query = answer.query
+        new = tuple(fact for fact in facts if fact not in query.facts)
+        if new:
+            # Answers for fewer facts are not found any more.
+            self._forget(query)
+            query.facts = (*query.facts, *new)
+        answer.view = query.view(caller)
+        former = query.answers.get(answer.view)
+        if former is not None:
+            self._drop(former)
+        query.answers[answer.view] = answer
+        self._kept.put(answer, answer)
+        self.counts.stored += 1
+        self._measure()
+
+    def may_keep(self, reads: ReadSet, size: int) -> bool:
+        """Returns whether changes and the clock say all that can change what was read, and an answer has room."""
+        is_known = reads.is_whole and reads.is_repeatable and not reads.reads_clock
+        return is_known and size <= self._largest and reads.collections <= self.fence.collections
+
+    def affected(self, answer: KeptAnswer) -> None:
+        """Drops an answer that a change has affected."""
+        self.counts.affected += 1
+        if answer.hits:
+            answer.query.backoff = 0
+        else:
+            self.counts.vain += 1
+            answer.query.in_vain()
+        self._drop(answer)
+
+    async def aclose(self) -> None:
+        await self.fence.aclose()
+        self._forget_all()
+
+    def _drop(self, answer: KeptAnswer) -> None:
+        self._kept.pop(answer)
+        self._dropped(answer, answer)
+
+    def _dropped(self, answer: KeptAnswer, _value: KeptAnswer) -> None:
+        if answer.query.answers.get(answer.view) is answer:
+            del answer.query.answers[answer.view]
+        answer.reads.release()
+        self._measure()
+
+    def _forget(self, query: Query) -> None:
+        for answer in tuple(query.answers.values()):
+            self._drop(answer)
+
+    def _forget_query(self, _key: bytes, query: Query) -> None:
+        self._forget(query)
+
+    def _forget_all(self) -> None:
+        for answer in tuple(self._kept):
+            self._drop(answer)
+
+    def _measure(self) -> None:
+        self.counts.answers, self.counts.bytes = len(self._kept), self._kept.size
+
+
+@dataclass
+class Recording:
+    """One run of a query. Call `keep` with its answer, and `end` in any case."""
+
+    answers: CachedAnswers
+    query: Query
+    caller: Caller | None
+    cost: float = 0.0
+    reads: ReadSet = field(init=False)
+    watched: WatchedCaller | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._answer: KeptAnswer | None = None
+        self._epoch = self.answers.fence.epoch
+        self.reads = ReadSet(self.answers.index, self._affected)
+        self.watched = None if self.caller is None else WatchedCaller.of(self.caller)
+        self._view = self.query.view(self.caller)
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.query.running.setdefault(self._view, self._ended)
+
+    def keep(self, body: bytes) -> KeptAnswer | None:
+        """Keeps the answer, if it is known what can change it. Returns it if it is kept."""
+        self.reads.finish()
+        if self.reads.is_affected or self.answers.fence.epoch != self._epoch or not self.answers.fence.is_open:
+            return None
+        facts = () if self.watched is None else tuple(self.watched.facts)
+        answer = KeptAnswer(self.query, body, self.cost, self.reads, is_shared=not facts)
+        if not self.answers.may_keep(self.reads, answer.size):
+            self.query.in_vain(2)
+            return None
+        self._answer = answer
+        self.answers.keep(answer, facts, self.caller)
+        return answer
+
+    def end(self) -> None:
+        """Ends the run."""
+        if self._answer is None:
+            self.reads.release()
+        if self.query.running.get(self._view) is self._ended:
+            del self.query.running[self._view]
+        self._ended.set_result(None)
+
+    def _affected(self) -> None:
+        if self._answer is not None:
+            self.answers.affected(self._answer)

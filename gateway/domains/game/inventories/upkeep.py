@@ -1,0 +1,42 @@
+"""What the game declares about inventories of any size and trades: jobs and invariants."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from portico.resolvers.domains import Job, Turn
+from portico.resolvers.game.inventories import stack_checks, stack_jobs, trade_history
+from portico.resolvers.game.settings import GameSettings
+from portico.resolvers.problems import Invariant
+
+
+async def _finish_trades(turn: Turn) -> int:
+    return await stack_jobs.finish_trades(turn.db, now=turn.now)
+
+
+async def _expire_trades(turn: Turn) -> int:
+    expire_after = turn.resources.of(GameSettings).trade_expires_after
+    if expire_after is None:
+        return 0
+    return await trade_history.expire_trades(turn.db, expire_after=expire_after, now=turn.now)
+
+
+async def _prune_trades(turn: Turn) -> int:
+    days = turn.resources.of(GameSettings).trade_history_days
+    if days <= 0:
+        return 0
+    return await trade_history.prune_trades(turn.db, kept=timedelta(days=days), now=turn.now)
+
+
+JOBS = (
+    Job("finish-trades", _finish_trades),
+    Job("expire-trades", _expire_trades),
+    Job("prune-trades", _prune_trades),
+)
+INVARIANTS = (
+    Invariant(
+        "Items in stacks and trades are those that were granted and not consumed.", stack_checks.find_unbalanced_items
+    ),
+    Invariant("Every stack has a valid quantity, and the id of its item.", stack_checks.find_wrong_stacks),
+    Invariant("Goods of expired offers have room in their inventory.", trade_history.find_stuck_offers),
+)

@@ -1,0 +1,68 @@
+"""Answers of the cache, and runs whose answers it can keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphql import OperationType
+
+from portico.gateway.cache.kept_answers import CachedAnswers, KeptAnswer, Query, Recording
+from portico.gateway.operations.json_text import compact, encode
+from portico.gateway.operations.responses import Response
+from portico.gateway.reads.recorded import WatchedTime, recorded
+from portico.gateway.state import State
+from portico.schema.context import Caller, Context, derived
+
+from .requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponse(Response):
+    """A response whose encoded form is kept."""
+
+    answer: KeptAnswer | None = None
+
+
+def query_of(cache: CachedAnswers, state: State, request: Request, caller: Caller | None) -> Query | None:
+    """Returns the query of a request, whose answer the cache may have or get; None if it cannot."""
+    if request.wants_plan or request.refusal is not None:
+        return None
+    if caller is None and state.reading is not state.database:
+        # A secondary does not have everything that the changes tell of.
+        return None
+    if state.executor.kind_of(request.query, request.operation_name) is not OperationType.QUERY:
+        return None
+    return cache.query(request.query, request.operation_name, request.on_error, request.variables)
+
+
+def recording_context(context: Context, recording: Recording) -> Context:
+    """Returns the context of a run that is recorded."""
+    database = recorded(context.db, recording.reads)
+    return derived(
+        context,
+        db=database,
+        reading=database,
+        caller=recording.watched,
+        write=WatchedTime(context.started, recording.reads),
+    )
+
+
+def kept_response(recording: Recording, response: Response) -> Response:
+    """Returns the response of a recorded run, which is kept if it can be."""
+    if not response.has_begun or "errors" in response.payload or "extensions" in response.payload:
+        recording.query.in_vain()
+        return response
+    answer = recording.keep(compact(encode(response.payload)))
+    return response if answer is None else KeptResponse(response.payload, response.headers, answer=answer)
+
+
+def charging(recording: Recording, charge: Callable[[float], None] | None) -> Callable[[float], None]:
+    """Returns a function that notes the cost of a run, and charges it."""
+
+    def charged(cost: float) -> None:
+        recording.cost = cost
+        if charge is not None:
+            charge(cost)
+
+    return charged

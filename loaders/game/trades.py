@@ -1,8 +1,0 @@
-"""Batched reads of trades by id."""
-
-from __future__ import annotations
-
-from portico.loaders.declaring import batched
-from portico.resolvers.game import trade_records
-
-by_id = batched(trade_records.find_by_ids)

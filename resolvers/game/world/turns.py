@@ -1,0 +1,398 @@
+"""Turns: how an action of a character and the room agree without a transaction, and without a lease.
+
+Whatever a character does with its room is one turn:
+
+1. **The character.** One guarded update takes the slot `action`, raises `turn`, and moves what the character hands
+   over, items and gold, into the slot.
+2. **The room.** A pure function of the room and the action decides (`room_turns`). It records the number of the turn
+   in the character's entry of the roster, together with what the character gets, or with why the turn was refused.
+   Then `took` is what was handed over.
+3. **The character.** One guarded update adds what the entry says, stores a copy of the room that shows the outcome,
+   marks the operation as applied unless it was refused, and frees the slot.
+
+    free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
+
+A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
+step 3 the old room drops the entry. A character that rests or is deleted leaves its room in the same way.
+
+Every interleaving is correct, even if processes stop or are suspended between any two steps:
+
+* Anybody can carry out steps 2 and 3 at any time. Step 2 is fenced by the turn in the entry, step 3 by the operation
+  and the turn in the slot. The turn is the fence, because a refused operation can take the slot again.
+* A call that finds the slot taken finishes that turn first. So does a job, if nobody else does.
+* Step 1 is guarded by the turn that was read. So the room of the action is the room of the character. Characters are
+  read with the read concern `majority`. Otherwise a failover could roll back a turn that was read, and another turn
+  could get its number.
+* An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
+  in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
+  for gold.
+* A step to enter a room needs a proof that the turn is not over; see `rooms`.
+
+So a character without a slot is whole: its copy of the room has every turn that its items have, and an item is never
+in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
+
+Copies of the room: a turn that changes what players see is answered after the copies are refreshed. A refresh only
+replaces older copies. A character that arrives gets its copy in step 3, and the room is read and refreshed once more
+after that, because a refresh by another process may have missed it. Only then the old room drops the entry, which is
+the mark for the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ReturnDocument
+from pymongo.read_concern import ReadConcern
+
+from portico.resolvers.documents import Collection, Database, Document
+from portico.resolvers.errors import Conflict, NotFound
+from portico.resolvers.together import both
+from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.retries import attempts
+
+from . import presence, room_turns
+from .action_refusals import InsufficientGold, error_of
+from .characters import CHARACTERS
+from .locations import copy_of
+from .presence import WAKE
+from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
+from .rooms import Rooms, TurnOver
+
+# A turn of two rooms. All other kinds are those of `room_turns`.
+MOVE = "MOVE"
+# A slot that was read proves nothing: a former primary may have answered.
+NO_PROOF = 0
+# What a slot has besides the facts of the step.
+_SLOT = ("id", "turn", "kind", "room", "since", "looks")
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift."""
+
+    db: Database
+    rooms: Rooms
+    character: ObjectId
+    owner: str | None
+    now: datetime
+    operation_id: str
+    to: ObjectId | None = None  # the room that it enters if it rests; None for its own or a start room
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a character is about to do, as its document allows.
+
+    Args:     kind: of the action; None for a change of nothing but the character's own things.
+              facts: what the room must know, as in a step of `room_turns`; `to` for a move.
+              handed: the items that the character hands over, and `gold` the gold pieces.
+              changes: the fields of the character that change at once.
+    """
+
+    kind: str | None
+    facts: Document = field(default_factory=dict)
+    handed: Sequence[Document] = ()
+    gold: int = 0
+    changes: Document = field(default_factory=dict)
+
+
+Planning = Callable[[Document], Awaitable[Plan]]
+
+
+async def act(acting: Acting, plan: Planning) -> Document:
+    """Carries out what `plan` works out from the character, once for the operation.
+
+    Returns:  the character, after the turn.
+    Raises:   NotFound (the character), what `plan` raises, why the room refused; Conflict.
+    Writes:   game.characters and game.locations; a turn.
+    """
+    async for _ in attempts(steps=3):
+        character = await _require(acting)
+        if "action" in character:
+            await _finish_as(acting, character, NO_PROOF)
+            continue
+        if idempotency.was_applied(character, acting.operation_id):
+            # The call that has finished it may not have refreshed the copies.
+            await acting.rooms.refresh(acting.db, character["location"]["_id"])
+            return character
+        if presence.rests(character):
+            await _wake(acting, character)
+            continue
+        chosen = await plan(character)
+        checked = acting.rooms.moment()
+        begun = await begin(acting, character, chosen)
+        if begun is not None:
+            # The change is made if the action has no room to decide about it.
+            ended = begun if chosen.kind is None else await _finish_as(acting, begun, checked)
+            if ended is not None:
+                await idempotency.trim_marks(acting.db, CHARACTERS, ended)
+                return ended
+    raise Conflict("Other calls act for the character. Try again.")
+
+
+async def _require(acting: Acting) -> Document:
+    query: Document = {"_id": acting.character, "location": {"$exists": True}}
+    if acting.owner is not None:
+        query["owner"] = acting.owner
+    found: Document | None = await majority_reading(acting.db).find_one(query)
+    if found is None:
+        raise NotFound("Character", str(acting.character))
+    return found
+
+
+async def _wake(acting: Acting, character: Document) -> None:
+    """Lets a character that rests enter a room. Raises LimitReached (all rooms are full)."""
+    waking, facts, changes = await presence.waking(acting, character)
+    checked = acting.rooms.moment()
+    if begun := await begin(waking, character, Plan(WAKE, facts, changes=changes)):
+        await _finish_as(waking, begun, checked)
+
+
+async def begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
+    """Takes the slot, or makes the change. Returns the character; None if it has changed since it was read."""
+    guard = {"_id": character["_id"], "turn": character["turn"], "action": {"$exists": False}}
+    update: Document = {"$inc": {"turn": 1}}
+    if chosen.kind is None:
+        update |= {"$set": chosen.changes, "$push": {"applied": acting.operation_id}}
+    else:
+        action: Document = {
+            "id": acting.operation_id,
+            "turn": character["turn"] + 1,
+            "kind": chosen.kind,
+            "room": character["location"]["_id"],
+            "since": acting.now,
+            **chosen.facts,
+        }
+        if chosen.handed:
+            action["items"] = list(chosen.handed)
+            update["$pull"] = {"items": {"_id": {"$in": [item["_id"] for item in chosen.handed]}}}
+        if chosen.gold:
+            action["gold"] = chosen.gold
+            update["$inc"] = {"turn": 1, "gold": -chosen.gold}
+        update["$set"] = {"action": action, **chosen.changes}
+    return await _changed(acting.db, guard, update)
+
+
+async def _finish_as(acting: Acting, character: Document, checked: int) -> Document | None:
+    """Finishes the turn of the character. Returns the character if the turn was this operation's.
+
+    Raises:   why the turn of this operation was refused.
+    """
+    action = character["action"]
+    try:
+        ended = await finish(acting.db, acting.rooms, character, checked=checked)
+    except TurnOver:
+        # Another process has finished it. The mark says how it ended.
+        return None
+    if action["id"] != acting.operation_id:
+        return None
+    if ended.refused is None:
+        return ended.character
+    error = error_of(ended.refused)
+    if action["kind"] == BUY and isinstance(error, InsufficientGold):
+        # The price has changed. The next attempt knows it.
+        return None
+    raise error
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A turn that has ended: the character, None if it was removed; why it was refused, None if it was not."""
+
+    character: Document | None
+    refused: Document | None
+
+
+async def finish(db: Database, rooms: Rooms, character: Document, *, checked: int) -> Ended:
+    """Finishes the turn that the character has under way. Anybody can do that at any time.
+
+    Args:     character: with its slot.
+              checked: a moment of `rooms` before this process took the slot; `NO_PROOF` if it has read the slot.
+    Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
+    Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
+    """
+    run = _Run(db, rooms, character["_id"], character["action"], checked)
+    if run.action["kind"] == MOVE:
+        return await _finish_move(run)
+    if run.action["kind"] in (ENTER, WAKE):
+        return await _finish_entry(run, character)
+    if run.action["kind"] in (REST, REMOVE):
+        return Ended(*await presence.finish_exit(run))
+    room = await run.step(run.action["room"], run.action["kind"])
+    entry = run.entry(room)
+
+    async def end() -> Document:
+        after = await run.end(entry, entry["refused"], room)
+        rooms.forget_turn(room["_id"], run.character, run.turn)
+        return after
+
+    # If the copies are refreshed first, the slot still tells that the turn is under way.
+    after, now = await both(end(), run.refreshed(room))
+    return Ended(run.with_copy(after, now), entry["refused"])
+
+
+async def _finish_move(run: _Run) -> Ended:
+    """Finishes a move. The answer waits until the entry that the move has left over is dropped.
+
+    Until then the entry takes a place in its room, because a character that is leaving may be sent back. If the answer
+    came earlier, a player who reads a room of 199 characters could be told that it is full.
+    """
+    old, new = run.action["room"], run.action["to"]
+    left = await run.step(old, LEAVE)
+    leaving = run.entry(left)
+    own = {name: leaving[name] for name in ("name", "limit", "load", "count")}
+    entered = await run.step(new, ENTER, entry=own)
+    refused = run.entry(entered)["refused"]
+    if refused is None:
+        after = await run.end(leaving, None, entered)
+        now, _ = await both(run.rooms.refresh(run.db, new), run.refreshed(left))
+        await run.step(old, TIDY)
+        return Ended(run.with_copy(after, now), None)
+    returned = await run.step(old, RETURN)
+    after = await run.end(leaving, refused, returned)
+    # The entry that tells of the refusal may have replaced one that was a mark to refresh the old room.
+    now = await run.rooms.refresh(run.db, returned["_id"])
+    await run.step(new, TIDY)
+    return Ended(run.with_copy(after, now), refused)
+
+
+async def _finish_entry(run: _Run, character: Document) -> Ended:
+    """Enters a character into the first of its rooms that is not full. If all are, a new one is removed."""
+    own = {"name": character["name"], "load": 0, "count": 0} | presence.carried(run.action)
+    refused, tried = None, list[ObjectId]()
+    after: Document | None = None
+    for room_id in run.action["rooms"]:
+        room = await run.step(room_id, ENTER, entry=own)
+        refused = run.entry(room)["refused"]
+        if refused is None:
+            copy = copy_of(room)
+            older = {**run.slot, **presence.with_older_copy(copy)}
+            await run.db[CHARACTERS.name].update_one(older, {"$set": {"location": copy}})
+            # The slot stays until the room is refreshed, because it is the mark for the job.
+            await run.rooms.refresh(run.db, room_id)
+            after = await run.end(run.entry(room), None, room)
+            break
+        tried.append(room_id)
+    if after is None and run.action["kind"] == WAKE:
+        after = await presence.sleep_on(run)
+    elif after is None and not (await run.db[CHARACTERS.name].delete_one(run.slot)).deleted_count:
+        raise TurnOver
+    for room_id in tried:
+        await run.step(room_id, TIDY)
+    return Ended(after, refused)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One attempt to finish a turn."""
+
+    db: Database
+    rooms: Rooms
+    character: ObjectId
+    action: Document
+    checked: int
+
+    @property
+    def turn(self) -> int:
+        turn: int = self.action["turn"]
+        return turn
+
+    @property
+    def slot(self) -> Document:
+        """The guard of everything that needs the slot."""
+        return {"_id": self.character, "action.id": self.action["id"], "action.turn": self.turn}
+
+    async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
+        """Lets the room decide. Returns the room."""
+        given = {name: value for name, value in self.action.items() if name not in _SLOT}
+        step = {
+            **given,
+            **facts,
+            "kind": kind,
+            "character": self.character,
+            "turn": self.turn,
+            "at": self.action["since"],
+        }
+        return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
+
+    def entry(self, room: Document) -> Document:
+        """Returns the character's entry with the outcome of the turn. Raises TurnOver if it has a later one."""
+        entry = room_turns.entry_of(room, self.character)
+        if entry is None or entry["turn"] != self.turn:
+            raise TurnOver
+        return entry
+
+    async def end(self, entry: Document, refused: Document | None, room: Document) -> Document:
+        """Gives the character what the entry says, and frees the slot. Returns the character. Raises TurnOver.
+
+        Args:     room: where the character is now. It gets a copy of it, unless it has that one or a later one.
+        """
+        changes: Document = {}
+        if entry["gold"]:
+            changes["gold"] = {"$add": [{"$ifNull": ["$gold", 0]}, entry["gold"]]}
+        if entry["took"]:
+            changes["items"] = _appended("items", entry["took"])
+        if refused is None and self.action["kind"] not in (ENTER, STAY):
+            changes["applied"] = _appended("applied", [self.action["id"]])
+        if self.action["kind"] == MOVE or room.get("stale_since") is not None:
+            copy = {"$literal": copy_of(room)}
+            is_newer = {"$gte": ["$location.version", room["version"]]}
+            has_it = {"$and": [{"$eq": ["$location._id", room["_id"]]}, is_newer]}
+            changes["location"] = {"$cond": [has_it, "$location", copy]}
+        update: list[Document] = [{"$set": changes}] if changes else []
+        after = await _changed(self.db, self.slot, [*update, {"$unset": "action"}])
+        if after is None:
+            raise TurnOver
+        return after
+
+    async def refreshed(self, room: Document) -> Document:
+        """Refreshes the copies of the room if they are older. Returns the room, maybe as it is now."""
+        is_stale = room.get("stale_since") is not None
+        return await self.rooms.refresh(self.db, room["_id"], room["version"]) if is_stale else room
+
+    def with_copy(self, after: Document, room: Document) -> Document:
+        """Returns the character with a copy of the room as it is now; as it was if it has acted again since."""
+        entry = room_turns.entry_of(room, self.character)
+        is_same = after["location"]["_id"] == room["_id"] and entry is not None and entry["turn"] == self.turn
+        if not is_same or after["location"]["version"] >= room["version"]:
+            return after
+        return {**after, "location": copy_of(room)}
+
+    async def _still_ours(self) -> bool:
+        """Returns whether the turn is under way. It writes, because a former primary could answer a read."""
+        looked = await self.db[CHARACTERS.name].update_one(self.slot, {"$inc": {"action.looks": 1}})
+        return bool(looked.matched_count)
+
+
+def _appended(path: str, added: Sequence[Any]) -> Document:
+    """Returns the list at the path with these values, as an expression."""
+    return {"$concatArrays": [{"$ifNull": [f"${path}", []]}, {"$literal": list(added)}]}
+
+
+def majority_reading(db: Database) -> Collection:
+    """Returns the characters with majority reads: what a turn follows from is never rolled back."""
+    return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
+
+
+async def _changed(db: Database, guard: Document, update: Document | list[Document]) -> Document | None:
+    return await db[CHARACTERS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+
+
+async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:
+    """Finishes the turn that the character has under way, if any. Returns the character; None if there is none.
+
+    Raises:   Conflict (it takes one turn after the other).
+    """
+    async for _ in attempts(steps=3):
+        found: Document | None = await majority_reading(db).find_one({"_id": character_id})
+        if found is None or "action" not in found:
+            return found
+        try:
+            await finish(db, rooms, found, checked=NO_PROOF)
+        except TurnOver:
+            continue
+    raise Conflict("The character is busy. Try again.")

@@ -1,0 +1,238 @@
+"""Kept answers: what is kept, what drops it, and whom it is for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.cache import fence as fences
+from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
+from portico.gateway.settings import Settings
+from portico.schema.roles import Role
+from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
+from tests.support.sockets import until
+
+NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
+JAZZ = {"slug": "jazz"}
+
+
+@pytest.fixture
+def settings(settings: Settings, variant: Any) -> Settings:
+    if variant[0] == "motor":
+        pytest.skip("the cache needs direct reads")
+    return replace(settings, cache_bytes=1_000_000)
+
+
+@pytest.fixture
+async def jazz(gateway: GatewayClient) -> str:
+    made = await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
+    return str(made["category"]["id"])
+
+
+def counts_of(gateway: GatewayClient) -> CacheCounts:
+    return cache_of(gateway).counts
+
+
+def cache_of(gateway: GatewayClient) -> CachedAnswers:
+    assert gateway.state.cache is not None
+    return gateway.state.cache
+
+
+async def keep(gateway: GatewayClient, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    """Asks until the answer comes from the cache. Returns it."""
+    counts = counts_of(gateway)
+    before = counts.hits
+    async with asyncio.timeout(20):
+        while counts.hits == before:
+            answer = await gateway.ask(query, variables, **options)
+            # A query that reads nothing gives no other task a turn.
+            await asyncio.sleep(0)
+    return answer.data
+
+
+async def test_a_query_that_is_asked_again_does_not_run(gateway: GatewayClient, jazz: str, commands: Commands) -> None:
+    first = await gateway.data(NAME, JAZZ)
+    assert await keep(gateway, NAME, JAZZ) == first == {"category": {"id": jazz, "name": "Jazz"}}
+    commands.clear()
+
+    assert await gateway.data(NAME, JAZZ) == first
+
+    assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
+
+
+async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(
+    gateway: GatewayClient, jazz: str, settings: Settings
+) -> None:
+    async with running(replace(settings, cache_bytes=0)) as other:
+        for number in range(20):
+            writer = other if number % 2 else gateway
+            await keep(gateway, NAME, JAZZ)
+            await writer.result("renameCategory", {"id": jazz, "name": f"Jazz {number}"})
+            assert (await gateway.data(NAME, JAZZ))["category"]["name"] == f"Jazz {number}"
+    assert counts_of(gateway).affected >= 20
+
+
+async def test_a_write_that_the_answer_does_not_show_leaves_it(gateway: GatewayClient, jazz: str) -> None:
+    del jazz
+    await keep(gateway, NAME, JAZZ)
+    counts = counts_of(gateway)
+    before = counts.hits, counts.affected
+    for _ in range(5):
+        await gateway.result("createCategory", category_input())
+        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Jazz"
+    assert (counts.hits, counts.affected) == (before[0] + 5, before[1])
+
+
+async def test_callers_share_an_answer_if_nothing_of_them_was_read(gateway: GatewayClient, jazz: str) -> None:
+    del jazz
+    await keep(gateway, NAME, JAZZ)
+    counts = counts_of(gateway)
+    before = counts.hits
+    await gateway.as_caller("somebody", Role.SERVICE).data(NAME, JAZZ)
+    assert counts.hits == before + 1
+    # Nobody knows whether a rule asks if there is a caller.
+    await gateway.data(NAME, JAZZ, token=None)
+    assert counts.hits == before + 1
+
+
+async def test_callers_do_not_share_what_a_run_has_read_of_them(gateway: GatewayClient) -> None:
+    viewer = "{ viewer { subject } }"
+    await keep(gateway, viewer)
+    for subject in ("mara", "ivan"):
+        caller = gateway.as_caller(subject)
+        assert (await keep(caller, viewer))["viewer"]["subject"] == subject
+    assert (await gateway.data(viewer))["viewer"]["subject"] == gateway.subject
+
+
+@pytest.mark.parametrize(
+    ("query", "variables"),
+    [
+        ("{ category(slug: 7) { name } }", {}),
+        ("{ products(first: 0) { nodes { sku } } }", {}),
+    ],
+)
+async def test_errors_are_not_kept(gateway: GatewayClient, query: str, variables: dict[str, Any]) -> None:
+    for _ in range(4):
+        assert (await gateway.ask(query, variables)).codes
+    assert counts_of(gateway).stored == 0
+
+
+async def test_another_operation_of_a_text_or_other_variables_have_other_answers(
+    gateway: GatewayClient, jazz: str
+) -> None:
+    del jazz
+    await gateway.result("createCategory", category_input(slug="blues", name="Blues"))
+    text = 'query A { category(slug: "jazz") { name } } query B { category(slug: "blues") { name } }'
+    for _ in range(4):
+        assert (await gateway.data(text, operation="A"))["category"]["name"] == "Jazz"
+        assert (await gateway.data(text, operation="B"))["category"]["name"] == "Blues"
+        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Jazz"
+        assert (await gateway.data(NAME, {"slug": "blues"}))["category"]["name"] == "Blues"
+    assert counts_of(gateway).hits >= 4
+
+
+async def test_an_answer_that_ends_with_the_clock_is_not_used_after_it(gateway: GatewayClient) -> None:
+    product = await create_product(gateway)
+    query = "query ($sku: String!) { product(sku: $sku) { title } }"
+    await keep(gateway, query, {"sku": product["sku"]})
+    cache = cache_of(gateway)
+    (answer,) = list(cache._kept)
+    answer.until = gateway.state.clock.now()
+    before = cache.counts.hits
+    await gateway.data(query, {"sku": product["sku"]})
+    assert cache.counts.hits == before
+
+
+async def test_memory_is_bounded_and_nothing_stays_after_its_answer(gateway: GatewayClient, jazz: str) -> None:
+    del jazz
+    cache, counts = cache_of(gateway), counts_of(gateway)
+    await keep(gateway, NAME, JAZZ)
+    size = counts.bytes
+    for number in range(2 * 1_000_000 // size):
+        for _ in range(2):
+            await gateway.data(NAME, {"slug": f"slug-{number}"})
+        if counts.stored > counts.answers + 20:
+            break
+    assert counts.answers < counts.stored
+    assert counts.bytes <= 1_000_000
+    cache._forget_all()
+    assert (counts.answers, counts.bytes, cache.index.size, list(cache.index.collections)) == (0, 0, 0, [])
+
+
+async def test_a_lost_stream_empties_the_cache_and_another_one_begins(
+    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fences, "PAUSE_SECONDS", 0.05)
+    await keep(gateway, NAME, JAZZ)
+    fence = cache_of(gateway).fence
+    await gateway.db.command({"killCursors": "$cmd.aggregate", "cursors": [fence._cursor]})
+    await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+    assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Blues"
+    await until(lambda: counts_of(gateway).losses == 1)
+    assert counts_of(gateway).answers == 0
+    assert (await keep(gateway, NAME, JAZZ))["category"]["name"] == "Blues"
+
+
+async def test_while_a_look_takes_too_long_queries_run(
+    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keep(gateway, NAME, JAZZ)
+    fence, counts = cache_of(gateway).fence, counts_of(gateway)
+    ask, goes_on = fence._reader.ask, asyncio.Event()
+
+    async def slow(command: Any) -> Any:
+        await goes_on.wait()
+        return await ask(command)
+
+    monkeypatch.setattr(fence._reader, "ask", slow)
+    before = counts.hits
+    await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+    for _ in range(3):
+        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Blues"
+    assert (counts.hits, counts.late) == (before, 1)
+    goes_on.set()
+    assert (await keep(gateway, NAME, JAZZ))["category"]["name"] == "Blues"
+
+
+async def test_a_renamed_or_dropped_collection_drops_what_was_read_of_it(gateway: GatewayClient, jazz: str) -> None:
+    del jazz
+    await keep(gateway, NAME, JAZZ)
+    await gateway.db["others"].insert_one({"_id": "x"})
+    await gateway.db["others"].rename("categories", dropTarget=True)
+    assert await gateway.data(NAME, JAZZ) == {"category": None}
+
+
+async def test_an_unused_stream_is_closed(gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    del jazz
+    monkeypatch.setattr(fences, "IDLE_LOOK_SECONDS", 0.02)
+    await keep(gateway, NAME, JAZZ)
+    monkeypatch.setattr(fences, "IDLE_SECONDS", 0.1)
+    await until(lambda: counts_of(gateway).answers == 0)
+    monkeypatch.setattr(fences, "IDLE_SECONDS", 60.0)
+    await keep(gateway, NAME, JAZZ)
+
+
+async def test_a_random_choice_is_made_each_time(gateway: GatewayClient) -> None:
+    query = '{ chooseAds(siteId: "a", zoneId: "b") { ads { headline } } }'
+    for _ in range(6):
+        await gateway.ask(query)
+    assert counts_of(gateway).stored == 0
+
+
+@pytest.fixture
+async def without(settings: Settings, commands: Commands) -> AsyncIterator[GatewayClient]:
+    async with running(replace(settings, cache_bytes=0), commands=commands) as gateway:
+        yield gateway
+
+
+async def test_without_a_cache_nothing_of_it_runs(without: GatewayClient, commands: Commands) -> None:
+    assert without.state.cache is None
+    await without.data(NAME, JAZZ)
+    commands.clear()
+    for _ in range(3):
+        await without.data(NAME, JAZZ)
+    assert commands.names() == ["find categories"] * 3
