@@ -36,7 +36,7 @@ from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 
 SECRET = "the secret of the bench, which signs the writer's token"  # noqa: S105 - of no other use
 RESTOCK = """
@@ -135,7 +135,7 @@ def pages(port: int) -> Iterator[bytes]:
 @functools.cache
 def token() -> str:
     settings = Settings(jwt_secret=Secret(SECRET))
-    return Authenticator(settings).issue("bench", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(hours=1))
+    return Authenticator(settings).issue("bench", [MERCHANT], now=SystemClock().now(), lasts=timedelta(hours=1))
 
 
 def restocks(port: int, sku: str) -> Iterator[bytes]:

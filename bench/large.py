@@ -33,7 +33,7 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.indexes import create_indexes
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from portico.testing import Gateway, running
 from portico.testing.gateways import SECRET
 
@@ -175,7 +175,7 @@ async def run(uri: str, products: int, times: int, most: int) -> dict[str, Any]:
         count_seconds=1e-6,
     )
     async with running(settings) as gateway:
-        merchant = gateway.as_caller("merchant", Role.MERCHANT)
+        merchant = gateway.as_caller("merchant", MERCHANT)
         await load(gateway.db, products)
         rows = {}
         for name, text in OPERATIONS.items():

@@ -38,8 +38,8 @@ from portico.gateway.settings import ExecutorName, Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.served import Served
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.context import Caller, Context
-from portico.schema.roles import Role
 
 RESULTS = Path(__file__).parent / "results" / "operations.json"
 EXECUTORS: tuple[ExecutorName, ...] = ("compiled", "reference")
@@ -87,7 +87,7 @@ class Bench:
 
     async def ask(self, name: ExecutorName, text: str, variables: Variables) -> bytes:
         db = self._connection.database
-        caller = Caller("bench", frozenset({Role.MERCHANT}))
+        caller = Caller("bench", frozenset({MERCHANT}))
         clock = SystemClock()
         context = Context(
             db=db,

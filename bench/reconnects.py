@@ -23,8 +23,8 @@ from portico.gateway.http.streaming import Session, responses
 from portico.gateway.operations.execution import Progress
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.context import derived
-from portico.schema.roles import Role
 from portico.testing.gateways import Gateway, running
 
 _POST = "mutation ($input: PostCommentInput!) { postComment(input: $input) { __typename } }"
@@ -49,10 +49,8 @@ async def come_back(gateway: Gateway, discussion: str, last_id: str, missed: int
 
 async def discuss(gateway: Gateway) -> str:
     """Open a discussion. Return its id."""
-    product = (await gateway.data(_PRODUCT, token=gateway.token("ann", [Role.MERCHANT])))["createProduct"]["product"][
-        "id"
-    ]
-    opened = await gateway.data(_OPEN, {"input": {"subjectId": product}}, token=gateway.token("ann", [Role.MERCHANT]))
+    product = (await gateway.data(_PRODUCT, token=gateway.token("ann", [MERCHANT])))["createProduct"]["product"]["id"]
+    opened = await gateway.data(_OPEN, {"input": {"subjectId": product}}, token=gateway.token("ann", [MERCHANT]))
     discussion: str = opened["openDiscussion"]["discussion"]["id"]
     return discussion
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from graphql import Lexer, Source, TokenKind
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 from rich.console import Console
@@ -80,14 +81,40 @@ class Cost:
 
 def most(gateway: Gateway, operation: Operation) -> int:
     """Returns under how many aliases the limits allow the part, at least once."""
-    low, high = 1, operation.most
+    low, high, step = 1, operation.most, 1
+    # Only what is about as large as the result is parsed: the search begins at an estimate.
+    middle = min(high, max(2, _estimate(gateway, operation)))
     while low < high:
-        middle = (low + high + 1) // 2
         if _allows(gateway, operation, middle):
-            low = middle
+            low, middle = middle, min(high, middle + step)
         else:
             high = middle - 1
+            middle = max(low + 1, high - step + 1)
+        step *= 2
     return low
+
+
+def _estimate(gateway: Gateway, operation: Operation) -> int:
+    """Returns how many parts may reach the limit of the cost or of the tokens, given what the second part adds."""
+    limits = gateway.settings.max_cost, gateway.settings.max_tokens
+    try:
+        sizes = [_sizes(gateway, operation, times) for times in (1, 2)]
+    except InvalidOperation:
+        return 1
+    added = [second - first for first, second in zip(*sizes, strict=True)]
+    return 1 + min(
+        int((limit - size) / more) for limit, size, more in zip(limits, sizes[0], added, strict=True) if more
+    )
+
+
+def _sizes(gateway: Gateway, operation: Operation, times: int) -> tuple[float, int]:
+    """Returns the cost and the number of the tokens."""
+    known, text = gateway.state.executor.operations, operation.text(times)
+    _, cost = known.check(known.get(text), None, operation.given(times))
+    lexer, tokens = Lexer(Source(text)), 0
+    while lexer.advance().kind is not TokenKind.EOF:
+        tokens += 1
+    return cost, tokens
 
 
 def _allows(gateway: Gateway, operation: Operation, times: int) -> bool:

@@ -125,7 +125,7 @@ class Gateway:
         self._state: State | None = None
         self._endpoint: GraphQLEndpoint | None = None
         self._domains = domains.load(settings.domain_names)
-        self._authenticator = Authenticator(settings, own_roles=self._domains.roles)
+        self._authenticator = Authenticator(settings, own_roles=self._domains.roles, own_claims=self._domains.claims)
         self._base = domains.base_resources(settings, self._domains)
         self._executor = Executor(domains.schema_of(self._domains), settings)
         self._rates = Rates(settings)

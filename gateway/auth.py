@@ -17,7 +17,7 @@ from jwt.types import Options
 from portico.resolvers.configuration import Secret
 from portico.resolvers.kept import Kept
 from portico.schema.context import Caller
-from portico.schema.roles import AnyRole, Role
+from portico.schema.roles import OWN_ROLES, Claim, Role
 
 from .logs import logger
 from .settings import Settings
@@ -32,7 +32,6 @@ _LEEWAY_SECONDS = 10
 # One for each subscriber with a token: each event checks all of them. A token takes about a kilobyte.
 _KEPT_TOKENS = 10_000
 _LONGEST_NAME = 200
-_KNOWN_CLAIMS = {"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "name"}
 # How many different unknown roles are logged.
 _LOGGED_ROLES = 1_000
 # The longest time that a token is cached, so that a token of a withdrawn key does not stay valid until it expires.
@@ -94,7 +93,7 @@ _NOBODY = Identity(None, math.inf, math.inf)
 class Authenticator:
     """Checks the signature, expiry, audience and issuer of tokens. Caches valid tokens for a while.
 
-    `own_roles` are the roles that the served domains declare.
+    `own_roles` and `own_claims` are those that the served domains declare.
     """
 
     def __init__(
@@ -102,9 +101,11 @@ class Authenticator:
         settings: Settings,
         transport: httpx.AsyncBaseTransport | None = None,
         *,
-        own_roles: Iterable[AnyRole] = (),
+        own_roles: Iterable[Role] = (),
+        own_claims: Iterable[Claim[Any]] = (),
     ) -> None:
-        self._roles: Sequence[AnyRole] = (*Role, *own_roles)
+        self._roles: Sequence[Role] = (*OWN_ROLES, *own_roles)
+        self._claims: Sequence[Claim[Any]] = tuple(own_claims)
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
         self._jwks: Jwks | None = None
@@ -113,6 +114,7 @@ class Authenticator:
             self._jwks = importlib.import_module("portico.gateway.jwks").Jwks(settings.jwks_url, transport)
         self._good: Kept[str, Identity] = Kept(_KEPT_TOKENS)
         self._unknown_roles: set[str] = set()
+        self._misread_claims: set[str] = set()
 
     async def authenticate(self, authorization: str | None) -> Caller | None:
         """Returns the caller of a request with this `Authorization` header; None without a header.
@@ -177,12 +179,9 @@ class Authenticator:
         known = self._roles_in(claims.get("roles", []))
         name = claims.get("name")
         shown = _as_text(name.strip()[:_LONGEST_NAME]) if isinstance(name, str) else ""
-        own = {
-            claim: json.dumps(value, sort_keys=True) for claim, value in claims.items() if claim not in _KNOWN_CLAIMS
-        }
-        return Caller(subject, known, shown, frozenset(own.items())), float(claims["exp"])
+        return Caller(subject, known, shown, self._claims_in(claims)), float(claims["exp"])
 
-    def _roles_in(self, given: Any) -> frozenset[AnyRole]:
+    def _roles_in(self, given: Any) -> frozenset[Role]:
         """Returns the roles that the gateway knows. Logs each other one once, up to 1,000 of them."""
         names = given if isinstance(given, list) else []
         known = frozenset(role for role in self._roles if role.value in names)
@@ -194,6 +193,19 @@ class Authenticator:
             self._unknown_roles.update(new)
             logger().warning("a token has unknown roles, which grant nothing", roles=new)
         return known
+
+    def _claims_in(self, given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+        """Returns the claims of the domains as JSON: null if the token has none. Logs a value of another type once."""
+        found = {}
+        for claim in self._claims:
+            value = given.get(claim.name)
+            if value is not None and not claim.fits(value):
+                if claim.name not in self._misread_claims:
+                    self._misread_claims.add(claim.name)
+                    logger().warning("a token has a claim of another type, which is ignored", claim=claim.name)
+                value = None
+            found[claim.name] = json.dumps(value, sort_keys=True)
+        return frozenset(found.items())
 
     async def _key_for(self, token: str) -> tuple[Any, list[str]]:
         """Returns the key that checks a token, with the algorithms of this key."""
@@ -208,7 +220,7 @@ class Authenticator:
     def issue(
         self,
         subject: str,
-        roles: Sequence[AnyRole],
+        roles: Sequence[Role],
         *,
         now: datetime,
         lasts: timedelta,
@@ -241,12 +253,12 @@ class Authenticator:
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
 
-def roles_named(names: Sequence[str], own_roles: Callable[[], Iterable[AnyRole]] = tuple) -> list[AnyRole]:
+def roles_named(names: Sequence[str], own_roles: Callable[[], Iterable[Role]] = tuple) -> list[Role]:
     """Returns the roles with these names, in any case. Raises UnknownRole.
 
     Args:     own_roles: returns the roles of the domains. It is called for a role that is not one of Portico's.
     """
-    known: dict[str, AnyRole] = {role.name: role for role in Role}
+    known = {role.name: role for role in OWN_ROLES}
     wanted = {name: name.upper() for name in names}
     if not known.keys() >= set(wanted.values()):
         known |= {role.name: role for role in own_roles()}

@@ -6,10 +6,11 @@ from portico.resolvers.configuration import HttpUrl, Secret, setting
 from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.schema.context import Caller, Context, Info
-from portico.schema.roles import OwnRole, Role
+from portico.schema.roles import Claim, Role
 
 __all__ = [
     "Caller",
+    "Claim",
     "Conflict",
     "Context",
     "Domain",
@@ -18,7 +19,6 @@ __all__ = [
     "Info",
     "InvalidInput",
     "NotFound",
-    "OwnRole",
     "Resources",
     "Role",
     "Secret",

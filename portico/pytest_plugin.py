@@ -16,6 +16,8 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
+    from pymongo.database import Database
+
     from portico.gateway.settings import Settings
     from portico.testing import Gateway, SettableClock
 
@@ -36,28 +38,40 @@ def gateway_mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     hold.close()
 
 
-@pytest.fixture
-def gateway_settings(gateway_mongodb: str, tmp_path: Path) -> Iterator[Settings]:
-    """Settings with a separate database for each test. All installed domains are served, and jobs run only when a test
-    runs them. Override the fixture to change the settings.
-    """
+@pytest.fixture(scope="session")
+def _gateway_database(gateway_mongodb: str) -> Iterator[Database[dict[str, Any]]]:
+    """The database of the tests that this process runs. Creating one with its indexes takes longer than most tests."""
     from pymongo import MongoClient  # noqa: PLC0415
 
+    with MongoClient[dict[str, Any]](gateway_mongodb) as client:
+        name = f"test_{uuid4().hex[:16]}"
+        yield client[name]
+        client.drop_database(name)
+
+
+@pytest.fixture
+def gateway_settings(
+    gateway_mongodb: str, _gateway_database: Database[dict[str, Any]], tmp_path: Path
+) -> Iterator[Settings]:
+    """Settings with a database that is empty when the test begins. All installed domains are served, and jobs run only
+    when a test runs them. Override the fixture to change the settings.
+
+    The next test gets the same database, with its collections and indexes, but without documents.
+    """
     from portico.gateway.settings import Settings  # noqa: PLC0415
     from portico.resolvers.configuration import Secret  # noqa: PLC0415
     from portico.testing.gateways import SECRET  # noqa: PLC0415
 
-    name = f"test_{uuid4().hex[:16]}"
     yield Settings(
         mongodb_uri=Secret(gateway_mongodb),
-        database=name,
+        database=_gateway_database.name,
         data_dir=tmp_path,
         jwt_secret=SECRET,
         jobs=False,
         log_level="error",
     )
-    with MongoClient[dict[str, object]](gateway_mongodb) as client:
-        client.drop_database(name)
+    for name in _gateway_database.list_collection_names(filter={"name": {"$not": {"$regex": "^system[.]"}}}):
+        _gateway_database[name].delete_many({})
 
 
 @pytest.fixture

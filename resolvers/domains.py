@@ -149,7 +149,8 @@ class Domain:
         name:           lower case; its name in `PORTICO_DOMAINS` and of its folders.
         about:          one readable line.
         needs:          the names of the domains that it imports.
-        roles:          its own roles of callers.
+        roles:          the roles of callers that it adds, each with a description (`schema.roles`).
+        claims:         the claims of tokens that it reads.
         collections:    its collections, with indexes, shard keys and versions.
         hosts:          the kinds of its objects that can have attachments of other domains.
         attachments:    its data at objects of other domains, in the order in which deletions close it.
@@ -185,6 +186,7 @@ class Domain:
     about: str
     needs: Sequence[str] = ()
     roles: Sequence[Any] = ()
+    claims: Sequence[Any] = ()
     collections: Sequence[CollectionSpec] = ()
     hosts: Sequence[Host] = ()
     attachments: Sequence[Attachment] = ()

@@ -45,7 +45,8 @@ class Domains:
         self._require_unique("job", self._each(lambda domain: [job.name for job in domain.jobs]))
         self._require_unique("metric", self._each(_names_of_metrics))
         self._require_unique("kind", self._each(lambda domain: [kind.name for kind in domain.kinds]))
-        self._require_unique("role", self._each(lambda domain: [role.name for role in domain.roles]))
+        self.roles: Sequence[Any] = self._agreed("role", lambda domain: domain.roles)
+        self.claims: Sequence[Any] = self._agreed("claim", lambda domain: domain.claims)
         self._require_unique("importer", self._each(lambda domain: domain.importers))
         announced = [(domain, source) for domain in self.all for source in domain.notifications]
         self._require_unique("notification source", ((domain, source.name) for domain, source in announced))
@@ -66,11 +67,6 @@ class Domains:
     @property
     def names(self) -> Sequence[str]:
         return [domain.name for domain in self.all]
-
-    @property
-    def roles(self) -> Sequence[Any]:
-        """The roles that the domains declare, besides those of Portico."""
-        return [role for domain in self.all for role in domain.roles]
 
     @property
     def collections(self) -> Sequence[CollectionSpec]:
@@ -174,6 +170,20 @@ class Domains:
                     f"{self.source_of(domain.name)} declares the {what} {name}, "
                     f"which {self.source_of(other.name)} already declares."
                 )
+
+    def _agreed(self, what: str, declared: Callable[[Domain], Iterable[Any]]) -> Sequence[Any]:
+        """Returns what several domains may declare, once each. Raises InvalidDomains if they declare it otherwise."""
+        found: dict[str, tuple[Domain, Any]] = {}
+        for domain in self.all:
+            self._require_unique(what, ((domain, one.name) for one in declared(domain)))
+            for one in declared(domain):
+                other, same = found.setdefault(one.name, (domain, one))
+                if vars(same) != vars(one):
+                    raise InvalidDomains(
+                        f"{self.source_of(domain.name)} declares the {what} {one.name} in another way than "
+                        f"{self.source_of(other.name)}."
+                    )
+        return [one for _, one in found.values()]
 
     def _upgrades(self) -> Job:
         async def upgrade_documents(turn: Turn) -> int:

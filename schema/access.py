@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphql import GraphQLError
 
 from .context import Caller, Context
-from .roles import AnyRole
+from .roles import Role
 
 
 def require_caller(context: Context) -> Caller:
@@ -15,7 +15,7 @@ def require_caller(context: Context) -> Caller:
     return context.caller
 
 
-def require_role(context: Context, role: AnyRole) -> None:
+def require_role(context: Context, role: Role) -> None:
     """Raises UNAUTHENTICATED for an anonymous caller, and FORBIDDEN for a caller without the role."""
     if not require_caller(context).has(role):
         raise GraphQLError(f"This field requires the role {role.name}.", extensions={"code": "FORBIDDEN"})

@@ -20,7 +20,7 @@ from .errors import camel_case
 from .fields import Related, declaration_of
 from .mutations import Write
 from .nodes import Kind
-from .roles import OwnRole
+from .roles import OWN_ROLES
 from .service import SchemaOfService
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
@@ -67,8 +67,14 @@ class Addition:
 
 
 def require_rules(domains: Domains) -> None:
-    """Raises InvalidDomains for a kind without a visibility rule."""
+    """Raises InvalidDomains for a kind without a visibility rule, and for a role without a description."""
     for domain in domains.all:
+        for role in domain.roles:
+            if not role.about:
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} declares the role {role.name} without a description. "
+                    'Give it one, e.g. `Role("LIBRARIAN", "The books and their readers.")`.'
+                )
         for kind in domain.kinds:
             if not kind.has_rule:
                 raise InvalidDomains(
@@ -155,7 +161,7 @@ def _require_role(domains: Domains, domain: str, name: str, field: StrawberryFie
     """Raises InvalidDomains for a mutation with a role that no served domain declares."""
     roles = [one.role for one in field.extensions if isinstance(one, Write)]
     for role in roles:
-        if isinstance(role, OwnRole) and role not in domains.roles:
+        if role is not None and role not in (*OWN_ROLES, *domains.roles):
             raise InvalidDomains(
                 f"{domains.source_of(domain)} declares the mutation {name} for the role {role.name}, which no served "
                 "domain declares. List the role in `roles` of the domain."

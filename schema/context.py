@@ -20,7 +20,7 @@ from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settlements import Answering
 from portico.resolvers.writes.settler import Settler
 
-from .roles import AnyRole, Role
+from .roles import Claim, Role
 
 _NO_OPERATION = "Only mutations that are declared with `mutation` have an operation id."
 
@@ -32,11 +32,11 @@ V = TypeVar("V")
 class Caller:
     """The caller, as described by the bearer token.
 
-    `claims` are the claims that Portico does not know, by name, with their values as JSON.
+    `claims` are the claims that the served domains declare, by name, with their values as JSON.
     """
 
     subject: str
-    roles: frozenset[AnyRole]
+    roles: frozenset[Role]
     name: str = ""
     claims: frozenset[tuple[str, str]] = frozenset()
 
@@ -45,17 +45,23 @@ class Caller:
         """The caller as the author of a document, as it is stored."""
         return {"id": self.subject, "name": self.name or self.subject}
 
-    def has(self, role: AnyRole) -> bool:
+    def has(self, role: Role) -> bool:
         return role in self.roles or Role.ADMIN in self.roles
 
-    def claim(self, name: str) -> Any:
-        """Returns the value of a claim of the token that Portico does not know; None if the token has none."""
-        text = self.claim_text(name)
-        return None if text is None else json.loads(text)
+    def claim(self, claim: Claim[V]) -> V | None:
+        """Returns the value of a claim of the token; None if the token has none.
 
-    def claim_text(self, name: str) -> str | None:
-        """Returns the value of a claim as JSON."""
-        return dict(self.claims).get(name)
+        Raises LookupError if no served domain declares the claim.
+        """
+        value: V | None = json.loads(self.claim_text(claim))
+        return value
+
+    def claim_text(self, claim: Claim[Any]) -> str:
+        """Returns the value of a claim as JSON. Raises LookupError."""
+        for name, text in self.claims:
+            if name == claim.name:
+                return text
+        raise LookupError(f"No served domain declares the claim {claim.name}. List it in `claims` of the domain.")
 
 
 class Events(Protocol):
@@ -213,7 +219,7 @@ class Context:
         """The settings of the domains, and what their services have opened, by type."""
         return self.served.resources
 
-    def has_role(self, role: AnyRole) -> bool:
+    def has_role(self, role: Role) -> bool:
         """Returns whether the caller has this role, or ADMIN."""
         return self.caller is not None and self.caller.has(role)
 

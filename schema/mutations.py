@@ -26,7 +26,7 @@ from .fields import as_types, costs, kept_privately
 from .files import Upload, uploads_in
 from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, Node, encode_id, find_node, shown
-from .roles import AnyRole, OwnRole, Role
+from .roles import Role
 from .viewer import ShowsViewer
 
 Next = Callable[..., Awaitable[Any]]
@@ -50,7 +50,7 @@ class Write(FieldExtension):
     """
 
     def __init__(
-        self, role: AnyRole | None, *, settles: bool = False, is_decided: idempotency.IsDecided | None = None
+        self, role: Role | None, *, settles: bool = False, is_decided: idempotency.IsDecided | None = None
     ) -> None:
         self.role = role
         self._settles = settles
@@ -237,7 +237,7 @@ async def _resolved(result: Any) -> Any:
 
 def mutation(
     *,
-    role: AnyRole | None = None,
+    role: Role | None = None,
     description: str,
     weight: tuple[str, float] | None = None,
     settles: bool = False,
@@ -251,10 +251,8 @@ def mutation(
     Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
     Raises TypeError for a role that no caller could have.
     """
-    if role is not None and not isinstance(role, Role | OwnRole):
-        raise TypeError(
-            f"`role` of a mutation must be a member of `portico.Role` or a `portico.OwnRole`; got {role!r}."
-        )
+    if role is not None and not isinstance(role, Role):
+        raise TypeError(f"`role` of a mutation must be a `portico.Role`; got {role!r}.")
     declared = costs(extra=MUTATION_COST, weight=weight)
     write = Write(role, settles=settles, is_decided=is_decided)
     return strawberry.mutation(description=description, extensions=[write], metadata=declared)

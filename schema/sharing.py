@@ -16,7 +16,7 @@ from portico.resolvers.kept import Kept
 
 from .context import Context
 from .nodes import Kind
-from .roles import AnyRole
+from .roles import Role
 
 V = TypeVar("V")
 
@@ -77,7 +77,7 @@ async def shared(
     key: Hashable,
     read: Callable[[], Awaitable[V]],
     *,
-    current_for: AnyRole | None = None,
+    current_for: Role | None = None,
 ) -> V:
     """Returns a figure about objects of a kind, which callers with equal rights share for some seconds.
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .context import Caller
-from .roles import AnyRole, OwnRole, Role
-
-
-@dataclass(frozen=True)
-class Claim:
-    """That a claim of the token is read, by its name."""
-
-    name: str
-
+from .roles import Claim, Role
 
 # Something that can be read of a caller: an attribute, by its name; a role, which the caller has or has not; a claim.
-Fact = str | AnyRole | Claim
+Fact = str | Role | Claim[Any]
 _ATTRIBUTES = ("subject", "roles", "name", "claims")
 
 
 def fact_of(caller: Caller, fact: Fact) -> Any:
     """Returns the value of an attribute or a claim, or whether the caller has the role."""
     if isinstance(fact, Claim):
-        return caller.claim_text(fact.name)
-    return caller.has(fact) if isinstance(fact, Role | OwnRole) else getattr(caller, fact)
+        return caller.claim_text(fact)
+    return caller.has(fact) if isinstance(fact, Role) else getattr(caller, fact)
 
 
 def agrees(caller: Caller, facts: Mapping[Fact, Any]) -> bool:
@@ -54,7 +45,7 @@ class WatchedCaller(Caller):
     def __init__(
         self,
         subject: str,
-        roles: frozenset[AnyRole],
+        roles: frozenset[Role],
         name: str = "",
         claims: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
@@ -78,16 +69,16 @@ class WatchedCaller(Caller):
                 getattr(self, one)
         return value
 
-    def has(self, role: AnyRole) -> bool:
+    def has(self, role: Role) -> bool:
         # Only this role is read, not all of them.
         has_it = Caller("", super().__getattribute__("roles")).has(role)
         self.facts[role] = has_it
         return has_it
 
-    def claim_text(self, name: str) -> str | None:
+    def claim_text(self, claim: Claim[Any]) -> str:
         # Only this claim is read.
-        text = Caller("", frozenset(), claims=super().__getattribute__("claims")).claim_text(name)
-        self.facts[Claim(name)] = text
+        text = Caller("", frozenset(), claims=super().__getattribute__("claims")).claim_text(claim)
+        self.facts[claim] = text
         return text
 
     def __eq__(self, other: object) -> bool:

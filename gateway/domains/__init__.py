@@ -24,7 +24,7 @@ from portico.resolvers.notifying import Notifications
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
-from portico.schema.roles import Role
+from portico.schema.roles import OWN_CLAIMS, OWN_ROLES
 from portico.schema.sharing import SharedReads
 
 GROUP = "portico.domains"
@@ -62,7 +62,9 @@ def load_once(names: Sequence[str] | None) -> Domains:
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
     _require_own("collection", domains, [spec.name for spec in SHARED_COLLECTIONS], _collections_of)
     _require_own("job", domains, [UPGRADES], lambda domain: [job.name for job in domain.jobs])
-    _require_own("role", domains, [role.name for role in Role], lambda domain: [role.name for role in domain.roles])
+    own_roles = [role.name for role in OWN_ROLES]
+    _require_own("role", domains, own_roles, lambda domain: [role.name for role in domain.roles], is_shared=True)
+    _require_own("claim", domains, OWN_CLAIMS, lambda domain: [claim.name for claim in domain.claims], is_shared=True)
     _require_own("setting", domains, [variable for variable, _ in declared(Settings)], _settings_of)
     _require_own("error code", domains, ERROR_CODES, lambda domain: domain.error_codes)
     _require_own("command", domains, OWN_COMMANDS, lambda domain: [command.name for command in domain.commands])
@@ -165,9 +167,14 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
 
 
 def _require_own(
-    what: str, domains: Domains, of_gateway: Iterable[str], names_of: Callable[[Domain], Iterable[str]]
+    what: str,
+    domains: Domains,
+    of_gateway: Iterable[str],
+    names_of: Callable[[Domain], Iterable[str]],
+    *,
+    is_shared: bool = False,
 ) -> None:
-    """Raises InvalidDomains if a domain declares a name that the gateway or another domain has."""
+    """Raises InvalidDomains if a domain declares a name that the gateway has, or, unless shared, another domain."""
     owners = dict.fromkeys(of_gateway, "the gateway")
     for domain in domains.all:
         # A domain can serve a path over HTTP and over WebSockets.
@@ -177,7 +184,8 @@ def _require_own(
                     f"{domains.source_of(domain.name)} declares the {what} {name}, "
                     f"which {owners[name]} already declares."
                 )
-            owners[name] = domains.source_of(domain.name)
+            if not is_shared:
+                owners[name] = domains.source_of(domain.name)
 
 
 def _require_hosts(domains: Domains) -> None:

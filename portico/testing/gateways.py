@@ -32,7 +32,7 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
 from portico.resolvers.writes.settler import Settler
-from portico.schema.roles import AnyRole
+from portico.schema.roles import Role
 
 from .posting import post
 
@@ -113,7 +113,7 @@ class Gateway:
     commands: Commands
     settings: Settings
     app: Starlette
-    roles: Sequence[AnyRole] = ()
+    roles: Sequence[Role] = ()
     subject: str = "tester"
     claims: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,11 +127,11 @@ class Gateway:
         """The domains that the gateway serves."""
         return self.state.served.domains
 
-    def as_caller(self, subject: str, *roles: AnyRole, **claims: Any) -> Self:
+    def as_caller(self, subject: str, *roles: Role, **claims: Any) -> Self:
         """Returns the same gateway with another caller, whose token has these claims."""
         return replace(self, subject=subject, roles=roles, claims=claims)
 
-    def token(self, subject: str | None = None, roles: Sequence[AnyRole] | None = None) -> str:
+    def token(self, subject: str | None = None, roles: Sequence[Role] | None = None) -> str:
         """Returns a bearer token. The defaults are the caller's subject and roles."""
         chosen = self.roles if roles is None else roles
         return Authenticator(self.settings).issue(

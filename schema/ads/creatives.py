@@ -16,7 +16,8 @@ from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Node, everybody, node_id
 from portico.schema.reading import document_kind
-from portico.schema.roles import Role
+
+from .advertisers import ADVERTISER
 
 
 def _parse_key(text: str) -> str:
@@ -108,7 +109,7 @@ SetAdCreativeResult = Annotated[
 @strawberry.type
 class CreativeMutation:
     @mutation(
-        role=Role.ADVERTISER,
+        role=ADVERTISER,
         description="Sets what an ad shows in all zones, in place of what it has shown. For an ADVERTISER.",
     )
     async def set_ad_creative(self, info: Info, input: SetAdCreativeInput) -> SetAdCreativeResult | None:

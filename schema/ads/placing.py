@@ -14,9 +14,9 @@ from portico.schema.fields import as_type, as_types, costs, kept_privately
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
+from .advertisers import ADVERTISER
 from .zones import AD_ZONE, AdZone
 
 _DEFAULT_ZONES = 10
@@ -106,7 +106,7 @@ DeactivateCampaignResult = Annotated[
 @strawberry.type
 class PlacingMutation:
     @mutation(
-        role=Role.ADVERTISER,
+        role=ADVERTISER,
         description="Places an ad in a zone, or changes the ad that is there. For an ADVERTISER. "
         "An ad of a deactivated campaign is refused.",
     )
@@ -121,7 +121,7 @@ class PlacingMutation:
         return AdZonePayload(zone=as_type(AdZone, zone))
 
     @mutation(
-        role=Role.ADVERTISER,
+        role=ADVERTISER,
         description="Takes all ads of a campaign out of all zones, for good. For an ADVERTISER. No request that begins "
         "after the answer gets such an ad.",
     )

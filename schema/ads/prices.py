@@ -16,12 +16,14 @@ from portico.schema.fields import Source
 from portico.schema.roles import Role
 from portico.schema.selections import cached, selection_of
 
+from .advertisers import ADVERTISER
+
 _REFUSED = "Prices, and why ads were not chosen, require the role ADVERTISER or SERVICE."
 
 
 def sees_prices(context: Context) -> bool:
     """Returns whether the caller is an ADVERTISER, a SERVICE or an ADMIN."""
-    return context.has_role(Role.ADVERTISER) or context.has_role(Role.SERVICE)
+    return context.has_role(ADVERTISER) or context.has_role(Role.SERVICE)
 
 
 def require_prices(context: Context) -> None:

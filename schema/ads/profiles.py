@@ -16,8 +16,8 @@ from portico.schema.fields import as_types, costs, kept_privately, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import encode_id
 from portico.schema.parts import digest_of
-from portico.schema.roles import Role
 
+from .advertisers import ADVERTISER
 from .choosing import profile_id_of
 
 
@@ -90,7 +90,7 @@ class ShowsProfile:
         description="What is now known about the browser. Null if the call names none, and if you are no ADVERTISER."
     )
     async def profile(self, info: Info) -> AdProfile | None:
-        if self.seen is None or not info.context.has_role(Role.ADVERTISER):
+        if self.seen is None or not info.context.has_role(ADVERTISER):
             return None
         return await _profile(info, self.seen["by"])
 
@@ -103,5 +103,5 @@ class ProfileQuery:
     async def ad_profile(
         self, info: Info, user_id: Annotated[str, described("The browser, as it was given to `serveAds`.")]
     ) -> AdProfile | None:
-        require_role(info.context, Role.ADVERTISER)
+        require_role(info.context, ADVERTISER)
         return await _profile(info, profile_id_of(info.context, user_id))

@@ -17,6 +17,7 @@ from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
+from .analysts import ANALYST
 from .periods import Granularity, RangeBegin, RangeEnd
 from .recording import RecordResult, event_id, recorded_payload
 
@@ -64,7 +65,7 @@ class HitQuery:
         end: RangeEnd,
     ) -> HitSeries | None:
         context = info.context
-        require_role(context, Role.ANALYST)
+        require_role(context, ANALYST)
         level: Any = granularity.name
         series = Series(site, page)
         points = await hit_reads.read_hits(context.reading, series, granularity=level, begin=begin, end=end)

@@ -15,15 +15,16 @@ from portico.schema.fields import as_types, costs, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Node, node_id
 from portico.schema.reading import document_kind, document_pages
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
+
+from .analysts import ANALYST
 
 DEFAULT_EVENTS = 50
 DEFAULT_PAGES = 100
 
 
 def _is_analyst(_event: LogEventDocument, context: Context) -> bool:
-    return context.has_role(Role.ANALYST)
+    return context.has_role(ANALYST)
 
 
 LOG_EVENT = document_kind(
@@ -76,7 +77,7 @@ class LogQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[LogEvent] | None:
-        require_role(info.context, Role.ANALYST)
+        require_role(info.context, ANALYST)
         listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
         return Connection(
             page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_EVENTS)
@@ -95,7 +96,7 @@ class LogQuery:
         limit: Annotated[int, described("The most pages and days, 1 to 1,000.")] = DEFAULT_PAGES,
     ) -> list[PageCount] | None:
         context = info.context
-        require_role(context, Role.ANALYST)
+        require_role(context, ANALYST)
         most = context.resources.of(AnalyticsSettings).max_page_count_events
         found: Any = await page_counts.count_pages(context.db, from_, to, limit=limit, max_events=most)
         return as_types(PageCount, found)

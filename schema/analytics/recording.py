@@ -12,8 +12,8 @@ from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, shown_error
 from portico.schema.fields import costs, kept_privately
-from portico.schema.roles import Role
 
+from .analysts import ANALYST
 from .log_events import LogEvent
 
 
@@ -35,7 +35,7 @@ class RecordedPayload:
         "you are no ANALYST.",
     )
     def log_event_edges(self, info: Info) -> list[Edge[LogEvent]] | None:
-        if self.events is None or not info.context.has_role(Role.ANALYST):
+        if self.events is None or not info.context.has_role(ANALYST):
             return None
         listing = log_events.listing(path=None, host=None, begin=None, end=None)
         return [edge_of(info.context, log_events.LOG_EVENTS.name, listing, event) for event in self.events]

@@ -21,6 +21,7 @@ from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
+from .analysts import ANALYST
 from .periods import Granularity, RangeBegin, RangeEnd
 from .recording import RecordResult, event_id, recorded_payload
 
@@ -73,7 +74,7 @@ class SessionQuery:
         end: RangeEnd,
     ) -> SessionReport | None:
         context = info.context
-        require_role(context, Role.ANALYST)
+        require_role(context, ANALYST)
         level: Any = granularity.name
         report = await read_stats(context.db, user_id=user_id, granularity=level, begin=begin, end=end, now=context.now)
         return SessionReport(as_of=report.as_of, stats=[_stats(user_id, one) for one in report.stats])

@@ -22,9 +22,9 @@ from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import Node, everybody, key_in, load_one, node_id, projection_of
 from portico.schema.parts import part_id
 from portico.schema.reading import document_kind, document_pages
-from portico.schema.roles import Role
 
 from .images import Image, images_field
+from .merchants import MERCHANT
 
 DEFAULT_CATEGORIES = 50
 
@@ -197,7 +197,7 @@ def _parent_key(info: Info, global_id: str | None) -> DocumentId | None:
 
 @strawberry.type
 class CategoryMutation:
-    @mutation(role=Role.MERCHANT, description="Creates a category. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Creates a category. For a MERCHANT.")
     async def create_category(self, info: Info, input: CreateCategoryInput) -> CreateCategoryResult | None:
         created = await category_edits.create_category(
             info.context.db,
@@ -210,7 +210,7 @@ class CategoryMutation:
         )
         return CategoryPayload(category=as_type(Category, created))
 
-    @mutation(role=Role.MERCHANT, description="Renames a category, also in the breadcrumbs below it. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Renames a category, also in the breadcrumbs below it. For a MERCHANT.")
     async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
         renamed = await category_edits.rename_category(
             info.context.db,
@@ -223,7 +223,7 @@ class CategoryMutation:
         )
         return CategoryPayload(category=as_type(Category, renamed))
 
-    @mutation(role=Role.MERCHANT, description="Moves a category with everything below it. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Moves a category with everything below it. For a MERCHANT.")
     async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
         moved = await category_edits.move_category(
             info.context.db,
@@ -235,7 +235,7 @@ class CategoryMutation:
         category, former = moved
         return CategoryPayload(category=as_type(Category, category), moved={"from": former})
 
-    @mutation(role=Role.MERCHANT, description="Removes an empty category. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Removes an empty category. For a MERCHANT.")
     async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
         parent = await category_edits.delete_category(
             info.context.db,

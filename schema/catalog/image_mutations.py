@@ -15,9 +15,9 @@ from portico.schema.files import Upload
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import decode_id, load_one, split_id
-from portico.schema.roles import Role
 
 from .categories import CATEGORY, Category
+from .merchants import MERCHANT
 from .products import PRODUCT, Product
 
 
@@ -82,7 +82,7 @@ def _payload(owner: Mapping[str, Any]) -> ImagesPayload:
 @strawberry.type
 class ImageMutation:
     @mutation(
-        role=Role.MERCHANT,
+        role=MERCHANT,
         description="Adds an image to a product or a category, behind its other images. If it has the same file, "
         "changes its `alt`. For a MERCHANT.",
     )
@@ -98,7 +98,7 @@ class ImageMutation:
         return _payload(owner)
 
     @mutation(
-        role=Role.MERCHANT,
+        role=MERCHANT,
         description="Removes an image of a product or a category. It also succeeds if there is no such image any more. "
         "For a MERCHANT.",
     )

@@ -20,10 +20,10 @@ from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.nodes import key_in, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import JSON
 
 from .categories import CATEGORY, Category
+from .merchants import MERCHANT
 from .product_fields import changes_plain_fields, takes_plain_fields
 from .products import Product, PropertyInput
 
@@ -189,7 +189,7 @@ DeleteProductResult = Annotated[
 
 @strawberry.type
 class ProductMutation:
-    @mutation(role=Role.MERCHANT, description="Creates a product. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Creates a product. For a MERCHANT.")
     async def create_product(self, info: Info, input: CreateProductInput) -> CreateProductResult | None:
         created = await product_edits.create_product(
             info.context.db,
@@ -199,7 +199,7 @@ class ProductMutation:
         )
         return ProductPayload(product=as_type(Product, created))
 
-    @mutation(role=Role.MERCHANT, description="Edits a product, if its nonce is still the same. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Edits a product, if its nonce is still the same. For a MERCHANT.")
     async def update_product(self, info: Info, input: UpdateProductInput) -> UpdateProductResult | None:
         changes = input.changes(info.context)
         updated = await product_edits.update_product(
@@ -213,7 +213,7 @@ class ProductMutation:
         edited = {"from": list(updated.former_category_ids)}
         return ProductPayload(product=as_type(Product, updated.product), edited=edited)
 
-    @mutation(role=Role.MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Deletes a product, if its nonce is still the same. For a MERCHANT.")
     async def delete_product(self, info: Info, input: DeleteProductInput) -> DeleteProductResult | None:
         categories = await product_deletions.delete_product(
             info.context.db,

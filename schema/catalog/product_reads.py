@@ -23,8 +23,9 @@ from portico.resolvers.text import check_length
 from portico.resolvers.typed_text import MAX_TEXT
 from portico.schema.context import Context, Info, core
 from portico.schema.nodes import Kind, projection_of
-from portico.schema.roles import Role
 from portico.schema.sharing import shared
+
+from .merchants import MERCHANT
 
 
 def _most(context: Context) -> int:
@@ -73,7 +74,7 @@ def _bounds(context: Context) -> BatchRead[Listing, Listing]:
 async def total(context: Context, listing: Listing) -> products.Total:
     """Returns the number of products in the list. Callers other than merchants share it by list."""
     most = _most(context)
-    if context.has_role(Role.MERCHANT):
+    if context.has_role(MERCHANT):
         batch = context.loader("product totals", lambda: loaders.totals(context.reading, most=most))
         return await batch.load(listing) or products.Total(0, is_exact=True)
     read = functools.partial(products.count_products, context.reading, [listing], most=most)
@@ -109,4 +110,4 @@ async def facets(context: Context, asked: Asked, listing: Listing, wanted: Seque
     apart = dict(zip(others, lists, strict=True))
     read = functools.partial(product_facets.find_facets, context.reading, listing, wanted, apart=apart, most=most)
     key = ("facets", listing.digest(), *wanted, *(other.digest() for other in lists))
-    return await shared(context, _products(context), key, read, current_for=Role.MERCHANT)
+    return await shared(context, _products(context), key, read, current_for=MERCHANT)

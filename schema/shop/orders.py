@@ -15,6 +15,7 @@ from portico.resolvers.shop.orders import OrderDocument
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
 from portico.schema.access import require_role
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.catalog.products import Product
 from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Caller, Context, Info, core
@@ -26,7 +27,6 @@ from portico.schema.mutations import mutation
 from portico.schema.nodes import Node, key_in, load_one, node_id
 from portico.schema.parts import part_id
 from portico.schema.reading import document_kind, document_pages
-from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
@@ -40,7 +40,7 @@ def _is_visible(document: OrderDocument, context: Context) -> bool:
 
 def is_merchant(context: Context) -> bool:
     """Returns whether the caller may see and change the orders of others."""
-    return context.caller is not None and context.caller.has(Role.MERCHANT)
+    return context.caller is not None and context.caller.has(MERCHANT)
 
 
 ORDER = document_kind("Order", orders.ORDERS, parse=random_key, reads=("owner",), visible_to=_is_visible)
@@ -160,7 +160,7 @@ class OrderQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Order] | None:
-        require_role(info.context, Role.MERCHANT)
+        require_role(info.context, MERCHANT)
         listing = orders.all_orders(None if status is None else status.name)
         return Connection(
             page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_ORDERS)
@@ -321,7 +321,7 @@ class OrderMutation:
         )
         return CheckoutPayload(cart=as_type(Cart, done.cart), order=as_type(Order, done.order))
 
-    @mutation(role=Role.MERCHANT, description="Marks a placed order as shipped. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Marks a placed order as shipped. For a MERCHANT.")
     async def ship_order(self, info: Info, input: ShipOrderInput) -> ShipOrderResult | None:
         shipped = await order_edits.ship(
             info.context.db,
@@ -332,7 +332,7 @@ class OrderMutation:
         )
         return OrderPayload(order=as_type(Order, shipped))
 
-    @mutation(role=Role.MERCHANT, description="Marks a shipped order as delivered. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Marks a shipped order as delivered. For a MERCHANT.")
     async def deliver_order(self, info: Info, input: DeliverOrderInput) -> DeliverOrderResult | None:
         delivered = await order_edits.deliver(
             info.context.db,

@@ -8,13 +8,13 @@ from portico.loaders.shop import stock as loaders
 from portico.resolvers.catalog.products import ProductDocument
 from portico.resolvers.shop import stock
 from portico.resolvers.shop.refusals import InadequateInventory
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.catalog.products import Product
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
 from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
-from portico.schema.roles import Role
 
 
 @strawberry.type(
@@ -61,7 +61,7 @@ RestockResult = Annotated[
 
 @strawberry.type
 class StockMutation:
-    @mutation(role=Role.MERCHANT, description="Changes how many units of a SKU are available. For a MERCHANT.")
+    @mutation(role=MERCHANT, description="Changes how many units of a SKU are available. For a MERCHANT.")
     async def restock(self, info: Info, input: RestockInput) -> RestockResult | None:
         product = await stock.restock(
             info.context.db,

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from portico.schema.analytics.analysts import ANALYST
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 from tests.accounts.support.accounts import (
@@ -116,7 +118,7 @@ async def test_a_deposit_adds_to_the_balance(gateway: GatewayClient) -> None:
     await assert_money(gateway, 150)
 
 
-@pytest.mark.parametrize("roles", [[], [Role.MERCHANT, Role.ANALYST]])
+@pytest.mark.parametrize("roles", [[], [MERCHANT, ANALYST]])
 async def test_only_a_service_can_deposit(gateway: GatewayClient, roles: list[Role]) -> None:
     account = await open_account(gateway.db)
 
@@ -290,7 +292,7 @@ async def test_a_transfer_does_not_reveal_the_balance_of_the_other_account(gatew
     }
     """
 
-    token = gateway.token(roles=[Role.MERCHANT])
+    token = gateway.token(roles=[MERCHANT])
 
     allowed = await gateway.data(text.replace("BALANCE", ""), {"id": made["id"]}, token=token)
     refused = await gateway.ask(text.replace("BALANCE", "balance { amount }"), {"id": made["id"]}, token=token)

@@ -14,7 +14,10 @@ from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.counters import Changes, CountedAd
 from tests.ads.support.ads import ad, choose, keyed, place
 from tests.ads.support.serving import counted, counts, profile, record, seen, serve, settled, units_of, view
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
+
+# The pages that users load, each the same number of them, and the units of a campaign that they use up.
+PAGES, USERS, CAP = (2_000, 500, 700) if IS_SOAK else (400, 100, 140)
 
 
 async def test_200_parallel_pages_of_one_user_with_a_daily_cap_of_3_show_the_ad_3_times(
@@ -44,13 +47,13 @@ async def test_200_parallel_pages_of_one_user_leave_the_rest_of_a_total_cap_to_o
 
 
 @pytest.mark.parametrize(("daily_cap", "gateways"), [(1, 1), (4, 2)])
-async def test_2000_pages_of_500_users_use_up_a_total_cap_of_700_exactly(
+async def test_pages_of_many_users_use_up_a_total_cap_exactly(
     gateway: GatewayClient, settings: Settings, clock: SettableClock, daily_cap: int, gateways: int
 ) -> None:
-    await place(gateway, ad(dailyCap=daily_cap, totalCap=700), ad(unit="next", ecpm=1, dailyCap=1_000))
-    users = [f"user-{number % 500}" for number in range(2_000)]
+    await place(gateway, ad(dailyCap=daily_cap, totalCap=CAP), ad(unit="next", ecpm=1, dailyCap=1_000))
+    users = [f"user-{number % USERS}" for number in range(PAGES)]
     random.Random(7).shuffle(users)
-    expected = min(700, 500 * daily_cap)
+    expected = min(CAP, USERS * daily_cap)
 
     async with running(settings, clock=clock) as other:
         asked = [gateway, other][:gateways]
@@ -64,9 +67,9 @@ async def test_2000_pages_of_500_users_use_up_a_total_cap_of_700_exactly(
         served = await asyncio.gather(*(load(number, user) for number, user in enumerate(users)))
         await settled(other)
 
-    assert units_of(served) == {"banner": expected, "next": 2_000 - expected}
+    assert units_of(served) == {"banner": expected, "next": PAGES - expected}
     assert await counted(gateway) == expected
-    if expected == 700:
+    if expected == CAP:
         assert [one["reason"] for one in (await choose(gateway))["rejected"]] == ["EXHAUSTED"]
     await assert_invariants(gateway)
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from portico.resolvers.ads.ads import ad_key
-from portico.schema.roles import Role
 from tests.ads.support.ads import Given, ad, deactivate, keyed, place
 from tests.ads.support.creatives import LINK, SET, banner, creative, follow, send, served_page, set_creative
 from tests.ads.support.serving import view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.roles import all_but
 
 NO_LINK = "The URL must begin with http:// or https://, and must have a host and no blanks."
 ZONE = """{ adZone(siteId: "shop.example", zoneId: "front") {
@@ -158,7 +158,7 @@ async def test_a_file_that_is_no_picture_is_refused_and_leaves_nothing(gateway: 
 
 async def test_only_advertisers_set_creatives(gateway: GatewayClient) -> None:
     await place(gateway, ad())
-    others = [role for role in Role if role not in {Role.ADVERTISER, Role.ADMIN}]
+    others = all_but("ADVERTISER")
 
     codes = [
         (await gateway.ask(SET, {"input": creative()}, token=token)).codes

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from portico.schema.ads.advertisers import ADVERTISER
 from portico.schema.roles import Role
 from tests.ads.support.ads import CHOOSE, ZONE_OF, ad, keyed, place
 from tests.ads.support.serving import SERVE, counted, view
 from tests.support.harness import GatewayClient
+from tests.support.roles import ROLES
 
-SEES = (Role.ADVERTISER, Role.SERVICE, Role.ADMIN)
-OTHERS = [role for role in Role if role not in SEES]
+SEES = (ADVERTISER, Role.SERVICE, Role.ADMIN)
+OTHERS = [role for role in ROLES if role not in SEES]
 NODE = "query ($id: ID!) { node(id: $id) { id ... on AdZone { ads { campaignId } } } nodes(ids: [$id]) { id } }"
 PREVIEW = """query ($zone: String! = "front") {
   chooseAds(siteId: "shop.example", zoneId: $zone) { ads { id campaignId adUnitId keywords %s } } }"""

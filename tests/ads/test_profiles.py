@@ -15,6 +15,9 @@ from bson import json_util
 from portico.gateway.settings import Settings
 from portico.resolvers.ads import profiles
 from portico.resolvers.ads.ads import ad_key
+from portico.schema.ads.advertisers import ADVERTISER
+from portico.schema.analytics.analysts import ANALYST
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.roles import Role
 from tests.ads.support.ads import ad, choose, keyed, place
 from tests.ads.support.serving import (
@@ -324,8 +327,8 @@ async def test_only_advertisers_and_administrators_see_profiles(gateway: Gateway
         return (await gateway.ask(PROFILE, {"user": "robin"}, token=gateway.token("somebody", roles))).codes
 
     assert (await gateway.ask(PROFILE, {"user": "robin"}, token=None)).codes == ["UNAUTHENTICATED"]
-    assert await codes(Role.MERCHANT, Role.EDITOR, Role.ANALYST) == ["FORBIDDEN"]
-    assert await codes(Role.ADVERTISER) == await codes(Role.ADMIN) == []
+    assert await codes(MERCHANT, Role.EDITOR, ANALYST) == ["FORBIDDEN"]
+    assert await codes(ADVERTISER) == await codes(Role.ADMIN) == []
 
 
 async def record_click(gateway: GatewayClient) -> None:

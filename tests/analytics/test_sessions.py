@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from portico.schema.analytics.analysts import ANALYST
 from portico.schema.roles import Role
 from tests.analytics.support.session_cases import (
     LEVELS,
@@ -150,7 +151,7 @@ async def test_an_unknown_user_has_no_periods(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize(
     ("roles", "may_record", "may_read"),
-    [((Role.SERVICE,), True, False), ((Role.ANALYST,), False, True), ((Role.ADMIN,), True, True), ((), False, False)],
+    [((Role.SERVICE,), True, False), ((ANALYST,), False, True), ((Role.ADMIN,), True, True), ((), False, False)],
 )
 async def test_only_services_record_and_only_analysts_read(
     gateway: GatewayClient, roles: tuple[Role, ...], *, may_record: bool, may_read: bool

@@ -10,6 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.content.creation import NewNode, create_node
 from portico.resolvers.content.nodes import PHOTO
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from tests.content.support.site import (
@@ -239,7 +240,7 @@ async def test_an_unknown_parent_is_not_found(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("reader", "FORBIDDEN")])
 async def test_only_editors_create_nodes(gateway: GatewayClient, token: str | None, code: str) -> None:
-    caller = None if token is None else gateway.token(roles=[Role.MERCHANT])
+    caller = None if token is None else gateway.token(roles=[MERCHANT])
     for mutation, given in (
         ("createSection", section_input()),
         ("createPage", page_input()),
@@ -285,7 +286,7 @@ async def test_readers_see_only_published_nodes_and_editors_see_all(
     now = clock.now()
     soon = format_instant(now + timedelta(hours=2))
     made["soon"] = await create_entry(gateway, blog, slug="soon", publishOn=soon, tags=["t"])
-    merchant = gateway.token(roles=[Role.MERCHANT])
+    merchant = gateway.token(roles=[MERCHANT])
 
     async def seen(**options: Any) -> dict[str, set[str]]:
         by_id = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.roles import Role
 from tests.content.support.patches import patched
 from tests.content.support.site import (
@@ -374,7 +375,7 @@ async def test_a_retried_edit_is_saved_once_and_a_conflict_is_checked_again(gate
 async def test_only_editors_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
     page = await create_page(gateway)
     blog = await create_section(gateway, "BLOG")
-    caller = None if token is None else gateway.token(roles=[Role.MERCHANT])
+    caller = None if token is None else gateway.token(roles=[MERCHANT])
     by_nonce = {"id": page["id"], "nonce": page["nonce"]}
     calls: dict[str, Given] = {
         "createPage": page_input(),

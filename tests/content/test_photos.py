@@ -15,7 +15,7 @@ from PIL import Image
 from pymongo import MongoClient
 
 from portico.gateway.settings import Settings
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from tests.content.support.photos import (
     CHUNK,
     Slow,
@@ -145,7 +145,7 @@ async def test_only_editors_upload_photos(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     given = photo_input(gallery)
 
-    for token, code in ((None, "UNAUTHENTICATED"), (gateway.token(roles=[Role.MERCHANT]), "FORBIDDEN")):
+    for token, code in ((None, "UNAUTHENTICATED"), (gateway.token(roles=[MERCHANT]), "FORBIDDEN")):
         refused = await answer(gateway, "uploadPhoto", given, noise(2), token=token)
         assert refused.codes == [code]
     expired = await send(gateway, "uploadPhoto", given, noise(2), token="nonsense")

@@ -19,7 +19,19 @@ from bson import ObjectId
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico import Domain, DomainError, Info, InvalidInput, NotFound, Resources, Service, setting
+from portico import (
+    Claim,
+    Context,
+    Domain,
+    DomainError,
+    Info,
+    InvalidInput,
+    NotFound,
+    Resources,
+    Role,
+    Service,
+    setting,
+)
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
 from portico.jobs import Counter, Invariant, Job, Problem, Problems, Turn, sweep
 from portico.schema import (
@@ -63,6 +75,7 @@ class ShowDocument(TypedDict):
     currency: str
     # The account that is paid.
     account: ObjectId
+    venue: str
 
 
 class BookingDocument(TypedDict):
@@ -70,6 +83,7 @@ class BookingDocument(TypedDict):
 
     _id: ObjectId
     show: ObjectId
+    venue: str
     seat: int
     # The subject of the booker, and their account that pays.
     booker: str
@@ -163,6 +177,7 @@ async def book_seat(
     booking: BookingDocument = {
         "_id": derived_id(operation_id, "booking"),
         "show": show["_id"],
+        "venue": show["venue"],
         "seat": seat,
         "booker": booker,
         "account": account,
@@ -226,13 +241,20 @@ async def find_unpaid(db: Database) -> Problems:
             yield Problem(f"booking {booking['_id']}", "the seat is not paid for")
 
 
+USHER = Role("USHER", "The doors of a venue.")
+VENUE = Claim("venue", str)
+
+
+def is_visible(booking: BookingDocument, context: Context) -> bool:
+    """The booker sees the booking, and so do the ushers of its venue."""
+    caller = context.caller
+    if caller is None or booking["booker"] == caller.subject:
+        return caller is not None
+    return caller.has(USHER) and caller.claim(VENUE) == booking["venue"]
+
+
 SHOW = document_kind("Show", SHOWS, visible_to=everybody)
-BOOKING = document_kind(
-    "Booking",
-    BOOKINGS,
-    reads=("booker",),
-    visible_to=lambda booking, context: booking["booker"] == context.subject,
-)
+BOOKING = document_kind("Booking", BOOKINGS, reads=("booker", "venue"), visible_to=is_visible)
 
 
 @strawberry.type(description="A show.")
@@ -312,6 +334,8 @@ DOMAIN = Domain(
     name="booking",
     about="Seats of shows.",
     needs=("accounts",),
+    roles=(USHER,),
+    claims=(VENUE,),
     collections=(SHOWS, BOOKINGS),
     settings=BookingSettings,
     services=(Service(BoxOffice, open_box_office),),

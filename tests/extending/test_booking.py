@@ -21,13 +21,14 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 from tests.support.ids import key_in
 from tests.support.library import served
 
-from .booking import BoxOffice
+from .booking import USHER, BoxOffice
 
 BOOK = """mutation ($input: BookSeatInput!) { bookSeat(input: $input) {
   __typename ... on SeatTaken { seat } ... on UserError { message }
   ... on BookingPayload { booking { seat state payment { amount { amount } } } }
 } }"""
 CHANGED = "subscription ($id: ID!) { bookingChanged(id: $id) { state } }"
+NODE = "query ($id: ID!) { node(id: $id) { id } }"
 DISCUSS = "mutation ($input: OpenDiscussionInput!) { openDiscussion(input: $input) { __typename } }"
 PRICE = 30
 
@@ -45,6 +46,7 @@ async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
     """Returns the inputs of a show whose account is somebody else's."""
     payee = await open_account(gateway.db, owner="theater")
     show = {"_id": ObjectId(), "seats": 3, "price": PRICE, "currency": "USD", "account": key_in("Account", payee)}
+    show["venue"] = "globe"
     await gateway.db["shows"].insert_one(show | fields)
     return {"showId": encode_id("Show", show["_id"]), "show": show["_id"], "payee": payee}
 
@@ -84,6 +86,18 @@ async def test_a_call_has_one_effect(theater: GatewayClient, clock: SettableCloc
     await WAYS[way](Seats(theater, clock), case, False)
 
     await assert_invariants(theater)
+
+
+async def test_ushers_see_the_bookings_of_their_venue(theater: GatewayClient) -> None:
+    await book(theater, await open_show(theater), await open_account(theater.db, 100))
+    booking = encode_id("Booking", (await theater.db["bookings"].find_one({}))["_id"])  # type: ignore[index]
+    own, other = theater.as_caller("eve", USHER, venue="globe"), theater.as_caller("eve", USHER, venue="rose")
+    seen = [
+        (await caller.data(NODE, {"id": booking}))["node"]
+        for caller in (theater, own, other, theater.as_caller("eve", USHER), theater.as_caller("eve", venue="globe"))
+    ]
+
+    assert seen == [{"id": booking}, {"id": booking}, None, None, None]
 
 
 async def test_a_seat_is_paid_for_once(theater: GatewayClient) -> None:

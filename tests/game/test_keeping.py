@@ -14,6 +14,8 @@ from portico.resolvers.game.world.creation import create_character
 from portico.resolvers.game.world.locations import MAX_ITEMS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.writes.idempotency import random_operation_id
+from portico.schema.catalog.merchants import MERCHANT
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from tests.game.support.scene import action, add_temple, assert_settled, world
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks, room_id
@@ -46,7 +48,7 @@ async def test_a_game_master_moves_a_character_out_of_a_room_that_it_cannot_leav
     given = {"characterId": character_id(ann), "locationId": room_id(square)}
 
     stuck = await act(gateway, "move", {"characterId": character_id(ann), "direction": "N"}, "ann")
-    moved = await act(gateway, "moveCharacter", given, "master", Role.GAME_MASTER)
+    moved = await act(gateway, "moveCharacter", given, "master", GAME_MASTER)
 
     assert stuck["__typename"] == "LimitReached"
     assert moved["character"]["location"]["name"] == "Square"
@@ -57,7 +59,7 @@ async def test_a_game_master_moves_a_character_out_of_a_room_that_it_cannot_leav
     assert [one["name"] for one in found["location"]["characters"]] == ["Bo"]
 
 
-@pytest.mark.parametrize("role", [Role.MERCHANT, Role.EDITOR])
+@pytest.mark.parametrize("role", [MERCHANT, Role.EDITOR])
 async def test_only_a_game_master_moves_spawns_and_lists_characters(gateway: GatewayClient, role: Role) -> None:
     temple = await add_temple(gateway.db)
     before = await world(gateway.db)
@@ -120,7 +122,7 @@ async def test_a_player_deletes_a_character_and_its_things_lie_on_the_floor(
     )
     assert shown == {"character": None, "node": None, "viewer": {"characters": []}}
     again = await act(gateway, "deleteCharacter", given, "ann")
-    moved = await act(gateway, "moveCharacter", action(temple, "moveCharacter"), "m", Role.GAME_MASTER)
+    moved = await act(gateway, "moveCharacter", action(temple, "moveCharacter"), "m", GAME_MASTER)
     assert (again["__typename"], moved["__typename"]) == ("NotFound", "NotFound")
     assert (await world(db))["apple"] == "Temple"
     await assert_settled(db)
@@ -148,9 +150,9 @@ async def test_nobody_deletes_the_character_of_another_player_but_a_game_master(
 
     refused = await act(gateway, "deleteCharacter", given, "bo")
     shopkeeper = await act(
-        gateway, "deleteCharacter", {"characterId": action(temple, "buy")["shopkeeperId"]}, "m", Role.GAME_MASTER
+        gateway, "deleteCharacter", {"characterId": action(temple, "buy")["shopkeeperId"]}, "m", GAME_MASTER
     )
-    deleted = await act(gateway, "deleteCharacter", given, "master", Role.GAME_MASTER)
+    deleted = await act(gateway, "deleteCharacter", given, "master", GAME_MASTER)
 
     assert (refused["__typename"], shopkeeper["__typename"]) == ("NotFound", "NotFound")
     assert deleted["deletedId"] == given["characterId"]
@@ -247,7 +249,7 @@ async def test_start_rooms_share_new_characters(gateway: GatewayClient, db: Data
 async def test_a_game_master_spawns_a_character_for_a_player_anywhere(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db)
 
-    spawned = await act(gateway, "spawnCharacter", action(temple, "spawnCharacter"), "master", Role.GAME_MASTER)
+    spawned = await act(gateway, "spawnCharacter", action(temple, "spawnCharacter"), "master", GAME_MASTER)
 
     assert (spawned["character"]["gold"], spawned["character"]["location"]["name"]) == (100, "Market")
     mine = await gateway.data("{ viewer { characters { id } } }", token=gateway.token("eva"))
@@ -259,7 +261,7 @@ async def test_a_game_master_lists_characters_by_player_and_room(gateway: Gatewa
     temple = await add_temple(db, "ann", "bo")
     await add_character(db, "cy", temple.market)
     await act(gateway, "deleteCharacter", {"characterId": character_id(temple.friend)}, "bo")
-    token = gateway.token("master", [Role.GAME_MASTER])
+    token = gateway.token("master", [GAME_MASTER])
 
     async def names(**given: Any) -> list[str]:
         found = (await gateway.data(LIST, given, token=token))["characters"]
@@ -317,7 +319,7 @@ async def test_characters_are_deleted_and_moved_while_everybody_acts(
             given = {"characterId": ids[number]}
             return str((await act(gateway, "deleteCharacter", given, f"player {number}"))["__typename"])
         given = {"characterId": ids[number], "locationId": room_id(market)}
-        return str((await act(gateway, "moveCharacter", given, "master", Role.GAME_MASTER))["__typename"])
+        return str((await act(gateway, "moveCharacter", given, "master", GAME_MASTER))["__typename"])
 
     found = await asyncio.gather(*(play(number) for number in range(8)), *(keep(number) for number in range(8)))
 

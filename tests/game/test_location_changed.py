@@ -15,9 +15,9 @@ from portico.gateway.settings import Settings
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.game.world.locations import LocationDocument
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.world import events, locations
 from portico.schema.nodes import encode_id
-from portico.schema.roles import Role
 from tests.game.support.world import (
     add_character,
     add_room,
@@ -203,7 +203,7 @@ async def test_an_anonymous_caller_can_watch_a_room(db: Database, port: int) -> 
 async def test_there_is_nothing_to_watch_in_a_room_that_does_not_exist(
     gateway: GatewayClient, port: int, kind: str
 ) -> None:
-    token = gateway.token("ann", roles=(Role.GAME_MASTER,))
+    token = gateway.token("ann", roles=(GAME_MASTER,))
     async with streamed(port, CHANGED, {"id": encode_id(kind, ObjectId())}, token=token) as stream:
         event = await received(stream)
 

@@ -13,6 +13,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world.resting import rest_idle
 from portico.resolvers.game.world.rooms import Rooms
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from tests.game.support.scene import action, add_temple, assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks, room_id
@@ -159,7 +160,7 @@ async def test_a_game_master_moves_a_resting_character_whose_room_is_full(
     await rest(db, clock)
     await fill(db, temple.room)
 
-    moved = await call(gateway, "moveCharacter", action(temple, "moveCharacter"), "master", Role.GAME_MASTER)
+    moved = await call(gateway, "moveCharacter", action(temple, "moveCharacter"), "master", GAME_MASTER)
 
     assert (moved["from"]["name"], moved["to"]["name"]) == ("Temple", "Market")
     assert [one["name"] for one in moved["to"]["characters"]] == ["Tester"]

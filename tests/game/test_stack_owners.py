@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portico.schema.roles import Role
+from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import LIST, items
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
@@ -40,9 +40,9 @@ async def test_a_game_master_moves_the_goods_of_a_shop_from_its_name_to_the_npc(
     given = {"from": bag("outfitter", "shop"), "to": bag("npc:outfitter", "shop"), "stack": goods("rope", 5)}
 
     refused = await call(gateway, "transferStack", "outfitter", keyed(**given))
-    moved = await call(gateway, "transferStack", "master", keyed(**given), Role.GAME_MASTER)
+    moved = await call(gateway, "transferStack", "master", keyed(**given), GAME_MASTER)
     back = {"from": bag("npc:outfitter", "shop"), "to": bag("bo"), "stack": goods("rope")}
-    other = await call(gateway, "transferStack", "master", keyed(**back), Role.GAME_MASTER)
+    other = await call(gateway, "transferStack", "master", keyed(**back), GAME_MASTER)
 
     assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["to", "owner"])
     assert moved["stack"]["quantity"] == 5

@@ -10,7 +10,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.game.inventories.stack_checks import find_unbalanced_items
 from portico.resolvers.game.inventories.stack_imports import StackRecord, import_stack
 from portico.resolvers.game.inventories.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
-from portico.schema.roles import Role
+from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import granted
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
@@ -18,13 +18,13 @@ from tests.support.harness import GatewayClient
 
 async def test_grants_and_consumption_end_before_their_sums_overflow(gateway: GatewayClient) -> None:
     """Someone grants and consumes the largest quantity again and again: 128 times fit into 2^60."""
-    await call(gateway, "grant", "master", granted("coin", 5), Role.GAME_MASTER)
+    await call(gateway, "grant", "master", granted("coin", 5), GAME_MASTER)
     sums = {"granted": MAX_COUNTED - 5, "consumed": MAX_COUNTED - 10}
     await gateway.db["game.stacks"].update_one({"item_id": "coin"}, {"$set": sums})
     used = {"from": bag("mara"), "stack": goods("coin", 6)}
 
-    refused = await call(gateway, "grant", "master", granted("coin", 6), Role.GAME_MASTER)
-    filled = await call(gateway, "grant", "master", granted("coin", 5), Role.GAME_MASTER)
+    refused = await call(gateway, "grant", "master", granted("coin", 6), GAME_MASTER)
+    filled = await call(gateway, "grant", "master", granted("coin", 5), GAME_MASTER)
     consumed = await call(gateway, "consume", "mara", keyed(**used))
     stuck = await call(gateway, "consume", "mara", keyed(**{**used, "stack": goods("coin", 4 + 1)}))
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
+from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import LIST, granted, items
 from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
 from tests.support.harness import GatewayClient
@@ -22,7 +23,7 @@ STACK = """query ($owner: String!, $name: String! = "bag", $item: String!) {
 async def test_a_game_master_grants_items_with_everything_that_shows_them(gateway: GatewayClient) -> None:
     given = granted("sword", 3, description="Sharp.", image="/images/sword.png")
 
-    made = await call(gateway, "grant", "master", given, Role.GAME_MASTER)
+    made = await call(gateway, "grant", "master", given, GAME_MASTER)
 
     found = await gateway.data(STACK, {"owner": "mara", "item": "sword"}, token=gateway.token("mara"))
     assert found["inventory"]["stack"] == {"id": made["stack"]["id"], "name": "Sword", "quantity": 3}
@@ -36,16 +37,16 @@ async def test_a_game_master_grants_items_with_everything_that_shows_them(gatewa
 
 
 async def test_a_second_grant_adds_to_the_stack_and_renews_what_it_shows(gateway: GatewayClient) -> None:
-    await call(gateway, "grant", "master", granted("sword", 3), Role.GAME_MASTER)
+    await call(gateway, "grant", "master", granted("sword", 3), GAME_MASTER)
 
-    made = await call(gateway, "grant", "master", {**granted("sword", 4), "name": "Blade"}, Role.GAME_MASTER)
+    made = await call(gateway, "grant", "master", {**granted("sword", 4), "name": "Blade"}, GAME_MASTER)
 
     assert (made["stack"]["name"], made["stack"]["quantity"]) == ("Blade", 7)
     await assert_items(gateway)
 
 
 async def test_only_a_game_master_grants_items(gateway: GatewayClient) -> None:
-    answer = await ask(gateway, "grant", "mara", granted("sword"), Role.MERCHANT)
+    answer = await ask(gateway, "grant", "mara", granted("sword"), MERCHANT)
 
     assert answer.codes == ["FORBIDDEN"]
     assert await held(gateway.db, "mara") == {}
@@ -70,15 +71,15 @@ async def test_only_a_game_master_grants_items(gateway: GatewayClient) -> None:
 async def test_a_grant_with_an_invalid_value_names_it(
     gateway: GatewayClient, field: str, value: Any, path: list[str]
 ) -> None:
-    refused = await call(gateway, "grant", "master", {**granted("sword"), field: value}, Role.GAME_MASTER)
+    refused = await call(gateway, "grant", "master", {**granted("sword"), field: value}, GAME_MASTER)
 
     assert (refused["__typename"], refused["path"]) == ("InvalidInput", path)
 
 
 async def test_a_stack_holds_up_to_the_largest_exact_integer(gateway: GatewayClient) -> None:
-    await call(gateway, "grant", "master", granted("coin", MAX_QUANTITY), Role.GAME_MASTER)
+    await call(gateway, "grant", "master", granted("coin", MAX_QUANTITY), GAME_MASTER)
 
-    refused = await call(gateway, "grant", "master", granted("coin", 1), Role.GAME_MASTER)
+    refused = await call(gateway, "grant", "master", granted("coin", 1), GAME_MASTER)
 
     assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["quantity"])
     assert await held(gateway.db, "mara") == {"coin": MAX_QUANTITY}
@@ -104,7 +105,7 @@ async def test_stacks_are_listed_by_category_and_item_or_by_name_in_any_case(gat
 
 async def _granted(gateway: GatewayClient, category: str, item: str, name: str, owner: str = "mara") -> None:
     given = keyed(to=bag(owner), category=category, itemId=item, name=name, quantity=1)
-    assert (await call(gateway, "grant", "master", given, Role.GAME_MASTER))["__typename"] == "StackPayload"
+    assert (await call(gateway, "grant", "master", given, GAME_MASTER))["__typename"] == "StackPayload"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ async def test_everybody_sees_shops_and_npcs(gateway: GatewayClient, name: str) 
 
 async def test_a_game_master_sees_every_inventory(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "sword")
-    token = gateway.token("master", [Role.GAME_MASTER])
+    token = gateway.token("master", [GAME_MASTER])
 
     data = await gateway.data(LIST, {"owner": "mara"}, token=token)
 

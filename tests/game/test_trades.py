@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import GatewayClient
@@ -162,12 +163,12 @@ async def test_a_trade_does_not_exist_for_others(traders: GatewayClient, mutatio
 
 async def test_a_game_master_acts_for_shops_and_npcs(traders: GatewayClient) -> None:
     await give(traders.db, "smithy", "axe", 3, name="shop")
-    master = ("master", Role.GAME_MASTER)
+    master = ("master", GAME_MASTER)
     given = keyed(
         **{"from": bag("smithy", "shop"), "to": bag("jonas"), "offers": [goods("axe")], "wants": [goods("coin", 4)]}
     )
 
-    made = await call(traders, "offerTrade", *master[:1], given, Role.GAME_MASTER)
+    made = await call(traders, "offerTrade", *master[:1], given, GAME_MASTER)
     await conclude(traders, "acceptTrade", "jonas", made["trade"]["id"])
 
     assert await held(traders.db, "smithy", "shop") == {"axe": 2, "coin": 4}

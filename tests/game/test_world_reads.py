@@ -8,6 +8,7 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
@@ -188,7 +189,7 @@ async def test_a_players_character_exists_only_for_its_player_and_a_game_master(
     for subject, role in ((None, None), ("bob", None), ("bob", Role.EDITOR)):
         found = await read(gateway, READ_NAME, subject, role, id=character_id(ann))
         assert found == {"character": None, "node": None}
-    for subject, role in (("ann", None), ("bob", Role.GAME_MASTER), ("bob", Role.ADMIN)):
+    for subject, role in (("ann", None), ("bob", GAME_MASTER), ("bob", Role.ADMIN)):
         found = await read(gateway, READ_NAME, subject, role, id=character_id(ann))
         assert found == {"character": {"name": "Ann"}, "node": {"id": character_id(ann)}}
 
@@ -201,7 +202,7 @@ async def test_a_viewer_lists_their_own_characters_in_the_order_of_their_creatio
         await add_character(db, owner, room, name=name)
     text = "{ viewer { characters { name location { name } } } }"
 
-    found = await read(gateway, text, role=Role.GAME_MASTER)
+    found = await read(gateway, text, role=GAME_MASTER)
 
     assert [one["name"] for one in found["viewer"]["characters"]] == ["First", "Second"]
 

@@ -21,6 +21,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.logs import configure
 from portico.gateway.settings import Settings, SettingsError
 from portico.resolvers.configuration import Secret
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.roles import Role
 from tests.support.harness import SECRET, GatewayClient, category_input, running
 
@@ -57,7 +58,7 @@ def assert_unauthenticated(response: httpx.Response, message: str) -> None:
 async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(gateway: GatewayClient) -> None:
     response = await view(gateway, f"Bearer {signed(sub='Ann', roles=['EDITOR', 'MERCHANT'])}")
 
-    assert response.json() == {"data": {"viewer": {"subject": "Ann", "roles": ["MERCHANT", "EDITOR"]}}}
+    assert response.json() == {"data": {"viewer": {"subject": "Ann", "roles": ["EDITOR", "MERCHANT"]}}}
 
 
 async def test_a_name_with_a_lone_surrogate_is_shown_without_it(gateway: GatewayClient) -> None:
@@ -225,7 +226,7 @@ async def test_writing_needs_a_token_with_the_role(gateway: GatewayClient) -> No
 
     anonymous = await gateway.ask(create, given, token=None)
     reader = await gateway.ask(create, given, token=gateway.token(roles=[Role.EDITOR]))
-    merchant = await gateway.ask(create, given, token=gateway.token(roles=[Role.MERCHANT]))
+    merchant = await gateway.ask(create, given, token=gateway.token(roles=[MERCHANT]))
     admin = await gateway.ask(create, {"input": category_input()}, token=gateway.token(roles=[Role.ADMIN]))
 
     assert (anonymous.codes, anonymous.body["data"]) == (["UNAUTHENTICATED"], {"createCategory": None})

@@ -22,10 +22,10 @@ from pymongo import MongoClient
 
 from portico.gateway.cli.schema_check import print_sdl
 from portico.gateway.settings import Settings
-from portico.schema.roles import Role
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, SCHEMA
 from tests.support.harness import SECRET, GatewayClient, create_category, create_product
 from tests.support.processes import environment, eventually, portico, served, started
+from tests.support.roles import ROLES
 
 COMMANDS = (
     "serve",
@@ -112,7 +112,7 @@ def test_every_command_describes_itself_and_its_options() -> None:
 
 
 def test_the_token_command_prints_only_a_token_with_the_requested_claims(env: dict[str, str]) -> None:
-    roles = [role.name for role in Role]
+    roles = [role.name for role in ROLES]
     options = [option for role in roles for option in ("--role", role)]
     options += ["--role", "merchant", "--hours", "2", "--name", "Ann Lee"]
     done = portico("token", "--sub", "Ann", *options, env=env)

@@ -211,7 +211,7 @@ async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_only_idl
             await asyncio.to_thread(eventually, lambda: "clock corrected" in process.errors or None, 30.0)
             # The units return just after the cart has expired, while the worker still runs.
             async with asyncio.timeout(30):
-                while await stock_of(gateway, sku) != (9, 1, 0):
+                while await stock_of(gateway, sku) != (9, 1, 0):  # noqa: ASYNC110 - no signal
                     await asyncio.sleep(0.1)
 
         assert [(await cart_of(gateway, cart))["status"] for cart in (live, idle)] == ["ACTIVE", "EXPIRED"]

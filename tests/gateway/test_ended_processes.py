@@ -16,7 +16,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
 from portico.resolvers.writes.idempotency import LEASE, OPERATIONS
 from portico.resolvers.writes.retries import attempts
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from tests.support.harness import MUTATIONS, GatewayClient, category_input
 from tests.support.interruptions import crashing
 from tests.support.processes import environment, eventually, served
@@ -121,7 +121,7 @@ async def test_a_repeated_call_waits_for_a_process_that_runs(gateway: GatewayCli
 async def test_calls_that_kill_has_cut_off_are_repeated_at_another_gateway_without_a_wait(
     gateway: GatewayClient, db: Database, settings: Settings, tmp_path: Path
 ) -> None:
-    headers = {"authorization": f"Bearer {gateway.token('tester', [Role.MERCHANT])}"}
+    headers = {"authorization": f"Bearer {gateway.token('tester', [MERCHANT])}"}
     given = [category_input(idempotencyKey=f"key {number}") for number in range(CALLS)]
 
     async def call(client: httpx.AsyncClient, url: str, one: dict[str, str]) -> dict[str, object] | None:

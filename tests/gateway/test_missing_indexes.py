@@ -18,8 +18,8 @@ from portico.resolvers.comments.buckets import BUCKETS
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.hints import with_hint
 from portico.resolvers.social.relations import RELATIONS
+from portico.schema.analytics.analysts import ANALYST
 from portico.schema.nodes import encode_id
-from portico.schema.roles import Role
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import GatewayClient, running
 
@@ -69,7 +69,7 @@ async def test_a_wall_is_read_without_the_indexes_of_relations(bare: GatewayClie
 async def test_requests_are_counted_without_their_index(bare: GatewayClient) -> None:
     event = {"host": "h", "user": None, "visitor": "h:h", "method": "GET", "path": "/", "status": 200}
     await bare.db[LOG_EVENTS.name].insert_many([{**event, "time": BEGIN + timedelta(minutes=n)} for n in range(3)])
-    analyst = bare.token("ann", [Role.ANALYST])
+    analyst = bare.token("ann", [ANALYST])
     await bare.db[LOG_EVENTS.name].drop_indexes()
 
     assert await bare.data(COUNTS, token=analyst) == {"pageCounts": [{"path": "/", "hits": 3}]}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from graphql import GraphQLObjectType, get_named_type
 
+from portico.schema.analytics.analysts import ANALYST
 from portico.schema.roles import Role
 from portico.testing.kits import merged, mutation_text
 from tests.ads.support.ads import SITE, ZONE, ad, place
@@ -293,7 +294,7 @@ async def test_new_log_events_show_their_rows_to_analysts(gateway: GatewayClient
     events = [event(path=f"/{number}", eventId=str(number)) for number in range(2)]
     rows = "... on RecordedPayload { recorded logEventEdges { cursor node { id path } } }"
 
-    both = gateway.as_caller("both", Role.SERVICE, Role.ANALYST)
+    both = gateway.as_caller("both", Role.SERVICE, ANALYST)
     recorded = await _result(both, "logEvents", events, rows)
 
     listed = (await both.data("{ logEvents(filter: {}) { edges { cursor node { id path } } } }"))["logEvents"]["edges"]

@@ -24,7 +24,7 @@ from pymongo.database import Database
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from tests.support.processes import Served, environment, eventually, is_running, mongods_of, served, workers_of
 from tests.support.wire import through_wire
 
@@ -34,9 +34,7 @@ PAYLOAD = {"data": {"createCategory": {"__typename": "CategoryPayload"}}}
 
 @pytest.fixture
 def token(settings: Settings) -> str:
-    return Authenticator(settings).issue(
-        "tester", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10)
-    )
+    return Authenticator(settings).issue("tester", [MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10))
 
 
 @pytest.fixture
@@ -175,7 +173,7 @@ def embedded(tmp_path: Path) -> dict[str, str]:
 
 def embedded_token(folder: Path) -> str:
     return Authenticator(Settings(data_dir=folder)).issue(
-        "tester", [Role.MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10)
+        "tester", [MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10)
     )
 
 

@@ -17,6 +17,7 @@ from portico.resolvers.comments.comments import parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.events import comments_of
 from portico.resolvers.documents import Document
+from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.comments import events
 from portico.schema.comments.discussions import COMMENT
 from portico.schema.context import Context
@@ -233,7 +234,7 @@ async def test_viewers_share_if_they_agree_in_what_a_run_reads_of_them(
         return {**comment, "text": f"{comment['text']} {context.has_role(Role.EDITOR)}"}
 
     show_as(monkeypatch, for_role)
-    roles: list[list[Role]] = [[], [Role.EDITOR], [Role.MERCHANT], [Role.ADMIN], []]
+    roles: list[list[Role]] = [[], [Role.EDITOR], [MERCHANT], [Role.ADMIN], []]
     tokens = [gateway.token(f"viewer-{number}", given) for number, given in enumerate(roles)]
     async with subscribed(port, discussion, tokens) as sockets:
         for text in ("a", "b"):

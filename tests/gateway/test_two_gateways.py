@@ -13,7 +13,6 @@ import pytest
 from portico.gateway.domains import BUILT_IN
 from portico.gateway.settings import Settings
 from portico.schema.nodes import encode_id
-from portico.schema.roles import Role
 from tests.comments.support import discussions
 from tests.support import library
 from tests.support.databases import database
@@ -26,6 +25,7 @@ from tests.support.harness import (
     running,
 )
 from tests.support.interruptions import crashing
+from tests.support.roles import ROLES
 
 ORDERS = [("everything", "catalog"), ("catalog", "everything")]
 OUTSIDE = "library"
@@ -37,7 +37,7 @@ class Pair:
     """A gateway with all domains and one of a package, and one with the catalog alone. Each can be closed."""
 
     def __init__(self, gateways: Mapping[str, GatewayClient], closing: Mapping[str, AsyncExitStack]) -> None:
-        self.everything, self.catalog = (gateways[name].as_caller("m", *Role) for name in ("everything", "catalog"))
+        self.everything, self.catalog = (gateways[name].as_caller("m", *ROLES) for name in ("everything", "catalog"))
         self._closing = closing
 
     async def close(self, name: str) -> None:

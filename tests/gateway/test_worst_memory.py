@@ -18,12 +18,12 @@ import pytest
 
 from bench import worst
 from portico.gateway.settings import Settings
-from portico.schema.roles import Role
 from tests.gateway.support.large_data import CALLER, fill
 from tests.gateway.support.large_operations import ATTACKS, BODIES, Attack
 from tests.support.harness import IS_SOAK, GatewayClient, new_key, running
 from tests.support.memory import MB, MOST, forget_peak, memory, request, socket_of, unbuffered
 from tests.support.processes import Served, environment, eventually, own_database, served
+from tests.support.roles import ROLES
 from tests.support.sockets import subscribe
 
 CLIENTS = 20 if IS_SOAK else 6
@@ -89,7 +89,7 @@ def target(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 async def prepared(settings: Settings) -> tuple[str, dict[str, list[dict[str, Any]]]]:
     """Fills the database. Returns a token with all roles, and the operations of each domain."""
     async with running(replace(settings, jobs=False)) as gateway:
-        caller = gateway.as_caller(CALLER, *Role)
+        caller = gateway.as_caller(CALLER, *ROLES)
         known = await fill(caller)
         return caller.token(), {
             name: [operation_of(caller, attack, known) for attack in attacks] for name, attacks in ATTACKS.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from tests.shop.support.shop import (
     Provider,
     add_input,
@@ -211,7 +211,7 @@ async def test_an_order_is_visible_only_to_its_buyer_and_merchants(gateway: Gate
     node = "query ($id: ID!) { node(id: $id) { id ... on Order { total { amount } } } }"
 
     mine = (await gateway.data(node, {"id": order}))["node"]
-    merchant, other = gateway.token("merchant", [Role.MERCHANT]), gateway.token("other", [])
+    merchant, other = gateway.token("merchant", [MERCHANT]), gateway.token("other", [])
     theirs = [(await gateway.data(node, {"id": order}, token=token))["node"] for token in (merchant, other, None)]
 
     assert (mine, theirs) == ({"id": order, "total": {"amount": 1000}}, [mine, None, None])

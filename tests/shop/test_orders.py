@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.shop.payments import PaymentMethods
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from tests.accounts.support.accounts import balances, deposit, deposit_input, open_account
 from tests.shop.support.order_stages import Orders
 from tests.shop.support.shop import (
@@ -142,7 +142,7 @@ async def test_units_of_a_deleted_product_are_not_sold_again(gateway: GatewayCli
 @pytest.mark.usefixtures("provider")
 async def test_an_address_is_shown_to_the_buyer_and_merchants(gateway: GatewayClient) -> None:
     buyer, other = gateway.token("buyer", []), gateway.token("other", [])
-    merchant = gateway.token("merchant", [Role.MERCHANT])
+    merchant = gateway.token("merchant", [MERCHANT])
     cart = (await gateway.result("createCart", {}, token=buyer))["cart"]["id"]
     sku = await stock_up(gateway)
     await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1}, token=buyer)
@@ -163,7 +163,7 @@ async def test_the_address_of_an_order_without_an_owner_is_for_merchants(gateway
     order = (await gateway.result("checkout", checkout_input(cart, address=address_input()), token=None))["order"]
 
     assert (await gateway.data(ORDER, {"id": order["id"]}, token=None))["order"]["address"] is None
-    merchant = gateway.token("merchant", [Role.MERCHANT])
+    merchant = gateway.token("merchant", [MERCHANT])
     assert (await gateway.data(ORDER, {"id": order["id"]}, token=merchant))["order"]["address"]["name"] == "Ada Byron"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.shop.payments import PaymentMethods
-from portico.schema.roles import Role
+from portico.schema.catalog.merchants import MERCHANT
 from tests.shop.support.shop import Provider, add_input, checkout_input, order_input, restock, stock_up
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
@@ -36,7 +36,7 @@ async def _next(subscription: Any) -> tuple[str, str]:
 @pytest.mark.usefixtures("provider")
 async def test_a_buyer_follows_their_orders_and_a_merchant_all(gateway: GatewayClient) -> None:
     ann, bob = gateway.token("ann", []), gateway.token("bob", [])
-    merchant = gateway.token("merchant", [Role.MERCHANT])
+    merchant = gateway.token("merchant", [MERCHANT])
     async with (
         gateway.subscription(ORDERS, token=ann) as of_ann,
         gateway.subscription(ORDERS, token=bob) as of_bob,

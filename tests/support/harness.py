@@ -13,6 +13,9 @@ from portico.gateway.clock import Clock
 from portico.gateway.settings import Settings
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.paging import Key, Listing
+from portico.schema.ads.advertisers import ADVERTISER
+from portico.schema.catalog.merchants import MERCHANT
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from portico.testing import Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs
 from portico.testing.gateways import SECRET, running_as
@@ -35,7 +38,7 @@ def with_settings(settings: Settings, kind: type, **fields: Any) -> Settings:
 class GatewayClient(Gateway):
     """A gateway whose caller has all roles but ADMIN and ANALYST. Other roles can be chosen."""
 
-    roles: Sequence[Role] = field(default=(Role.MERCHANT, Role.SERVICE, Role.EDITOR, Role.GAME_MASTER, Role.ADVERTISER))
+    roles: Sequence[Role] = field(default=(MERCHANT, Role.SERVICE, Role.EDITOR, GAME_MASTER, ADVERTISER))
 
     def cursor(self, listing: Listing, key: Key) -> str:
         """Returns the cursor of a position in a list, as the gateway makes it."""

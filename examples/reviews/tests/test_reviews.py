@@ -19,7 +19,7 @@ POSTED = "subscription ($id: ID!) { reviewPosted(productId: $id) { stars } }"
 
 @pytest.fixture
 def editor(gateway: Gateway) -> Gateway:
-    return gateway.as_caller("editor", Role.EDITOR, Role.MERCHANT)
+    return gateway.as_caller("editor", Role.EDITOR, Role("MERCHANT"))
 
 
 async def post(gateway: Gateway, buyer: str, product: Any, stars: int = 5) -> Any:

@@ -17,6 +17,7 @@ from portico.resolvers.ads.profiles import PROFILES
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.zones import ZONES
 from portico.resolvers.domains import Domain
+from portico.schema.ads.advertisers import ADVERTISER
 
 from . import campaigns, clicks, creatives, demo, events, pseudonyms, serving, zones
 
@@ -30,6 +31,7 @@ def _routes(state: Callable[[], State]) -> Sequence[BaseRoute]:
 DOMAIN = Domain(
     name="ads",
     about="Ads in the zones of sites: choices by price and relevance, and caps that are never exceeded.",
+    roles=(ADVERTISER,),
     collections=(ZONES, CAMPAIGNS, COUNTERS, PROFILES, CREATIVES, IMAGES, CLICKS),
     settings=AdsSettings,
     require=pseudonyms.of,

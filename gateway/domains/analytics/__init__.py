@@ -6,12 +6,14 @@ from pathlib import Path
 
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.resolvers.domains import Domain
+from portico.schema.analytics.analysts import ANALYST
 
 from . import demo, hits, log_events, own_requests, sessions, setting_limits
 
 DOMAIN = Domain(
     name="analytics",
     about="Logs of requests, counters of hits, and sessions rolled up from hours to years, exact and replayable.",
+    roles=(ANALYST,),
     collections=(*log_events.COLLECTIONS, *hits.COLLECTIONS, *sessions.COLLECTIONS),
     settings=AnalyticsSettings,
     require=setting_limits.require,

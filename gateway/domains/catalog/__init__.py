@@ -36,6 +36,7 @@ from portico.resolvers.problems import Invariant
 from portico.schema.catalog import categories as category_schema
 from portico.schema.catalog import category_products, image_mutations, product_mutations, product_suggestions
 from portico.schema.catalog import products as product_schema
+from portico.schema.catalog.merchants import MERCHANT
 
 from . import demo, images, setting_limits
 from .records import category_record, image_record, product_record
@@ -81,6 +82,7 @@ def _routes(state: Callable[[], State]) -> Sequence[BaseRoute]:
 DOMAIN = Domain(
     name="catalog",
     about="Categories and products.",
+    roles=(MERCHANT,),
     collections=(CATEGORIES, products.PRODUCTS, product_slugs.SLUGS, IMAGES, WORDS, WALKS),
     hosts=(products.HOST,),
     settings=CatalogSettings,

@@ -20,6 +20,7 @@ from portico.resolvers.game.world.blueprints import BLUEPRINTS
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.inventories import stacks, trade_changes, trading
 from portico.schema.game.world import character_changes, characters, events, keeping, locations, maps
 from portico.schema.game.world.acting import GameMutation
@@ -48,6 +49,7 @@ def _report(error: Exception, step: Document) -> None:
 DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
+    roles=(GAME_MASTER,),
     collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES, PAIRS),
     jobs=(*acting.JOBS, *idling.JOBS, *upkeep.JOBS),
     invariants=(*acting.INVARIANTS, *upkeep.INVARIANTS),

@@ -18,11 +18,11 @@ from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, composed, reads, stored
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Node, key_in, load, node_id
 from portico.schema.parts import digest_of, part_id
 from portico.schema.reading import document_kind, document_pages, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
 DEFAULT_STACKS = 50
@@ -30,7 +30,7 @@ DEFAULT_TRADES = 20
 
 
 def viewer_of(context: Context) -> stacks.Viewer:
-    return stacks.Viewer(context.subject, context.has_role(Role.GAME_MASTER))
+    return stacks.Viewer(context.subject, context.has_role(GAME_MASTER))
 
 
 def _sees_stack(stack: StackDocument, context: Context) -> bool:

@@ -16,11 +16,11 @@ from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
 from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in, load, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
@@ -168,7 +168,7 @@ def _trade(trade: Document) -> TradePayload:
 
 @strawberry.type
 class TradingMutation:
-    @mutation(role=Role.GAME_MASTER, description="Puts new items into an inventory. For a GAME_MASTER.")
+    @mutation(role=GAME_MASTER, description="Puts new items into an inventory. For a GAME_MASTER.")
     async def grant(self, info: Info, input: GrantInput) -> GrantResult | None:
         granted = await stack_edits.grant(
             info.context.db,

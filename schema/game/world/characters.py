@@ -14,10 +14,10 @@ from portico.resolvers.game.world import characters, locations
 from portico.resolvers.game.world.characters import MAX_CHARACTERS, ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, as_types, computed, costs, stored
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.inputs import described
 from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
 from portico.schema.reading import load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 
 from .items import Item, trees_of
@@ -32,7 +32,7 @@ def parse_key(text: str) -> CharacterKey:
 def _is_visible(character: ShownCharacter, context: Context) -> bool:
     if "keeper" in character:
         return True
-    return context.has_role(Role.GAME_MASTER) or (context.subject is not None and character["owner"] == context.subject)
+    return context.has_role(GAME_MASTER) or (context.subject is not None and character["owner"] == context.subject)
 
 
 CHARACTER = Kind(

@@ -16,12 +16,12 @@ from portico.schema.access import require_caller, require_role
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.mutations import mutation
 from portico.schema.nodes import encode_id, key_in
 from portico.schema.reading import document_pages
-from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
 from .acting import IntrinsicsInput
@@ -106,7 +106,7 @@ class KeepingQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Character] | None:
-        require_role(info.context, Role.GAME_MASTER)
+        require_role(info.context, GAME_MASTER)
         room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
         page = await CHARACTER_PAGES.spanned(
@@ -118,7 +118,7 @@ class KeepingQuery:
 @strawberry.type
 class KeepingMutation:
     @mutation(
-        role=Role.GAME_MASTER,
+        role=GAME_MASTER,
         description="Moves a character to any room, for example out of one that it cannot leave. A character that "
         "rests comes back there. For a GAME_MASTER.",
     )
@@ -140,7 +140,7 @@ class KeepingMutation:
     async def delete_character(self, info: Info, input: DeleteCharacterInput) -> DeleteCharacterResult | None:
         context = info.context
         subject = require_caller(context).subject
-        owner = None if context.has_role(Role.GAME_MASTER) else subject
+        owner = None if context.has_role(GAME_MASTER) else subject
         left = await character_edits.delete_character(_acting(context, input.character_id, owner=owner))
         return DeleteCharacterPayload(
             deleted_id=strawberry.ID(encode_id(CHARACTER.name, left["_id"])),
@@ -148,7 +148,7 @@ class KeepingMutation:
         )
 
     @mutation(
-        role=Role.GAME_MASTER,
+        role=GAME_MASTER,
         description="Creates a character of a player in any room, with the starting gold. For a GAME_MASTER.",
     )
     async def spawn_character(self, info: Info, input: SpawnCharacterInput) -> SpawnCharacterResult | None:

@@ -12,9 +12,9 @@ from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
 from portico.schema.nodes import encode_id, load, load_one
-from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
@@ -42,7 +42,7 @@ class CharacterPayload(ShowsViewer):
 
     @strawberry.field(description="The character as a row of `characters`; null if you are no GAME_MASTER.")
     def character_edge(self, info: Info) -> Edge[Character] | None:
-        if not info.context.has_role(Role.GAME_MASTER):
+        if not info.context.has_role(GAME_MASTER):
             return None
         return edge_of(info.context, characters.CHARACTERS.name, characters.listing(), as_document(self.character))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.documents import Database
-from portico.schema.roles import Role
+from portico.schema.ads.advertisers import ADVERTISER
 from tests.ads.support.ads import ad, placement
 from tests.support.harness import MUTATIONS, GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
@@ -89,7 +89,7 @@ class Ads:
         return self._board.operations
 
     async def prepare(self, gateway: GatewayClient) -> None:
-        self._token = gateway.token("advertiser", [Role.ADVERTISER])
+        self._token = gateway.token("advertiser", [ADVERTISER])
 
     def actors(self, clients: Clients) -> list[Advertiser]:
         return [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from portico.schema.analytics.analysts import ANALYST
 from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from tests.support.harness import GatewayClient
@@ -48,7 +49,7 @@ def service(gateway: GatewayClient) -> GatewayClient:
 
 
 def analyst(gateway: GatewayClient) -> GatewayClient:
-    return gateway.as_caller("an analyst", Role.ANALYST)
+    return gateway.as_caller("an analyst", ANALYST)
 
 
 async def log(gateway: GatewayClient, *events: Given, **variables: Any) -> Given:

@@ -11,7 +11,7 @@ from typing import Any
 import bson
 
 from portico.resolvers.documents import Database
-from portico.schema.roles import Role
+from portico.schema.analytics.analysts import ANALYST
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
 Given = dict[str, Any]
@@ -56,7 +56,7 @@ def session(time: str = "2026-01-31T10:30:00.000Z", length: float = 60, user: st
 
 
 def analyst(gateway: GatewayClient) -> GatewayClient:
-    return gateway.as_caller("analyst", Role.ANALYST)
+    return gateway.as_caller("analyst", ANALYST)
 
 
 async def record(gateway: GatewayClient, *sessions: Given) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.nodes import encode_id
-from portico.schema.roles import Role
 from tests.game.support.model import Thing
 from tests.game.support.worlds import item, keeper, room
 from tests.support.harness import GatewayClient, new_key
@@ -304,7 +304,7 @@ class World:
     async def prepare(self, gateway: GatewayClient) -> None:
         self._game = await prepared_world(gateway.db)
         self._tokens = {name: gateway.token(name, []) for name in (*self._names, *self._visitors)}
-        self._operator = gateway.token("operator", [Role.GAME_MASTER])
+        self._operator = gateway.token("operator", [GAME_MASTER])
 
     def actors(self, clients: Clients) -> list[Player | Visitors]:
         players = [

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
-from portico.schema.roles import Role
+from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.model import (
     CARRIED,
     DONE,
@@ -246,7 +246,7 @@ class Machine:
         characters = [*self.setting.strength, *self.setting.keepers]
         fields = [f'c{at}: character(id: "{self.ids[name]}") {{ {CHARACTER} }}' for at, name in enumerate(characters)]
         fields += [f'r{at}: location(id: "{self.ids[name]}") {{ {LOCATION} }}' for at, name in enumerate(self._rooms)]
-        token = self.gateway.token("master", [Role.GAME_MASTER])
+        token = self.gateway.token("master", [GAME_MASTER])
         data = await self.gateway.data(f"{{ {' '.join(fields)} }}", token=token)
         places: dict[str, Place] = {}
         for at, room in enumerate(self._rooms):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.documents import Database
+from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.nodes import encode_id
-from portico.schema.roles import Role
 from tests.support.harness import GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
 
@@ -158,7 +158,7 @@ class Trades:
 
     async def prepare(self, gateway: GatewayClient) -> None:
         self._tokens = {owner: gateway.token(owner, []) for owner in self._market.owners}
-        self._tokens["master"] = gateway.token("master", [Role.GAME_MASTER])
+        self._tokens["master"] = gateway.token("master", [GAME_MASTER])
 
     def actors(self, clients: Clients) -> list[Trader]:
         return [
