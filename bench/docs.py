@@ -118,6 +118,9 @@ def _writes(name: str, figures: dict[str, Any]) -> str:
             ratio = f"{row['ratio']:.2f}"
             lines.append(f"| {' | '.join((row['write'], p50, ratio, *others))} |")
         tables.append("\n".join(lines))
+    if kept := figures.get("kept"):
+        parts = ", ".join(f"{who} {part:.0%}" for who, part in kept.items()).replace("%", " %")
+        tables.append(f"What the rate of transfers between any accounts becomes by Zipf: {parts}.")
     return "\n\n".join([*tables, _origin(name, figures)])
 
 

@@ -132,6 +132,9 @@ def _of_members(star: str) -> dict[str, Operation]:
         "one post of a wall": Operation(
             "a%n: user(id: $id) { wall(first: 1) { pageInfo { hasNextPage } edges { month } } }", **user
         ),
+        "walls from their ends": Operation(
+            "a%n: user(id: $id) { wall(last: %p) { pageInfo { hasNextPage } } }", **user
+        ),
         "walls by month": Operation('a%n: user(id: $id) { wall(first: 5, month: "201208") { nodes { id } } }', **user),
         "comments of posts": Operation(
             "a%n: user(id: $id) { wall(first: 20) { nodes { comments(first: 5) { nodes { text } } } } }", **user
@@ -163,6 +166,9 @@ def _of_blocked() -> dict[str, Operation]:
     return {
         "comments of a long post": Operation(comments, **talk),
         "comments of a long post, with blocks": Operation(comments, **talk, caller=(HERMIT,)),
+        "last comments of a long post, with blocks": Operation(
+            comments.replace("first", "last"), **talk, caller=(HERMIT,)
+        ),
         "latest comments": Operation(latest, **talk),
         "latest comments, with blocks": Operation(latest, **talk, caller=(HERMIT,)),
         "hidden comments": Operation(

@@ -1,5 +1,7 @@
 """The writes of `bench.writes`: each as a mutation, and as one multi-document transaction with the same effect."""
 
+import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,10 +9,14 @@ from bson import ObjectId
 from pymongo.asynchronous.client_session import AsyncClientSession
 
 from bench.buyers import key
+from bench.postgres import ACCOUNTS, ZIPF
 from bench.shop import PLENTY, product
 from bench.write_scene import Pair, Prepare, Scene, User, changed
 from portico.resolvers.documents import Document
 from portico.schema.nodes import encode_id
+
+# Of many clients, these do not write to one document.
+EVEN, BY_ZIPF = "transfer between any accounts", "transfer by Zipf"
 
 # --------------------------------------------------------------------- accounts
 
@@ -62,6 +68,40 @@ class Accounts:
         async def portico(_number: int) -> Any:
             given = {"accountId": to, "amount": {"amount": 1}, "idempotencyKey": key()}
             return await user.ask("deposit", given)
+
+        return Pair(portico, by_hand)
+
+
+class Spread:
+    """Transfers between accounts of one owner, which are drawn evenly or by Zipf, as in `bench.postgres`."""
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+        self._opened: list[tuple[str, ObjectId]] = []
+
+    async def even(self, scene: Scene, client: int, count: int) -> Pair:
+        return await self._transfers(scene, f"even {client}", count, [1] * ACCOUNTS)
+
+    async def zipf(self, scene: Scene, client: int, count: int) -> Pair:
+        return await self._transfers(scene, f"Zipf {client}", count, [rank**-ZIPF for rank in range(1, ACCOUNTS + 1)])
+
+    async def _transfers(self, scene: Scene, seed: str, count: int, weights: Sequence[float]) -> Pair:
+        owner = f"owner of {self._scope}"
+        while len(self._opened) < ACCOUNTS:
+            _, account, own = await open_account(scene, owner, PLENTY)
+            self._opened.append((account, own))
+        user, rng = scene.user(owner), random.Random(seed)
+        drawn = [rng.choices(range(ACCOUNTS), weights, k=2) for _ in range(count)]
+        ways = [(one, other if other != one else (one + 1) % ACCOUNTS) for one, other in drawn]
+
+        async def by_hand(number: int, session: AsyncClientSession) -> None:
+            (_, source), (_, destination) = (self._opened[place] for place in ways[number])
+            await pay(scene, session, source, destination, 1)
+
+        async def portico(number: int) -> Any:
+            (source, _), (destination, _) = (self._opened[place] for place in ways[number])
+            given = {"sourceId": source, "destinationId": destination, "amount": {"amount": 1}}
+            return await user.ask("transfer", {**given, "idempotencyKey": key()})
 
         return Pair(portico, by_hand)
 
@@ -124,7 +164,9 @@ class Shop:
     async def checkout(self, scene: Scene, client: int, count: int) -> Pair:
         await self._open(scene)
         user, account, own = await open_account(scene, f"customer {client}", PLENTY)
-        carts = [await _fill(user, {"sku": self._sku, "quantity": 1}) for _ in range(count)]
+        # A signed-in buyer would get the same cart again.
+        visitor = scene.user(None)
+        carts = [await _fill(visitor, {"sku": self._sku, "quantity": 1}) for _ in range(count)]
         stored = [{"_id": ObjectId(), "status": "active", "items": [{"sku": self._sku, "price": 1000}]} for _ in carts]
         await scene.by_hand["carts"].insert_many(stored)
 
@@ -304,6 +346,7 @@ class Members:
 def cases(scope: str) -> dict[str, Prepare]:
     """Return the writes by name, in the order of their measurement, with documents of their own for each scope."""
     accounts, shop, comments, members = Accounts(scope), Shop(scope), Comments(scope), Members(scope)
+    spread = Spread(scope)
     return {
         "transfer": accounts.transfer,
         "deposit": accounts.deposit,
@@ -314,4 +357,6 @@ def cases(scope: str) -> dict[str, Prepare]:
         "comment": comments.post,
         "vote": members.vote,
         "post": members.post,
+        EVEN: spread.even,
+        BY_ZIPF: spread.zipf,
     }

@@ -8,6 +8,7 @@ sides share the other one. Both sides work in turns, in several rounds, on the s
 * At 64 clients, all write to one document, e.g. to the account that everybody pays.
 * The CPU time of a write is that of the gateway, or of the process that sends the transactions, and of mongod.
 * The commands are those on collections, with commits and aborts. What a gateway sends after its answer is counted.
+* Where PostgreSQL is installed, it is a witness of what hot accounts cost; see `bench.postgres`.
 """
 
 import asyncio
@@ -26,14 +27,14 @@ from pymongo import AsyncMongoClient, MongoClient
 from rich.console import Console
 from rich.table import Table
 
-from bench import mongo, report
+from bench import mongo, postgres, report
 from bench.adventurers import DATABASE, World
 from bench.buyers import SECONDS_TO_ANSWER, SECRET
 from bench.connections import Connections
 from bench.game import create_collections
 from bench.processes import Cores, cpu_seconds, share_out
 from bench.shop import serving
-from bench.write_cases import cases
+from bench.write_cases import BY_ZIPF, EVEN, cases
 from bench.write_scene import Pair, Prepare, Scene
 from portico.resolvers.documents import Document
 
@@ -52,15 +53,17 @@ class Size:
     """The rounds, and the writes of each client in a round, by the number of clients.
 
     Before the first round, each client makes as many writes to fill the caches, but no more than `_WARMUP`.
+    `witness` is for how many seconds PostgreSQL makes transfers of each kind.
     """
 
     rounds: dict[int, int]
     writes: dict[int, int]
+    witness: int
 
 
 # Transactions on one document take long: they collide, and the driver repeats them.
-FULL = Size(rounds={1: 6, 64: 2}, writes={1: 50, 64: 2})
-QUICK = Size(rounds={1: 2, 64: 1}, writes={1: 8, 64: 1})
+FULL = Size(rounds={1: 6, 64: 2}, writes={1: 50, 64: 2}, witness=10)
+QUICK = Size(rounds={1: 2, 64: 1}, writes={1: 8, 64: 1}, witness=2)
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ async def measure(bench: Bench, size: Size, names: Sequence[str], say: Callable[
     for clients in size.writes:
         # Each number of clients gets documents of its own.
         for name, prepare in cases(f"{clients} clients").items():
-            if names and name not in names:
+            if (names and name not in names) or (clients == 1 and name in (EVEN, BY_ZIPF)):
                 continue
             say(f"{name}, {clients} clients")
             samples = await bench.compare(prepare, size, clients)
@@ -198,6 +201,9 @@ def show(result: dict[str, Any]) -> None:
             cells = [f"{row[PORTICO][name]:,.1f} / {row[TRANSACTION][name]:,.1f}" for name in names]
             table.add_row(row["write"], cells[0], f"{row['ratio']:.2f}", *cells[1:])
         console.print(table)
+    if result["kept"]:
+        parts = ", ".join(f"{who} {part:.0%}" for who, part in result["kept"].items())
+        console.print(f"By Zipf, the rate of transfers between any accounts becomes: {parts}.")
 
 
 async def run(size: Size, cores: Cores, names: Sequence[str]) -> dict[str, Any]:
@@ -212,7 +218,18 @@ async def run(size: Size, cores: Cores, names: Sequence[str]) -> dict[str, Any]:
         async with AsyncMongoClient[Document](uri) as client:
             version = (await client.server_info())["version"]
             rows = await measure(Bench(Scene(http, world, client), uri, pid), size, names, status.update)
-        return report.measured(mongodb=version, settings=asdict(size), writes=rows)
+    is_spread = {EVEN, BY_ZIPF} <= {row["write"] for row in rows}
+    kept = _kept(rows, postgres.rates(cores, max(size.writes), size.witness)) if is_spread else {}
+    return report.measured(mongodb=version, settings=asdict(size), writes=rows, kept=kept)
+
+
+def _kept(rows: Sequence[dict[str, Any]], witness: dict[str, float] | None) -> dict[str, float]:
+    """Return which part of its rate each side keeps if a few accounts have most of the transfers."""
+    found = {row["write"]: row for row in rows if row["clients"] > 1}
+    kept = {who: found[BY_ZIPF][who]["rate"] / found[EVEN][who]["rate"] for who in (PORTICO, TRANSACTION)}
+    if witness is not None:
+        kept["postgres"] = witness["Zipf"] / witness["even"]
+    return {who: round(part, 2) for who, part in kept.items()}
 
 
 def environment(uri: str, folder: Path) -> dict[str, str]:

@@ -38,7 +38,7 @@ from portico.resolvers.indexes import create_indexes
 from portico.resolvers.served import Served
 
 from .auth import Authenticator
-from .cache.answers import CacheCounts, CachedAnswers
+from .cache.kept_answers import CacheCounts, CachedAnswers
 from .clock import Clock
 from .cursor_secret import cursors_of
 from .live import Counts, Hub

@@ -10,8 +10,8 @@
 4. Who begins to listen gets the answer of a run that began afterwards, so it shows everything that was acknowledged
    before. Those who come during a run share the next one.
 
-A run that compares the time with dates of the documents that it shows is repeated when the next of these has come. Any
-other run that reads the time is repeated every second.
+A run that compares the time with dates of documents is repeated when the next of these has come
+(`ReadSet.look_ahead`). Any other run that reads the time is repeated every second.
 """
 
 from __future__ import annotations

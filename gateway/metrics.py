@@ -17,7 +17,7 @@ from portico.gateway.work.job_runs import AllRuns
 from portico.resolvers.documents import Database
 from portico.resolvers.domains import Counter, Gauge, Resources
 
-from .cache.answers import CacheCounts
+from .cache.kept_answers import CacheCounts
 from .live import Counts
 from .live_queries import LiveCounts
 from .reads.feed import FeedCounts

@@ -53,6 +53,11 @@ class Resumable:
         # All events up to here have been read.
         self._after: Position
 
+    @property
+    def continues(self) -> bool:
+        """Whether the subscription was cut off: its last event has one of its ids."""
+        return self._last_id is not None and self.ids.are_of(self._last_id)
+
     async def listen(self, *topics: Hashable, is_state: bool = False) -> Events:
         """Returns the events of these topics since the last event, or from now on.
 
@@ -80,12 +85,13 @@ class Resumable:
                     yield event
 
     async def _missed(self, topics: Sequence[Hashable], *, is_state: bool) -> AsyncGenerator[Event, None]:
-        """Yields what has happened up to now. Of states, it yields the latest of each page."""
+        """Yields what has happened up to now. Of states, it yields the latest of each topic and page."""
         is_whole = False
         while not is_whole:
             page = await self._page(topics)
             self._after, is_whole = page.end(self._after), page.until is not None
-            for event in page.events[-1:] if is_state else page.events:
+            # The latest event of each topic replaces the others.
+            for event in {one.topic: one for one in page.events}.values() if is_state else page.events:
                 yield event
 
     async def _page(self, topics: Sequence[Hashable]) -> Page:

@@ -20,7 +20,7 @@ from .answers import Answers
 from .auth import Authenticator
 from .bodies import Bodies
 from .bounded_log import BoundedLog
-from .cache.answers import CachedAnswers
+from .cache.kept_answers import CachedAnswers
 from .clock import Clock
 from .live import Hub
 from .live_queries import LiveQueries

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import strawberry
 from graphql import GraphQLObjectType
@@ -148,14 +148,9 @@ class Paged:
 
         With `last` or `before`, it is a page of the opposite order, whose rows are turned round again.
         """
-        if last is None and before is None:
-            key = position_of(info.context, listing, after)
-            return await self._read(info, listing, page_size(first, default), key)
-        if after is not None:
-            text = "Use `after` with `first`, or `before` with `last`."
-            raise InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED)
-        key = position_of(info.context, listing, before, "before")
-        size = page_size(first, default) if last is None else page_size(last, default, name="last")
+        size, key, is_backwards = extent_of(info.context, listing, Span(first, after, last, before), default=default)
+        if not is_backwards:
+            return await self._read(info, listing, size, key)
         read = await self._read(info, listing.reversed(), size, key)
         page = BackwardPage(read, listing, before=key)
         page.cursors = info.context.cursors
@@ -184,6 +179,33 @@ class Paged:
             # Another rule than the kind's does not say whether the caller sees what the rows contain.
             context.listed.append((kind, page.documents))
         return page
+
+
+class Extent(NamedTuple):
+    """Which rows of a listing are wanted: at most `size`, after the key, or before it if `is_backwards`."""
+
+    size: int
+    key: Key | None
+    is_backwards: bool
+
+    def page_of(self, context: Context, read: Page) -> Page:
+        """Returns a page with its cursors. `read` is one of the list, or of the opposite list if `is_backwards`."""
+        page = BackwardPage(read, read.listing.reversed(), before=self.key) if self.is_backwards else read
+        page.cursors = context.cursors
+        return page
+
+
+def extent_of(context: Context, listing: Listing, span: Span, *, default: int) -> Extent:
+    """Returns the rows that the arguments of a connection ask for. Raises InvalidInput."""
+    first, after, last, before = span
+    if last is None and before is None:
+        return Extent(page_size(first, default), position_of(context, listing, after), is_backwards=False)
+    if after is not None:
+        text = "Use `after` with `first`, or `before` with `last`."
+        raise InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED)
+    key = position_of(context, listing, before, "before")
+    size = page_size(first, default) if last is None else page_size(last, default, name="last")
+    return Extent(size, key, is_backwards=True)
 
 
 def position_of(context: Context, listing: Listing, cursor: str | None, name: str = "after") -> Key | None:

@@ -80,7 +80,7 @@ class Live(Protocol):
     async def listen(self, *topics: Hashable, is_state: bool = False) -> Events:
         """Returns the events of these topics from now on. No event after the return is missed.
 
-        With `is_state`, a later event replaces the one that waits.
+        With `is_state`, a later event of a topic replaces the one that waits.
         """
         ...
 
@@ -230,12 +230,15 @@ class Context:
 
     @property
     def sees_until(self) -> datetime | None:
-        """The caller sees content that is visible by this time; None if the caller sees all content.
+        """The caller sees content that is visible by this time; None if the caller sees all content."""
+        return None if self.has_role(Role.EDITOR) else self.compared_now
 
-        A live query takes this time to be compared with dates of documents, as they are stored, and for nothing else.
+    @property
+    def compared_now(self) -> datetime:
+        """The time of the operation, to be compared with dates of documents, as they are stored, and for nothing else.
+
+        So a live query knows when the time comes at which its answer changes.
         """
-        if self.has_role(Role.EDITOR):
-            return None
         return self.started if self.write is None else self.write.compared
 
     def vary(self) -> None:

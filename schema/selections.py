@@ -40,6 +40,9 @@ class _WholeDocument(Exception):
 class Selection:
     """The selections of one or more field nodes, for one set of variables."""
 
+    # Compiled operations keep many.
+    __slots__ = ("_fragments", "_leaf", "_sets", "_variables", "schema")
+
     def __init__(
         self,
         schema: GraphQLSchema,

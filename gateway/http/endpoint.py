@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
-from portico.gateway.cache.answers import KeptAnswer, Query, Recording
+from portico.gateway.cache.kept_answers import KeptAnswer, Query, Recording
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
@@ -162,7 +162,7 @@ class GraphQLEndpoint:
                 cache = self._state.cache
                 query = None if cache is None else query_of(cache, self._state, request, session.caller)
                 if cache is not None and query is not None:
-                    kept = await cache.find(query, session.caller, self._state.clock.now)
+                    kept = await cache.lookup(query, session.caller, self._state.clock.now)
                     if kept is not None:
                         return self._kept(kept, request, session, headers)
                 return await self._answer(request, session, context, receive, headers, query=query, may_write=is_post)

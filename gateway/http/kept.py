@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphql import OperationType
 
-from portico.gateway.cache.answers import CachedAnswers, KeptAnswer, Query, Recording
+from portico.gateway.cache.kept_answers import CachedAnswers, KeptAnswer, Query, Recording
 from portico.gateway.operations.json_text import compact, encode
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.recorded import WatchedTime, recorded

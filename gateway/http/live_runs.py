@@ -43,6 +43,7 @@ class LiveRuns:
             # It has been admitted, so it must run. All live queries together take turns with each other connection.
             async with self._executor.queries.slot(_LIVE, must_run=True):
                 result = await self._executor.run(replace(self._call, context=record.recording(here)))
+                await reads.look_ahead(context.db)
                 response = response_of(result, here)
             record.answered(response)
         return response

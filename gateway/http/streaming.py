@@ -193,7 +193,10 @@ def _end(context: Context, error: GraphQLError) -> EncodedResponse:
 
 
 def _asked(request: Request) -> tuple[Hashable, ...]:
-    """Returns what decides the answer to an event, besides the caller and what the subscription shows."""
+    """Returns what decides the answer to an event, besides the caller and what the subscription shows.
+
+    Events and live answers never show their plan, so it does not matter who wants it.
+    """
     return request.query, request.operation_name, request.on_error, _hashable(request.variables)
 
 
@@ -224,8 +227,6 @@ async def _outcome(
 ) -> Response | Subscription:
     """Runs the operation, unless it is a subscription. If the caller has used up its allowance, returns the error."""
     meter = session.meter()
-    # A subscription that continues is like one that was never cut off.
-    must_run = request.last_event_id is not None and session.resumable(request).ids.are_of(request.last_event_id)
     try:
         return await executor.execute(
             request.query,
@@ -235,7 +236,8 @@ async def _outcome(
             wants_plan=request.wants_plan,
             charge=None if meter is None else meter.charge,
             progress=progress,
-            must_run=must_run,
+            # A subscription that continues is like one that was never cut off.
+            must_run=isinstance(context.live, Resumable) and context.live.continues,
             refusal=request.refusal,
             on_error=request.on_error,
             may_stream=True,

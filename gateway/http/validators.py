@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
-from portico.gateway.cache.answers import KeptAnswer
+from portico.gateway.cache.kept_answers import KeptAnswer
 
 _DIGEST = 18
 # The most tags of a kept answer: clients differ in what they accept.

@@ -388,7 +388,7 @@ def _with_id(response: EncodedResponse, resumable: Resumable) -> bytes:
     if response.at is None:
         return response.json
     # Many operations send the same response. Their ids differ.
-    return b'%b,"extensions":{"eventId":"%b"}}' % (response.json[:-1], resumable.ids.id_of(response.at).encode())
+    return response.with_extension("eventId", resumable.ids.id_of(response.at))
 
 
 def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ MAX_WAITING = 200_000
 MAX_LINE = 16 * 1024 * 1024
 # The pauses before retries, in seconds. A record is retried if another writer changed the same object.
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+# A report of the progress costs more than to read a line.
+_LINES_A_REPORT = 100
 # The maximum number of characters in the reason for an invalid record.
 _MAX_REASON = 500
 _GZIP = b"\x1f\x8b"
@@ -283,7 +285,7 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
     with file.open("rb") as raw:
         packed = raw.peek(2)[:2] == _GZIP
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
-        reported = 0
+        reported = number = 0
         if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
             stream.seek(0)
         # A longer line is cut at the limit.
@@ -292,9 +294,11 @@ def _lines(file: Path, on_progress: Callable[[int], None]) -> Iterator[bytes]:
             while len(rest) == MAX_LINE and not rest.endswith(b"\n"):
                 rest = stream.readline(MAX_LINE)
             yield text
-            position = raw.tell()
-            on_progress(position - reported)
-            reported = position
+            number += 1
+            if number % _LINES_A_REPORT == 0:
+                position = raw.tell()
+                on_progress(position - reported)
+                reported = position
         on_progress(raw.tell() - reported)
 
 

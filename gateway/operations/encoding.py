@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import orjson
+
 from portico.resolvers.changes import Position
 
 from .json_text import compact, encode
@@ -22,11 +24,21 @@ class EncodedResponse:
     is_last: bool
     order: int | None = None
     at: Position | None = None
+    has_extensions: bool = False
 
     @classmethod
     def of(cls, response: Response, at: Position | None = None) -> EncodedResponse:
         json = compact(encode(response.payload))
-        return cls(json, is_last=not response.has_begun, order=response.order, at=at)
+        has_extensions = "extensions" in response.payload
+        return cls(json, not response.has_begun, response.order, at, has_extensions)
+
+    def with_extension(self, name: str, value: str) -> bytes:
+        """Returns the response with one more of its `extensions`."""
+        if self.has_extensions:
+            payload = orjson.loads(self.json)
+            payload["extensions"][name] = value
+            return encode(payload)
+        return b'%b,"extensions":{"%b":%b}}' % (self.json[:-1], name.encode(), encode(value))
 
     def is_newer_than(self, order: int | None) -> bool:
         """Returns whether a subscriber who has got the state at this place needs the response."""

@@ -31,7 +31,7 @@ _CLASSES: Mapping[type, int] = {
     bool: _BOOLEAN,
     datetime: _DATE,
 }
-_ORDERED = {_NULL, _NUMBER, _TEXT, _ID, _BOOLEAN, _DATE}
+ORDERED = {_NULL, _NUMBER, _TEXT, _ID, _BOOLEAN, _DATE}
 # What stands for a byte that is not UTF-8 in a text of a change.
 _REPLACED = "\ufffd"
 # The types of `$type`, by the class of their values. Those of numbers are not told apart.
@@ -85,7 +85,7 @@ def equal(one: Any, other: Any) -> bool | None:
         return list(one) == list(other) and _all(equal(one[name], other[name]) for name in one)
     if kind == _ARRAY:
         return len(one) == len(other) and _all(equal(a, b) for a, b in zip(one, other, strict=True))
-    if kind in _ORDERED:
+    if kind in ORDERED:
         order = compare(one, other)
         return None if order is None else order == 0
     return bool(one == other)
@@ -94,13 +94,13 @@ def equal(one: Any, other: Any) -> bool | None:
 def compare(one: Any, other: Any) -> int | None:
     """Returns -1, 0 or 1, in MongoDB's sort order."""
     kinds = class_of(one), class_of(other)
-    if None in kinds or not _ORDERED.issuperset(kinds):
+    if None in kinds or not ORDERED.issuperset(kinds):
         return None
     if kinds[0] != kinds[1]:
         return -1 if (kinds[0] or 0) < (kinds[1] or 0) else 1
     if kinds[0] == _NUMBER:
         return _compare_numbers(one, other)
-    if kinds[0] == _TEXT and not (_is_plain(one) and _is_plain(other)):
+    if kinds[0] == _TEXT and not (is_plain(one) and is_plain(other)):
         return None
     if kinds[0] == _NULL or one == other:
         return 0
@@ -126,7 +126,7 @@ def _compare_numbers(one: Any, other: Any) -> int | None:
     return int(one > other) - int(one < other)
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
     """Returns whether all bytes of the text are known: Python then sorts it as MongoDB does."""
     return text.isascii() or not (_REPLACED in text or any("\ud800" <= letter <= "\udfff" for letter in text))
 
@@ -154,9 +154,10 @@ def index_key(value: Any) -> Any:
         parts = tuple((name, None if one is None else (index_key(one),)) for name, one in pairs)
         return None if any(part == (None,) for _, part in parts) else parts
     if kind == _TEXT:
-        return value if _is_plain(value) else None
+        return value if is_plain(value) else None
     if isinstance(value, Decimal128):
-        value = value.to_decimal()
+        # Whether it equals a floating-point number is not known here.
+        return None
     return value if kind != _NUMBER or value == value else None  # noqa: PLR0124 - NaN equals nothing
 
 

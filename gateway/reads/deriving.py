@@ -3,7 +3,7 @@
 | read | interests |
 |---|---|
 | `find`, and a pipeline that only filters, sorts, limits, projects, and continues with further ranges of its collection | `Rows` and `Entering`, up to the last row of a full page |
-| a count | `Matches`, by the paths of its filter |
+| a count | `Rows` and `Entering` if it is small (`counting`), `Matches` otherwise, by the paths of its filter |
 | any other pipeline | `Matches` by the filter that it begins with, and everything in the collections that it looks up |
 """  # noqa: E501 - a row of the table
 
@@ -15,12 +15,13 @@ from datetime import datetime
 from typing import Any
 
 from .comparing import row_key
+from .counting import Count, Counts
 from .interests import Entering, Interest, Matches, Reader, Rows, Window
 from .matching import Filter
-from .paths import ALL_PATHS, NO_PATHS, Paths, union
+from .paths import ALL_PATHS, Paths, union
+from .plans import Plan, Row, Timed
 
 Stage = Mapping[str, Any]
-Row = Mapping[str, Any]
 _ANYTHING: Mapping[str, Any] = {}
 
 
@@ -64,22 +65,6 @@ class Branch:
     projection: Mapping[str, Any] | None = None
 
 
-class Plan:
-    """What a command reads, and the interests that follow from it."""
-
-    collections: frozenset[str] = frozenset()
-    # Whether nothing of the documents is returned but their number.
-    is_count = False
-
-    def compares(self, value: datetime) -> bool:
-        """Returns whether a condition names this value."""
-        raise NotImplementedError
-
-    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
-        """Yields the interests after the command has returned these rows; None if its rows are not known."""
-        raise NotImplementedError
-
-
 class Listed(Plan):
     """One branch after another, and of these the first `limit` rows."""
 
@@ -111,6 +96,9 @@ class Listed(Plan):
     def compares(self, value: datetime) -> bool:
         return any(wanted.names(value) for wanted in self._filters)
 
+    def timed(self, now: datetime) -> Sequence[Timed | None]:
+        return [Timed.of(self._collection, wanted, now) for wanted in self._filters if wanted.names(now)]
+
     def _end(self, rows: Sequence[Row]) -> tuple[int, Window | None]:
         """Returns the number of the last branch that rows can come from, and the part of it that they are."""
         last = len(self._branches) - 1
@@ -136,8 +124,7 @@ class Listed(Plan):
 class Matching(Plan):
     """Everything in some collections that matches, with the paths that the result depends on."""
 
-    def __init__(self, parts: Iterable[tuple[str, Mapping[str, Any], Paths]], *, is_count: bool = False) -> None:
-        self.is_count = is_count
+    def __init__(self, parts: Iterable[tuple[str, Mapping[str, Any], Paths]]) -> None:
         self._parts = [(collection, Filter(query), paths) for collection, query, paths in parts]
         self.collections = frozenset(collection for collection, _, _ in self._parts)
 
@@ -148,6 +135,9 @@ class Matching(Plan):
 
     def compares(self, value: datetime) -> bool:
         return any(wanted.names(value) for _, wanted, _ in self._parts)
+
+    def timed(self, now: datetime) -> Sequence[Timed | None]:
+        return [Timed.of(name, wanted, now) for name, wanted, _ in self._parts if wanted.names(now)]
 
 
 class Together(Plan):
@@ -165,6 +155,9 @@ class Together(Plan):
     def compares(self, value: datetime) -> bool:
         return any(part.compares(value) for part in self._parts)
 
+    def timed(self, now: datetime) -> Sequence[Timed | None]:
+        return [one for part in self._parts for one in part.timed(now)]
+
 
 def of_find(
     collection: str,
@@ -180,9 +173,9 @@ def of_find(
     return Listed(collection, [branch], limit)
 
 
-def of_count(collection: str, query: Mapping[str, Any]) -> Plan:
+def of_count(collection: str, query: Mapping[str, Any]) -> Counts:
     """Returns the plan of a count."""
-    return Matching([(collection, query, NO_PATHS)], is_count=True)
+    return Counts(collection, [Count(query, None, "", {})])
 
 
 def of_values(collection: str, path: str, query: Mapping[str, Any] | None) -> Plan:
@@ -291,30 +284,30 @@ def _together(collection: str, stages: Sequence[Stage]) -> Together | None:
 def _counted(collection: str, stages: Sequence[Stage]) -> Plan | None:
     """Returns the plan of counts: `paging.count_listings` sends them."""
     left = _Stages(stages)
-    queries: list[Mapping[str, Any]] = []
-    query = _count(left)
+    found = [_count(left)]
     unions = _unions(collection, left)
-    if query is None or unions is None or not left.is_empty:
+    if unions is None or not left.is_empty:
         return None
-    queries.append(query)
     for part in unions:
         inner = _Stages(part)
-        query = _count(inner)
-        if query is None or not inner.is_empty:
+        found.append(_count(inner))
+        if not inner.is_empty:
             return None
-        queries.append(query)
-    return Matching(((collection, one, NO_PATHS) for one in queries), is_count=True)
+    counts = [one for one in found if one is not None]
+    return Counts(collection, counts) if len(counts) == len(found) else None
 
 
-def _count(left: _Stages) -> Mapping[str, Any] | None:
+def _count(left: _Stages) -> Count | None:
     matches = left.take_all("$match")
-    left.take("$limit")
-    if left.take("$count") is None:
+    limit = left.take("$limit")
+    name = left.take("$count")
+    if name is None:
         return None
-    part = left.take("$set")
-    if part is not None and not all(isinstance(one, Mapping) and list(one) == ["$literal"] for one in part.values()):
+    also = left.take("$set") or {}
+    if not all(isinstance(one, Mapping) and list(one) == ["$literal"] for one in also.values()):
         return None
-    return {"$and": matches} if matches else {}
+    values = {path: one["$literal"] for path, one in also.items()}
+    return Count({"$and": matches} if matches else {}, limit, name, values)
 
 
 def _widened(collection: str, stages: Sequence[Stage]) -> Iterator[tuple[str, Mapping[str, Any], Paths]]:

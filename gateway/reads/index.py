@@ -1,22 +1,27 @@
 """Finds the interests that a change affects.
 
 The cost of a change grows with the interests in what has changed, and not with all of them: rows are found by their
-keys, and conditions by the value of one of their equalities. Conditions without an equality are looked at one by one.
+keys, and conditions by the value of one of their equalities, or by one of their ranges: that of a comparison, or that
+of a sorted page up to its last row. Conditions without either are looked at one by one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from .comparing import index_key
-from .deriving import Plan, Row
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
-from .matching import values_at
+from .matching import Condition, place_at, values_at
 from .paths import Paths
+from .plans import Plan, Row
+from .spans import Spans, is_closed
 
 Conditional = Entering | Matches
+# With more interests in one value, others with a range are found by that.
+_FULL = 8
 
 
 class Index:
@@ -172,38 +177,39 @@ class _Collection:
 
 
 class _ByValue:
-    """Interests by the value of one of the equalities in their filters.
+    """Interests by the value of one of the equalities in their filters, or by one of their ranges.
 
     With `needs_former`, it matters to them also whether a document matched before the change.
     """
 
     def __init__(self, *, needs_former: bool) -> None:
         self._needs_former = needs_former
-        self._paths: dict[str, _Values] = {}
+        self._values: dict[str, _Values] = {}
+        self._ranges: dict[str, _Ranges] = {}
         self._rest: set[Conditional] = set()
-        self._places: dict[Conditional, tuple[str, tuple[object, ...]] | None] = {}
+        self._places: dict[Conditional, _Part | None] = {}
         # How many interests use a path, and how many use one at or below it.
         self._named: Counter[str] = Counter()
         self._above: Counter[str] = Counter()
         self._any = 0
 
     def add(self, interest: Conditional) -> None:
-        place = self._places[interest] = self._place(interest)
-        if place is None:
+        part = self._places[interest] = self._part(interest)
+        if part is None:
             self._rest.add(interest)
         else:
-            self._paths.setdefault(place[0], _Values(place[0])).add(place[1], interest)
+            part.add(interest)
         self._count(interest.paths, 1)
 
     def remove(self, interest: Conditional) -> None:
-        place = self._places.pop(interest)
-        if place is None:
+        part = self._places.pop(interest)
+        if part is None:
             self._rest.remove(interest)
         else:
-            values = self._paths[place[0]]
-            values.remove(place[1], interest)
-            if not values.by_key:
-                del self._paths[place[0]]
+            part.remove(interest)
+            if part.is_empty:
+                parts: dict[str, Any] = self._values if isinstance(part, _Values) else self._ranges
+                del parts[part.path]
         self._count(interest.paths, -1)
 
     def use(self, changed: Paths) -> bool:
@@ -230,26 +236,36 @@ class _ByValue:
             return
         yield from self._rest
         has_former = self._needs_former and change.kind != INSERT
-        for values in self._paths.values():
-            if change.document is None or (has_former and change.paths.touch(values.paths)):
+        parts: Iterable[_Part] = chain(self._values.values(), self._ranges.values())
+        for part in parts:
+            if change.document is None or (has_former and change.paths.touch(part.paths)):
                 # Its value at the path is not known, or it had another one.
-                yield from values.all()
+                yield from part.all()
             else:
-                yield from values.of(change)
+                yield from part.of(change.document)
 
-    def _place(self, interest: Conditional) -> tuple[str, tuple[object, ...]] | None:
-        """Returns the path and the keys of the values under which the fewest interests are."""
-        best: tuple[tuple[int, int], str, tuple[object, ...]] | None = None
+    def _part(self, interest: Conditional) -> _Part | None:
+        """Returns where the interest is among the fewest others that a change has to look at."""
+        path, fullest = self._equality(interest)
+        if path is None or fullest > _FULL:
+            spans = interest.spans
+            by_length = sorted(spans, key=lambda one: not is_closed(spans[one]))
+            if by_length:
+                return self._ranges.setdefault(by_length[0], _Ranges(by_length[0]))
+        return None if path is None else self._values.setdefault(path, _Values(path))
+
+    def _equality(self, interest: Conditional) -> tuple[str | None, int]:
+        """Returns the path of the most selective equality, and how many interests have its value."""
+        best: tuple[int, int, str] | None = None
         for condition in interest.filter.conditions:
             if condition.values is None:
                 continue
-            keys = tuple(dict.fromkeys(index_key(value) for value in condition.values))
-            values = self._paths.get(condition.path)
-            fullest = 0 if values is None else max((len(values.by_key.get(key, ())) for key in keys), default=0)
-            rank = (0 if condition.path == "_id" else 1, fullest)
-            if best is None or rank < best[0]:
-                best = rank, condition.path, keys
-        return None if best is None else best[1:]
+            values = self._values.get(condition.path)
+            fullest = 0 if values is None else values.fullest(condition)
+            rank = (0 if condition.path == "_id" else 1, fullest, condition.path)
+            if best is None or rank < best:
+                best = rank
+        return (None, 0) if best is None else (best[2], best[1])
 
     def _count(self, paths: Paths, number: int) -> None:
         if paths.is_all:
@@ -267,28 +283,83 @@ class _Values:
     def __init__(self, path: str) -> None:
         self.path = path
         self.paths = Paths([path])
-        self.by_key: dict[object, set[Conditional]] = {}
+        self._names = path.split(".")
+        self._by_key: dict[object, set[Conditional]] = {}
 
-    def add(self, keys: Iterable[object], interest: Conditional) -> None:
-        for key in keys:
-            self.by_key.setdefault(key, set()).add(interest)
+    @property
+    def is_empty(self) -> bool:
+        return not self._by_key
 
-    def remove(self, keys: Iterable[object], interest: Conditional) -> None:
-        for key in keys:
-            self.by_key[key].remove(interest)
-            if not self.by_key[key]:
-                del self.by_key[key]
+    def fullest(self, condition: Condition) -> int:
+        """Returns how many interests there are in one of the values."""
+        return max((len(self._by_key.get(key, ())) for key in _keys(condition)), default=0)
+
+    def add(self, interest: Conditional) -> None:
+        for key in self._keys_of(interest):
+            self._by_key.setdefault(key, set()).add(interest)
+
+    def remove(self, interest: Conditional) -> None:
+        for key in self._keys_of(interest):
+            self._by_key[key].remove(interest)
+            if not self._by_key[key]:
+                del self._by_key[key]
 
     def all(self) -> Iterator[Conditional]:
-        return chain.from_iterable(self.by_key.values())
+        return chain.from_iterable(self._by_key.values())
 
-    def of(self, change: Change) -> Iterator[Conditional]:
+    def of(self, document: Mapping[str, Any]) -> Iterator[Conditional]:
         """Yields the interests in a value that the document has."""
-        assert change.document is not None
-        for value in values_at(change.document, self.path):
+        values = values_at(document, self._names)
+        if values is None:
+            yield from self.all()
+            return
+        for value in values:
             key = index_key(value)
             if key is not None:
-                yield from self.by_key.get(key, ())
+                yield from self._by_key.get(key, ())
             elif value is not None:
                 # It can be equal to a value of which not all bytes are known.
                 yield from self.all()
+
+    def _keys_of(self, interest: Conditional) -> Iterable[object]:
+        """Returns the keys of the first equality of the path. A document must have one of its values."""
+        for condition in interest.filter.conditions:
+            if condition.path == self.path and condition.values is not None:
+                return _keys(condition)
+        raise KeyError(self.path)
+
+
+class _Ranges:
+    """The interests in documents whose value at a path is in a range."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.paths = Paths([path])
+        self._names = path.split(".")
+        self._spans: Spans[Conditional] = Spans()
+        self._keys: dict[Conditional, Any] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._keys
+
+    def add(self, interest: Conditional) -> None:
+        self._keys[interest] = self._spans.add(interest.spans[self.path], interest)
+
+    def remove(self, interest: Conditional) -> None:
+        self._spans.remove(self._keys.pop(interest))
+
+    def all(self) -> Iterator[Conditional]:
+        return iter(self._keys)
+
+    def of(self, document: Mapping[str, Any]) -> Iterator[Conditional]:
+        """Yields the interests in a range in which the value of the document is."""
+        place = place_at(document, self._names)
+        return self.all() if place is None else self._spans.at(place)
+
+
+_Part = _Values | _Ranges
+
+
+def _keys(condition: Condition) -> Iterable[object]:
+    return dict.fromkeys(index_key(value) for value in condition.values or ())

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from .comparing import class_of, compare
 from .matching import Filter, Found
 from .paths import ALL_PATHS, Paths
+from .spans import Span, sorted_before, together
 
 INSERT, UPDATE, REPLACE, DELETE, ALL = "insert", "update", "replace", "delete", "all"
 
@@ -51,6 +52,12 @@ class Window:
     def __init__(self, order: Sequence[tuple[str, int]], last: Mapping[str, Any]) -> None:
         self._order = [(path.split("."), direction) for path, direction in order]
         self._last = [_sorted_by(last, names) for names, _ in self._order]
+
+    @property
+    def span(self) -> tuple[str, Span | None]:
+        """The path that decides first, and the range in which a value of it is in this part."""
+        (names, direction), last = self._order[0], self._last[0]
+        return ".".join(names), None if last is _UNSORTABLE else sorted_before(last, direction)
 
     def may_have(self, document: Mapping[str, Any]) -> bool:
         """Returns whether the document can be in this part."""
@@ -123,6 +130,12 @@ class Entering(Interest):
         self.paths = paths
         self.window = window
 
+    @property
+    def spans(self) -> Mapping[str, Span]:
+        """The ranges in which values of a document must be, by path, if it has one value at the path."""
+        of_window = () if self.window is None else (self.window.span,)
+        return together([*self.filter.spans, *of_window])
+
     def is_affected(self, change: Change) -> bool:
         if change.kind == ALL:
             return True
@@ -144,6 +157,11 @@ class Matches(Interest):
         super().__init__(reader, collection)
         self.filter = wanted
         self.paths = wanted.paths | shown
+
+    @property
+    def spans(self) -> Mapping[str, Span]:
+        """The ranges in which values of a document must be, by path, if it has one value at the path."""
+        return together(self.filter.spans)
 
     def is_affected(self, change: Change) -> bool:
         if change.kind in (DELETE, REPLACE, ALL):

@@ -7,12 +7,14 @@ The answer is True or False only if MongoDB's is the same; otherwise it is None,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from bson import Regex
 
 from .comparing import compare, equal, index_key, is_comparable, is_type, stored_form
 from .paths import ALL_PATHS, NO_PATHS, Paths, union
+from .spans import Place, Span, compared_with, place_of
 
 Answer = bool | None
 Test = Callable[[Mapping[str, Any]], Answer]
@@ -28,16 +30,25 @@ _TESTS: Mapping[str, Callable[[int], bool]] = {
 class Condition:
     """One of the conditions that must all hold: its paths, its test, and the values of which the path must have one.
 
-    `values` is None if it is no equality. Each of them has a key.
+    `values` is None if it is no equality. Each of them has a key. `span` is the range in which a value of the path must
+    be; None if it is no comparison.
     """
 
-    __slots__ = ("path", "paths", "test", "values")
+    __slots__ = ("path", "paths", "span", "test", "values")
 
-    def __init__(self, paths: Paths, test: Test, path: str = "", values: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        test: Test,
+        path: str = "",
+        values: Sequence[Any] | None = None,
+        span: Span | None = None,
+    ) -> None:
         self.paths = paths
         self.test = test
         self.path = path
         self.values = values
+        self.span = span
 
 
 class Filter:
@@ -54,9 +65,28 @@ class Filter:
             self.conditions = (Condition(ALL_PATHS, _unknown),)
         self.paths = union(condition.paths for condition in self.conditions)
 
+    @property
+    def spans(self) -> Iterable[tuple[str, Span | None]]:
+        """The ranges of its comparisons, by path."""
+        return ((condition.path, condition.span) for condition in self.conditions)
+
     def names(self, value: Any) -> bool:
         """Returns whether the value is in a condition."""
         return self._query is None or _has(self._query, value)
+
+    def later(self, now: datetime) -> tuple[str, Mapping[str, Any]] | None:
+        """Returns the path whose dates are compared with this time, and a filter of the documents with later ones.
+
+        Returns None if the filter does anything else with the time.
+        """
+        try:
+            paths, rest = _without_comparisons(self._query or {}, now)
+        except _NotCompared:
+            return None
+        if len(paths) != 1:
+            return None
+        (path,) = paths
+        return path, {"$and": [rest, {path: {"$gt": now}}]}
 
     def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
         """Returns whether the document can match now, or could before these paths changed."""
@@ -70,6 +100,32 @@ class Filter:
     def answer(self, document: Mapping[str, Any]) -> Answer:
         """Returns whether the document matches; None if it is not known here."""
         return _every(condition.test(document) for condition in self.conditions)
+
+
+class _NotCompared(Exception):
+    """A filter uses a time in another way than to compare it."""
+
+
+def _without_comparisons(query: Mapping[str, Any], now: datetime) -> tuple[set[str], Mapping[str, Any]]:
+    """Returns the paths that a filter compares with this time, and the filter without that."""
+    paths: set[str] = set()
+    rest: dict[str, Any] = {}
+    for name, wanted in query.items():
+        if name == "$and":
+            parts = [_without_comparisons(part, now) for part in wanted]
+            paths.update(*(found for found, _ in parts))
+            rest[name] = [part for _, part in parts]
+            continue
+        kept = wanted
+        if isinstance(wanted, dict) and not name.startswith("$"):
+            kept = {key: operand for key, operand in wanted.items() if key not in _TESTS or operand != now}
+            if len(kept) < len(wanted):
+                paths.add(name)
+        if _has(kept, now):
+            raise _NotCompared
+        if kept or not isinstance(kept, dict):
+            rest[name] = kept
+    return paths, rest
 
 
 def _has(query: Any, value: Any) -> bool:
@@ -114,7 +170,8 @@ def _of_path(path: str, wanted: Any) -> Iterable[Condition]:
         values = [operand] if operator == "$eq" else operand if operator == "$in" else None
         if values is not None and any(index_key(value) is None for value in values):
             values = None
-        yield Condition(paths, _test_at(names, check), path, values)
+        span = compared_with(operator, operand) if operator in _TESTS else None
+        yield Condition(paths, _test_at(names, check), path, values, span)
 
 
 def _test_at(names: Sequence[str], check: Check) -> Test:
@@ -308,6 +365,15 @@ _CHECKS: Mapping[str, Callable[[Any], Check]] = {
 }
 
 
-def values_at(document: Mapping[str, Any], path: str) -> Iterable[Any]:
-    """Yields the values of a document that an equality of this path compares."""
-    return Found(document, path.split(".")).each()
+def place_at(document: Mapping[str, Any], names: Sequence[str]) -> Place | None:
+    """Returns the place of the value that a comparison or a sort uses; None if it can be another one, or several."""
+    found = Found(document, names)
+    if not found.is_certain or len(found.values) > 1:
+        return None
+    return place_of(found.values[0] if found.values else None)
+
+
+def values_at(document: Mapping[str, Any], names: Sequence[str]) -> Iterable[Any] | None:
+    """Returns the values of a document that an equality of this path compares; None if that is not known here."""
+    found = Found(document, names)
+    return None if found.is_vague else found.each()

@@ -13,14 +13,17 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from pymongo.errors import PyMongoError
+
 from portico.resolvers.documents import Database, Document
 from portico.schema.context import Operation
 
 from . import deriving
 from .comparing import stored_form
-from .deriving import Plan
+from .counting import Counts, Keys
 from .index import Index, Read
 from .interests import Interest, Rows
+from .plans import Plan, Timed
 
 # What reads nothing of the database, by attribute.
 _NO_READS = {
@@ -44,6 +47,8 @@ _NO_READS = {
 
 
 _LONGEST_TIMER = 86_400.0
+# For how many different conditions a run looks ahead.
+_MOST_AHEAD = 20
 
 
 class ReadSet:
@@ -64,6 +69,8 @@ class ReadSet:
         self._compared: datetime | None = None
         self._now: datetime | None = None
         self._dated: list[tuple[Plan, Sequence[Mapping[str, Any]] | None]] = []
+        # Plans of which it is known when the clock changes what they read.
+        self._timed: set[Plan] = set()
         self.commands = 0
         self._index = index
         self._on_affected = on_affected
@@ -102,18 +109,55 @@ class ReadSet:
             self._interests.append(interest)
             self._index.add(interest)
 
+    def drop(self, read: Read) -> None:
+        """Forgets a command whose result is not used."""
+        if read in self._in_flight:
+            self._in_flight.remove(read)
+            self._index.end(read)
+
+    async def look_ahead(self, database: Database) -> None:
+        """Reads when the clock will change what the run has read, if it has compared dates of documents with now.
+
+        This needs an index by the date. Otherwise, the run counts as one that reads the clock.
+        """
+        if self._compared is None:
+            return
+        now = stored_form({"now": self._compared})["now"]
+        timed = {plan: plan.timed(now) for plan, _ in tuple(self._dated) if plan.compares(now)}
+        different = {(one.collection, repr(one.query)): one for some in timed.values() for one in some if one}
+        if len(different) > _MOST_AHEAD or not all(all(some) for some in timed.values()):
+            return
+        try:
+            for one in different.values():
+                await self._read_next(database, one)
+        except PyMongoError:
+            # There is no such index, or no database at the moment.
+            return
+        self._timed.update(timed)
+
+    async def _read_next(self, database: Database, wanted: Timed) -> None:
+        """Reads the next document whose time comes, so that a change of that affects the run, too."""
+        options: dict[str, Any] = {"sort": [(wanted.path, 1)], "limit": 1, "hint": [(wanted.path, 1)]}
+        plan = deriving.of_find(wanted.collection, wanted.query, {wanted.path: 1}, options)
+        self._timed.add(plan)
+        read = self.begin(plan)
+        rows = await database[wanted.collection].find(wanted.query, {wanted.path: 1}, **options).to_list()
+        self.end(read, rows)
+
     def finish(self) -> None:
         """Ends the run. Of commands that have not ended, anything may have been read."""
         for read in tuple(self._in_flight):
             self.end(read, None)
         if self._compared is not None:
             now = self._now = stored_form({"now": self._compared})["now"]
-            if any(plan.compares(now) or (rows is None and not plan.is_count) for plan, rows in self._dated):
+            others = [(plan, rows) for plan, rows in self._dated if plan not in self._timed]
+            if any(plan.compares(now) or (rows is None and not plan.is_count) for plan, rows in others):
                 # The documents whose time has not come are not among the rows.
                 self.reads_clock = True
             later = (date for _, rows in self._dated for date in dates_in(rows) if date > now)
             self.change_at(min(later, default=None))
         self._dated.clear()
+        self._timed.clear()
 
     def change_at(self, instant: datetime | None) -> None:
         """Notes that the clock can change the answer at this time, if not before; None: never."""
@@ -246,15 +290,33 @@ class RecordedCollection:
         self._reads.end(read, [] if found is None else [found])
         return found
 
-    async def aggregate(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> RecordedCursor:
-        read = self._reads.begin(deriving.of_pipeline(self.name, pipeline))
+    async def aggregate(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> RecordedCursor | KnownRows:
+        plan = deriving.of_pipeline(self.name, pipeline)
+        if isinstance(plan, Counts) and (rows := await self._counted(plan)) is not None:
+            return KnownRows(rows)
+        read = self._reads.begin(plan)
         return RecordedCursor(await self._collection.aggregate(pipeline, **options), read, self._reads)
 
     async def count_documents(self, query: Mapping[str, Any], **options: Any) -> int:
-        read = self._reads.begin(deriving.of_count(self.name, query))
+        plan = deriving.of_count(self.name, query)
+        if not options and (rows := await self._counted(plan)) is not None:
+            return int(rows[0][""]) if rows else 0
+        read = self._reads.begin(plan)
         number = int(await self._collection.count_documents(query, **options))
         self._reads.end(read, None)
         return number
+
+    async def _counted(self, plan: Counts) -> list[Document] | None:
+        """Returns the rows of counts whose documents are few; None if one has many."""
+        keys = Keys(self.name, plan.counts)
+        read = self._reads.begin(keys)
+        found = await (await self._collection.aggregate(keys.pipeline())).to_list()
+        rows = keys.answer(found)
+        if rows is None:
+            self._reads.drop(read)
+        else:
+            self._reads.end(read, found)
+        return rows
 
     async def estimated_document_count(self, **options: Any) -> int:
         read = self._reads.begin(deriving.of_count(self.name, {}))
@@ -267,6 +329,20 @@ class RecordedCollection:
         found: list[Any] = await self._collection.distinct(path, query, **options)
         self._reads.end(read, None)
         return found
+
+
+class KnownRows:
+    """The result of a read that has been recorded."""
+
+    def __init__(self, rows: list[Document]) -> None:
+        self._rows = rows
+
+    async def to_list(self) -> list[Document]:
+        return self._rows
+
+    async def __aiter__(self) -> AsyncIterator[Document]:
+        for row in self._rows:
+            yield row
 
 
 class RecordedCursor:

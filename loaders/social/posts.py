@@ -5,13 +5,13 @@ from __future__ import annotations
 from portico.loaders.batching import BatchRead
 from portico.loaders.declaring import batched, by_key, each
 from portico.resolvers.documents import Database, DocumentId, Projection
-from portico.resolvers.social import comment_reads, hidden_posts, post_lists, vote_reads
+from portico.resolvers.social import comment_reads, hidden_comments, hidden_posts, post_lists, vote_reads
 from portico.resolvers.social.posts import POSTS, PostDocument
 from portico.resolvers.social.visibility import primary
 
 comment_pages = batched(comment_reads.find_comment_pages)
 # The comments that the author of posts does not see because of a block.
-hidden_comment_pages = batched(comment_reads.find_hidden)
+hidden_comment_pages = batched(hidden_comments.find_hidden)
 latest_comments = batched(comment_reads.find_latest)
 votes = batched(vote_reads.find_votes)
 pages = batched(post_lists.find_pages)

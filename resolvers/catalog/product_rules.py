@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -192,10 +193,13 @@ def details_of(product_type: str, details: Any) -> Document:
 def _texts(value: Any, key: str) -> list[str]:
     if not isinstance(value, list):
         raise InvalidInput("Must be a list of strings.", "details", key, code=InvalidInput.WRONG_TYPE)
+    few = _few(value, "details", key)
+    # An album can have hundreds of tracks, and a film as many actors. Almost always, all are valid.
+    if all(isinstance(item, str) for item in few):
+        with contextlib.suppress(InvalidInput):
+            return [require_text(item, longest=MAX_TITLE) for item in few]
     with InvalidInput.collect() as check:
-        return [
-            check(_text, item, "details", key, str(number)) for number, item in enumerate(_few(value, "details", key))
-        ]
+        return [check(_text, item, "details", key, str(number)) for number, item in enumerate(few)]
 
 
 def _text(value: Any, *path: str) -> str:

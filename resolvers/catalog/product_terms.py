@@ -39,6 +39,12 @@ def term(kind: str, *values: object) -> str:
     return _SEPARATOR.join((kind, *map(str, values)))
 
 
+def _terms(kind: str, values: Iterable[str]) -> list[str]:
+    """Returns the term of each value."""
+    begin = kind + _SEPARATOR
+    return [begin + value for value in values]
+
+
 def type_term(product_type: str) -> str:
     """Returns the term of one of the three types of the schema."""
     return term("type", {ALBUM: "AUDIO_ALBUM", FILM: "FILM"}.get(product_type, "GENERAL"))
@@ -79,14 +85,14 @@ def search_keys(product: Mapping[str, Any]) -> SearchKeys:
     details: dict[str, Any] = product["details"]
     kind = product["type"]
     terms = [EVERY, type_term(kind), type_name_term(kind), stock_term(in_stock=bool(product.get("in_stock")))]
-    terms += [term("category", category_id) for category_id in product["category_ids"]]
-    keywords = [term("word", word) for word in words(product["title"])]
+    terms += _terms("category", map(str, product["category_ids"]))
+    keywords = _terms("word", words(product["title"]))
     keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
     if kind in {ALBUM, FILM}:
-        terms += [term("genre", fold(genre)) for genre in details.get("genres", ())]
-        keywords += [term("actor", fold(actor)) for actor in details.get("actors", ())]
+        terms += _terms("genre", map(fold, details.get("genres", ())))
+        keywords += _terms("actor", map(fold, details.get("actors", ())))
         if details.get("artist"):
             keywords.append(term("artist", fold(details["artist"])))
         people = [details.get("artist") or "", *details.get("actors", ()), *details.get("directors", ())]
-        keywords += [term("person", word) for word in words(" ".join(people))]
+        keywords += _terms("person", words(" ".join(people)))
     return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}

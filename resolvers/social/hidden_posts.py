@@ -31,33 +31,39 @@ def hidden_posts_of(owner: str) -> Listing:
     return Listing({}, _NEWEST_FIRST, named={"hidden posts of": owner})
 
 
-async def find_page(db: Database, owner: str, *, first: int, after: Key | None) -> Page:
+async def find_page(db: Database, owner: str, *, size: int, key: Key | None, is_backwards: bool = False) -> Page:
     """Returns a page of the posts, newest first. Each has its author, or None if they have blocked the owner.
 
-    Looks for such posts among the next `first * _CONSIDERED` by others, and at least _FEWEST. A page ends early if it
+    Looks for such posts among the next `size * _CONSIDERED` by others, and at least _FEWEST. A page ends early if it
     has found too few. Up to four commands. The names are decided last: see `visibility`.
 
-    Args:     after: the key of a cursor, from `hidden_posts_of`.
+    Args:     key: that of a cursor, from `hidden_posts_of`: of `after`, or of `before` if `is_backwards`.
+    Returns:  the page; if `is_backwards`, of the opposite list.
     """
-    considered = max(first * _CONSIDERED, _FEWEST)
-    [rows] = await walks.find_newest(db, [[_on_wall(owner, after)]], {"posted": 1, "by.id": 1}, considered + 1)
+    considered = max(size * _CONSIDERED, _FEWEST)
+    direction = walks.OLDEST_FIRST if is_backwards else walks.NEWEST_FIRST
+    wanted = [_on_wall(owner, key, direction)]
+    [rows] = await walks.find_first(db, [wanted], {"posted": 1, "by.id": 1}, considered + 1, direction)
     others = await relations.find_blocks_among(db, owner, [row["by"]["id"] for row in rows[:considered]])
     places = [walks.place_of(row) for row in rows[:considered] if row["by"]["id"] in others]
     end = walks.place_of(rows[considered - 1]) if len(rows) > considered else None
-    if len(places) > first:
+    if len(places) > size:
         # A post can be deleted after its place was read. So the places say where the page ends, and what follows.
-        end = places[first - 1]
-    found = await walks.find_by_ids(db, [key for _, key in places[:first]], _SHOWN)
-    posts = [found[key] for _, key in places if key in found]
+        end = places[size - 1]
+    found = await walks.find_by_ids(db, [post for _, post in places[:size]], _SHOWN)
+    posts = [found[post] for _, post in places if post in found]
     blocking = await relations.find_blocking(db, owner, [post["by"]["id"] for post in posts]) if posts else set()
     shown = [{**post, "by": None if post["by"]["id"] in blocking else post["by"]} for post in posts]
-    return HiddenPostPage(hidden_posts_of(owner), db[POSTS.name], shown, end is not None, after, end)
+    listing = hidden_posts_of(owner)
+    kept = listing.reversed() if is_backwards else listing
+    return HiddenPostPage(kept, db[POSTS.name], shown, end is not None, key, end)
 
 
-def _on_wall(owner: str, after: Key | None) -> Document:
+def _on_wall(owner: str, key: Key | None, direction: int) -> Document:
     """Returns the filter for the posts of others on a wall, behind a cursor."""
-    if after is None:
+    if key is None:
         return {"walls.1": owner}
-    posted, last = after
-    behind = [{"posted": {"$lt": posted}}, {"_id": {"$lt": last}}]
-    return {"walls.1": owner, "posted": {"$lte": posted}, "$or": behind}
+    posted, last = key
+    beyond = "$lt" if direction == walks.NEWEST_FIRST else "$gt"
+    behind = [{"posted": {beyond: posted}}, {"_id": {beyond: last}}]
+    return {"walls.1": owner, "posted": {f"{beyond}e": posted}, "$or": behind}

@@ -32,14 +32,12 @@ from portico.resolvers.writes.retries import attempts
 
 from . import rates
 from .post_rules import require_comment_text
-from .posts import COMMENT_PAGES, PAGE, POSTS
+from .posts import COMMENT_PAGES, MOST_HELD, PAGE, POSTS
 
 KIND = "Post"
 COMMENT = "PostComment"
 # From this number of comments in a post, the oldest ones move to a page.
 FULL = 40
-# While a post holds this many comments, new ones wait until some have moved.
-_MOST = 60
 _LIVE = {"deleted": {"$exists": False}}
 
 
@@ -80,7 +78,7 @@ async def _add(db: Database, post_id: ObjectId, comment: Document, now: datetime
 
     Returns:  whether it has.
     """
-    has_room = {f"comments.{_MOST - 1}": {"$exists": False}}
+    has_room = {f"comments.{MOST_HELD - 1}": {"$exists": False}}
     guard = {"_id": post_id, **_LIVE, **has_room, **idempotency.not_applied(operation_id)}
     # If the driver sends the write again, the server returns the whole document, and computes nothing.
     shown = {"applied": 1, "comments.id": 1}

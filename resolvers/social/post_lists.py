@@ -1,5 +1,7 @@
 """Pages of posts, newest first: walls, incoming posts and news feeds.
 
+A page before a cursor, or at the end of a list, is read as a page of the opposite list.
+
 A page takes a fixed number of commands, whatever the length of the list and the number of members in it. The first ones
 walk along an index and read the posts. The last one reads the relations of the viewer with all members in these posts.
 In this order nothing is shown by an outdated relation: see `visibility`. For several lists, e.g. the walls of all
@@ -57,9 +59,10 @@ class PostPage(Page):
 class _Reader:
     """What has been read of a list: the posts to show, and the place behind which to continue."""
 
-    def __init__(self, wanted: PostList, after: Key | None) -> None:
+    def __init__(self, wanted: PostList, after: Key | None, direction: int) -> None:
         self.wanted = wanted
         self.after = after
+        self.direction = direction
         self.shown: list[Document] = []
         self.is_finished = False
 
@@ -72,7 +75,10 @@ class _Reader:
         if self.after is None:
             return {"posted": before} if before else {}
         posted, last = self.after
-        return {"posted": {**before, "$lte": posted}, "$or": [{"posted": {"$lt": posted}}, {key: {"$lt": last}}]}
+        beyond = "$lt" if self.direction == walks.NEWEST_FIRST else "$gt"
+        # In a list up to the end of a month, a cursor of the list is before that end.
+        bounds = {**before, f"{beyond}e": posted}
+        return {"posted": bounds, "$or": [{"posted": {beyond: posted}}, {key: {beyond: last}}]}
 
     def take(
         self,
@@ -108,7 +114,9 @@ class _Reader:
         """Returns the page. If too few posts to show were found before the last round ended, it ends early."""
         rows, has_more = self.shown[:first], len(self.shown) > first
         end = None if has_more or self.is_finished else self.after
-        return PostPage(self.wanted.listing(), db[POSTS.name], rows, has_more or end is not None, after, end)
+        listing = self.wanted.listing()
+        kept = listing if self.direction == walks.NEWEST_FIRST else listing.reversed()
+        return PostPage(kept, db[POSTS.name], rows, has_more or end is not None, after, end)
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,7 @@ class _Round:
     shown: Document | None
     window: int
     known: Known | None
+    direction: int
 
     async def read_on(self, readers: Sequence[_Reader], together: int) -> None:
         """Reads first the posts, and then what decides who sees them."""
@@ -132,7 +141,7 @@ class _Round:
         for start in range(0, len(others), together):
             some = others[start : start + together]
             lists = [one.wanted.walks(self.viewer, self.known, one.behind("_id")) for one in some]
-            rows = await walks.find_newest(self.db, lists, self.shown, self.window)
+            rows = await walks.find_first(self.db, lists, self.shown, self.window, self.direction)
             for one, row in zip(some, rows, strict=True):
                 found[one] = [walks.place_of(post) for post in row]
                 posts |= {post["_id"]: post for post in row}
@@ -158,7 +167,9 @@ class _Round:
     async def _find_places(self, reader: _Reader) -> list[Place]:
         behind = feeds.Behind(reader.behind("post"), reader.behind("_id"))
         followed = None if self.known is None else self.known.followed
-        return await feeds.find_places(self.db, reader.wanted.member, behind, self.window, followed=followed)
+        return await feeds.find_places(
+            self.db, reader.wanted.member, behind, self.window, followed=followed, direction=self.direction
+        )
 
 
 async def find_pages(
@@ -166,26 +177,36 @@ async def find_pages(
     lists: Sequence[PostList],
     *,
     viewer: str | None,
-    first: int,
-    after: Key | None,
+    size: int,
+    key: Key | None,
     projection: Projection | None,
+    is_backwards: bool = False,
 ) -> dict[PostList, Page]:
-    """Returns a page of each list, with the posts as the viewer sees them. `after` is the key of a cursor.
+    """Returns a page of each list, with the posts as the viewer sees them.
 
     Two commands for all walls and incoming lists, or several if their texts are read. Five for a news
     feed. Up to eleven more for all lists if posts are hidden. If comments are counted, and
     the posts have more than fit into them, up to two more.
+
+    Args:     key: that of a cursor: of `after`, or of `before` if `is_backwards`.
+    Returns:  a page of each list; if `is_backwards`, of the opposite list.
     """
-    readers = [_Reader(one, after) for one in lists]
-    await _fill(db, readers, viewer, first + 1, projection)
+    direction = walks.OLDEST_FIRST if is_backwards else walks.NEWEST_FIRST
+    readers = [_Reader(one, key, direction) for one in lists]
+    await _fill(db, readers, viewer, size + 1, projection, direction)
     for one in readers:
-        one.shown = one.shown[: first + 1]
+        one.shown = one.shown[: size + 1]
     await _count_comments(db, readers, viewer)
-    return {one.wanted: one.page(db, first, after) for one in readers}
+    return {one.wanted: one.page(db, size, key) for one in readers}
 
 
 async def _fill(
-    db: Database, readers: Sequence[_Reader], viewer: str | None, wanted: int, projection: Projection | None
+    db: Database,
+    readers: Sequence[_Reader],
+    viewer: str | None,
+    wanted: int,
+    projection: Projection | None,
+    direction: int,
 ) -> None:
     """Reads on, in rounds, until each list has this many posts to show, or is finished, or the rounds are over."""
     shown = walks.projected(projection)
@@ -196,13 +217,13 @@ async def _fill(
             return
         if number < _ROUNDS_OF_ALL:
             together = max(1, _MOST_WITH_TEXTS // wanted) if _has_texts(projection) else len(unfinished)
-            await _Round(db, viewer, shown, wanted, None).read_on(unfinished, together)
+            await _Round(db, viewer, shown, wanted, None, direction).read_on(unfinished, together)
             continue
         if known is None:
             known = await listed_posts.find_known(db, [one.wanted for one in unfinished], viewer)
         grown = _GROWTH * wanted if number < _ROUNDS - 1 else _MOST_SEARCHED
         window = max(wanted, min(grown, _MOST_SEARCHED // len(unfinished)))
-        await _Round(db, viewer, shown, window, known).search(unfinished, len(unfinished), wanted)
+        await _Round(db, viewer, shown, window, known, direction).search(unfinished, len(unfinished), wanted)
 
 
 def _has_texts(projection: Projection | None) -> bool:

@@ -23,6 +23,8 @@ PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"
 AUDIENCES = (PUBLIC, CIRCLES, SELECTED)
 # The comments of one page.
 PAGE = 20
+# While a post holds this many comments, new ones wait until some have moved.
+MOST_HELD = 60
 # The index of the posts that news feeds may lack, by author.
 PENDING = "pending"
 

@@ -50,18 +50,20 @@ async def vote(
     now: datetime,
     operation_id: str,
     post: Mapping[str, Any] | None = None,
+    has_vote: bool | None = None,
     answering: Answering = AT_ONCE,
 ) -> None:
     """Sets the vote of a member who may see the poll.
 
     Args:     option: the position of the option, from 0.  rate: the most votes in a minute; None for no bound.
-              post: the post as the caller has read it; None to read it.  answering: how the call is answered.
+              post, has_vote: the post, and what `has_voted` returns, as the caller has read them; None to read them.
+              answering: how the call is answered.
     Raises:   NotFound; InvalidInput: the post is not a poll, or has no such option; RateLimited.
     Writes:   social.votes; one guarded upsert.
     """
     slot = slot_of(post_id, voter)
-    reading, looking = _find_poll(db, post_id, post), _has_vote(db, slot, voter, option, operation_id)
-    found, has_vote = await both(reading, looking)
+    looking = has_voted(db, post_id, voter, option, operation_id) if has_vote is None else _known(has_vote)
+    found, is_set = await both(_find_poll(db, post_id, post), looking)
     if found is None:
         raise NotFound(KIND, str(post_id))
     if found["type"] != POLL:
@@ -76,7 +78,7 @@ async def vote(
             most=count - 1,
         )
     await answering.confirmed()
-    if not has_vote:
+    if not is_set:
         await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)
     await _put(db, slot, Ballot(voter, option, count, now), operation_id)
 
@@ -89,8 +91,13 @@ async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | 
     return await db[POSTS.name].find_one({"_id": post_id, "deleted": {"$exists": False}}, shown)
 
 
-async def _has_vote(db: Database, slot: Document, voter: str, option: int, operation_id: str) -> bool:
+async def _known(value: bool) -> bool:
+    return value
+
+
+async def has_voted(db: Database, post_id: ObjectId, voter: str, option: int, operation_id: str) -> bool:
     """Returns whether the member has chosen this option, or the operation has taken effect before."""
+    slot = slot_of(post_id, voter)
     shown = {"voters": {"$elemMatch": {"id": voter}}, "applied": 1}
     found = await db[VOTES.name].find_one({"_id": slot, "post": slot["post"]}, shown)
     if found is None:

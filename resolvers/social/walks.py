@@ -1,16 +1,17 @@
-"""Reads posts along indexes, newest first, with what a page of posts needs of each."""
+"""Reads posts along indexes, the newest or the oldest first, with what a page of posts needs of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
 from portico.resolvers.paging import MAX_WALKS
 
 from .posts import POSTS
 
+T = TypeVar("T")
 # Where a post is in a list: when it was posted, and its `_id`.
 Place = tuple[datetime, DocumentId]
 # The comments of a post that a page of posts reads: three, which clients show, and two that may be hidden. More take
@@ -18,7 +19,8 @@ Place = tuple[datetime, DocumentId]
 COMMENTS_READ = 5
 # With a filter for 200 authors each, a command reads the newest posts of 20,000.
 WALKS_A_COMMAND = 100
-_NEWEST = {"posted": -1, "_id": -1}
+# The directions of a read. An index serves both.
+NEWEST_FIRST, OLDEST_FIRST = -1, 1
 _LIVE = {"deleted": None}
 
 
@@ -51,23 +53,32 @@ async def find_by_ids(db: Database, ids: Sequence[DocumentId], shown: Document |
     return {post["_id"]: post for post in found}
 
 
-async def find_newest(
-    db: Database, lists: Sequence[Sequence[Document]], shown: Document | None, limit: int
+async def find_first(
+    db: Database,
+    lists: Sequence[Sequence[Document]],
+    shown: Document | None,
+    limit: int,
+    direction: int = NEWEST_FIRST,
 ) -> list[list[Document]]:
-    """Returns the newest posts of each list: those that match any of its filters. Each has an index in this order.
+    """Returns the first posts of each list: those that match any of its filters. Each has an index in this order.
 
     Two filters of a list can match the same post, which is then in the list twice. One command for up to a hundred
     filters.
     """
     found: list[list[Document]] = []
     for parts in _a_command(lists):
-        found += await _find_together(db, parts, shown, limit)
+        found += await _find_together(db, parts, shown, limit, direction)
     # The filters of a list may be in several commands.
-    newest: list[list[Document]] = []
+    nearest: list[list[Document]] = []
     for filters in lists:
         rows = [row for _ in range(0, len(filters), WALKS_A_COMMAND) for row in found.pop(0)]
-        newest.append(rows if len(filters) <= WALKS_A_COMMAND else sorted(rows, key=place_of, reverse=True)[:limit])
-    return newest
+        nearest.append(rows if len(filters) <= WALKS_A_COMMAND else in_order(rows, direction, place_of)[:limit])
+    return nearest
+
+
+def in_order(rows: Iterable[T], direction: int, place: Callable[[T], Place]) -> list[T]:
+    """Returns the rows by their places, in this direction."""
+    return sorted(rows, key=place, reverse=direction == NEWEST_FIRST)
 
 
 def _a_command(lists: Sequence[Sequence[Document]]) -> list[list[Sequence[Document]]]:
@@ -86,14 +97,15 @@ def _a_command(lists: Sequence[Sequence[Document]]) -> list[list[Sequence[Docume
 
 
 async def _find_together(
-    db: Database, lists: Sequence[Sequence[Document]], shown: Document | None, limit: int
+    db: Database, lists: Sequence[Sequence[Document]], shown: Document | None, limit: int, direction: int
 ) -> list[list[Document]]:
+    order = _order(direction)
     if len(lists) == 1 and len(lists[0]) == 1:
         query = {**lists[0][0], **_LIVE}
-        only = db[POSTS.name].find(query, shown, sort=list(_NEWEST.items()), limit=limit, batch_size=limit + 1)
+        only = db[POSTS.name].find(query, shown, sort=list(order.items()), limit=limit, batch_size=limit + 1)
         return [await only.to_list()]
     parts = [
-        [*_merged(filters, shown, limit), {"$replaceWith": {"list": {"$literal": number}, "post": "$$ROOT"}}]
+        [*_merged(filters, shown, limit, order), {"$replaceWith": {"list": {"$literal": number}, "post": "$$ROOT"}}]
         for number, filters in enumerate(lists)
     ]
     found: list[list[Document]] = [[] for _ in lists]
@@ -103,15 +115,19 @@ async def _find_together(
     return found
 
 
-def _merged(filters: Sequence[Document], shown: Document | None, limit: int) -> list[Document]:
+def _order(direction: int) -> Document:
+    return {"posted": direction, "_id": direction}
+
+
+def _merged(filters: Sequence[Document], shown: Document | None, limit: int, order: Document) -> list[Document]:
     kept: list[Document] = [] if shown is None else [{"$project": _computed(shown)}]
-    parts = [[*_walk(one, limit), *kept] for one in filters]
-    return parts[0] if len(parts) == 1 else [*together(POSTS.name, parts), {"$sort": _NEWEST}, {"$limit": limit}]
+    parts = [[*_walk(one, limit, order), *kept] for one in filters]
+    return parts[0] if len(parts) == 1 else [*together(POSTS.name, parts), {"$sort": order}, {"$limit": limit}]
 
 
-async def find_places(db: Database, filters: Sequence[Document], limit: int) -> list[Place]:
-    """Returns the newest places of the posts that match any of these filters: see `find_newest`."""
-    [found] = await find_newest(db, [filters], {"posted": 1}, limit)
+async def find_places(db: Database, filters: Sequence[Document], limit: int, direction: int) -> list[Place]:
+    """Returns the first places of the posts that match any of these filters: see `find_first`."""
+    [found] = await find_first(db, [filters], {"posted": 1}, limit, direction)
     return [place_of(post) for post in found]
 
 
@@ -126,8 +142,8 @@ def by_authors(
     return [{**condition, path: {"$in": part}} for part in parts]
 
 
-def _walk(walk: Document, limit: int) -> list[Document]:
-    return [{"$match": {**walk, **_LIVE}}, {"$sort": _NEWEST}, {"$limit": limit}]
+def _walk(walk: Document, limit: int, order: Document) -> list[Document]:
+    return [{"$match": {**walk, **_LIVE}}, {"$sort": order}, {"$limit": limit}]
 
 
 def _computed(shown: Document) -> Document:

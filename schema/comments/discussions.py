@@ -18,7 +18,9 @@ from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.kept import Kept
 from portico.resolvers.paging import Listing
+from portico.resolvers.together import both
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info, core
@@ -245,9 +247,26 @@ def discussed(kind: Kind, hosts: Hosts) -> type | None:
     return Discussed
 
 
+class KnownDiscussions(Kept[DocumentId, DiscussionDocument]):
+    """The discussions that this process has read last, for what they never change: the subject and the storage."""
+
+
 async def require_discussion(context: Context, key: DocumentId) -> DiscussionDocument:
-    """Returns a discussion that the caller can see. Raises NotFound."""
-    found = (await discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})).get(key)
-    if found is None or not await is_visible(context, DISCUSSION, found):
+    """Returns a discussion that the caller can see. Raises NotFound.
+
+    The subject of a discussion that the process knows is read at the same time. What is found decides.
+    """
+    known = context.resources.of(KnownDiscussions)
+    reading = discussions.find_by_ids(context.db, [key], {"storage": 1, "subject": 1})
+    found, _ = await both(reading, _look_at_subject(context, known.get(key)))
+    discussion = found.get(key)
+    if discussion is None or not await is_visible(context, DISCUSSION, discussion):
         raise NotFound(DISCUSSION.name, str(key))
-    return found
+    known.put(key, discussion)
+    return discussion
+
+
+async def _look_at_subject(context: Context, known: DiscussionDocument | None) -> None:
+    """Reads the subject, if the discussion is known. The context remembers it if the caller may see it."""
+    if known is not None:
+        await is_visible(context, DISCUSSION, known)

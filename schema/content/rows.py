@@ -11,24 +11,24 @@ from portico.schema.fields import Source
 from .types import BlogEntry, ContentEdge
 
 CONTENT_EDGE = (
-    "The node as a row of `children` of its section, or of `rootSections`; null for other nodes at the root, which no "
-    "list shows."
+    "The node as a row of `children` of its section; at the root, a section as a row of `rootSections`, and a page as "
+    "one of `rootContent`."
 )
 
 
 def content_edge_of(context: Context, node: Source) -> ContentEdge | None:
-    """Returns the node as a row among the children of its section, or among the sections at the root."""
-    if node["parent"] is not None:
-        return _edge(context, content.children_of(node["parent"], context.sees_until), node)
-    return _edge(context, content.root_sections(context.sees_until), node) if node["type"] == SECTION else None
+    """Returns the node as a row among the children of its section, or at the root among the sections or all nodes."""
+    if node["parent"] is None and node["type"] == SECTION:
+        return _edge(context, content.root_sections(context.sees_until), node)
+    return _edge(context, content.children_of(node["parent"], context.sees_until), node)
 
 
 def entry_edge_of(context: Context, node: Source) -> Edge[BlogEntry] | None:
     """Returns a published entry as a row among the entries of its blog."""
     published = node["detail"].get("publish_on") if node["type"] == ENTRY else None
-    if published is None or published > context.now:
+    if published is None or published > context.compared_now:
         return None
-    return edge_of(context, NODES.name, content.entries_of(node["parent"], context.now), node)
+    return edge_of(context, NODES.name, content.entries_of(node["parent"], context.compared_now), node)
 
 
 def tagged_edge_of(context: Context, node: Source, tag: str) -> ContentEdge | None:

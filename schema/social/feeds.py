@@ -5,14 +5,13 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.social import posts as loaders
-from portico.resolvers.paging import page_size
 from portico.resolvers.social import listed_posts
 from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.months import end_of_month
-from portico.schema.connections import position_of
+from portico.schema.connections import extent_of
 from portico.schema.context import Caller, Info, core
 from portico.schema.fields import Source, costs, reads
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 
 from .posts import LISTED, PostConnection
 
@@ -39,8 +38,10 @@ class UserWall:
         month: Month = None,
         first: First = DEFAULT_POSTS,
         after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> PostConnection:
-        return await _page(info, listed_posts.WALL, root["_id"], month, first, after)
+        return await _page(info, listed_posts.WALL, root["_id"], month, Span(first, after, last, before))
 
 
 @strawberry.type
@@ -51,9 +52,15 @@ class FeedViewer:
         description="Your posts and those of users whom you follow, newest first.", metadata=costs(extra=_ROUNDS)
     )
     async def news_feed(
-        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+        self,
+        info: Info,
+        month: Month = None,
+        first: First = DEFAULT_POSTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> PostConnection | None:
-        return await _page(info, listed_posts.NEWS_FEED, self.caller.subject, month, first, after)
+        return await _page(info, listed_posts.NEWS_FEED, self.caller.subject, month, Span(first, after, last, before))
 
     @strawberry.field(
         description="The posts that others have written on your wall, newest first, whether you follow them or not. "
@@ -61,9 +68,15 @@ class FeedViewer:
         metadata=costs(extra=_ROUNDS),
     )
     async def incoming(
-        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+        self,
+        info: Info,
+        month: Month = None,
+        first: First = DEFAULT_POSTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> PostConnection | None:
-        return await _page(info, listed_posts.INCOMING, self.caller.subject, month, first, after)
+        return await _page(info, listed_posts.INCOMING, self.caller.subject, month, Span(first, after, last, before))
 
 
 @strawberry.type
@@ -73,25 +86,27 @@ class TimelineQuery:
         metadata=costs(extra=_ROUNDS),
     )
     async def public_posts(
-        self, info: Info, month: Month = None, first: First = DEFAULT_POSTS, after: After = None
+        self,
+        info: Info,
+        month: Month = None,
+        first: First = DEFAULT_POSTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> PostConnection | None:
-        return await _page(info, listed_posts.TIMELINE, "", month, first, after)
+        return await _page(info, listed_posts.TIMELINE, "", month, Span(first, after, last, before))
 
 
-async def _page(
-    info: Info, name: str, member: str, month: str | None, first: int | None, after: str | None
-) -> PostConnection:
+async def _page(info: Info, name: str, member: str, month: str | None, span: Span) -> PostConnection:
     context = info.context
     wanted = PostList(name, member, None if month is None else end_of_month(month))
-    size, listing = page_size(first, DEFAULT_POSTS), wanted.listing()
-    key = position_of(context, listing, after)
+    extent = extent_of(context, wanted.listing(), span, default=DEFAULT_POSTS)
     projection = LISTED.projection(core(info))
     paths = None if projection is None else tuple(projection)
     loader = context.loader(
-        ("lists of posts", size, key, paths),
-        lambda: loaders.pages(context.db, viewer=context.subject, first=size, after=key, projection=projection),
+        ("lists of posts", extent, paths),
+        lambda: loaders.pages(context.db, viewer=context.subject, projection=projection, **extent._asdict()),
     )
     page = (await loader.load_all((wanted,)))[wanted]
     assert page is not None
-    page.cursors = context.cursors
-    return PostConnection(page=page)
+    return PostConnection(page=extent.page_of(context, page))

@@ -9,15 +9,15 @@ import strawberry
 
 from portico.loaders.social import posts as loaders
 from portico.resolvers.errors import NotFound
-from portico.resolvers.paging import page_size
-from portico.resolvers.social import comment_reads, hidden_posts
+from portico.resolvers.social import hidden_comments as hidden_comment_reads
+from portico.resolvers.social import hidden_posts
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, position_of
+from portico.schema.connections import Connection, extent_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Caller, Info
 from portico.schema.fields import Source, computed, reads, related, stored
-from portico.schema.inputs import After, First
+from portico.schema.inputs import After, Before, First, Last, Span
 from portico.schema.nodes import encode_id
 from portico.schema.parts import part_id
 
@@ -74,18 +74,20 @@ class HiddenOnWall:
         "them. You can delete them. A page can have fewer posts than requested although more follow."
     )
     async def hidden_posts(
-        self, info: Info, first: First = DEFAULT_HIDDEN, after: After = None
+        self,
+        info: Info,
+        first: First = DEFAULT_HIDDEN,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[HiddenPost] | None:
         context, owner = info.context, self.caller.subject
-        size = page_size(first, DEFAULT_HIDDEN)
-        key = position_of(context, hidden_posts.hidden_posts_of(owner), after)
-        loader = context.loader(
-            ("hidden posts", size, key), lambda: loaders.hidden_pages(context.db, first=size, after=key)
-        )
+        listing, span = hidden_posts.hidden_posts_of(owner), Span(first, after, last, before)
+        extent = extent_of(context, listing, span, default=DEFAULT_HIDDEN)
+        loader = context.loader(("hidden posts", extent), lambda: loaders.hidden_pages(context.db, **extent._asdict()))
         page = await loader.load(owner)
         assert page is not None
-        page.cursors = context.cursors
-        return Connection(page=page)
+        return Connection(page=extent.page_of(context, page))
 
 
 @strawberry.type
@@ -99,18 +101,22 @@ class HiddenUnderPost:
     )
     @staticmethod
     async def hidden_comments(
-        root: strawberry.Parent[Source], info: Info, first: First = DEFAULT_HIDDEN, after: After = None
+        root: strawberry.Parent[Source],
+        info: Info,
+        first: First = DEFAULT_HIDDEN,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[HiddenComment]:
         context, author, post = info.context, root["by"]["id"], root["_id"]
         if author != context.subject:
-            return Connection(page=comment_reads.no_hidden(context.db, post))
-        size = page_size(first, DEFAULT_HIDDEN)
-        key = position_of(context, comment_reads.hidden_comments_of(post), after)
+            return Connection(page=hidden_comment_reads.no_hidden(context.db, post))
+        listing, span = hidden_comment_reads.hidden_comments_of(post), Span(first, after, last, before)
+        extent = extent_of(context, listing, span, default=DEFAULT_HIDDEN)
         page = await context.loader(
-            ("hidden comments", size, key),
-            lambda: loaders.hidden_comment_pages(context.db, author=author, first=size, after=key),
+            ("hidden comments", extent),
+            lambda: loaders.hidden_comment_pages(context.db, author=author, **extent._asdict()),
         ).load(post)
         if page is None:
             raise NotFound(POST.name, str(post))
-        page.cursors = context.cursors
-        return Connection(page=page)
+        return Connection(page=extent.page_of(context, page))

@@ -37,7 +37,7 @@ from portico.schema.reading import find_visible
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
-from .posts import POST, Audience, Post, PostComment, PostEdge, comment_key
+from .posts import POST, Audience, Post, PostComment, PostEdge, below, comment_key
 from .users import USER
 
 _TEXT = "Up to 100,000 characters."
@@ -161,7 +161,9 @@ class PostPayload(ShowsViewer):
     async def _comment(self, info: Info) -> Document | None:
         if self.commented is None:
             return None
-        return await comment_reads.find_row(info.context.db, as_document(self.post), self.commented["_id"])
+        post = as_document(self.post)
+        row = await comment_reads.find_row(info.context.db, post, self.commented["_id"])
+        return None if row is None else below(post, [row])[0]
 
 
 PostResult = Annotated[
@@ -244,14 +246,20 @@ class PostingMutation:
     @mutation(settles=True, description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
         context = info.context
-        voter, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
+        voter, option = require_caller(context).subject, input.option
+        looking = votes.has_voted(
+            context.db, key_in(context, POST.name, input.post_id), voter, option, context.operation_id
+        )
+        reading = both(_require_member(context), find_visible(context, POST.name, input.post_id))
+        (_, post), has_vote = await both(reading, looking)
         await votes.vote(
             context.db,
             post_id=post["_id"],
-            voter=voter["id"],
-            option=input.option,
+            voter=voter,
+            option=option,
             rate=_rate(context),
             post=post,
+            has_vote=has_vote,
             answering=context.answering,
             **context.operation,
         )

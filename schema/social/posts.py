@@ -1,6 +1,7 @@
 """Posts and their comments. The mutations are in `posting`, the lists of posts in `feeds`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -10,19 +11,19 @@ import strawberry
 from portico.loaders.social import posts as loaders
 from portico.resolvers.documents import Document, DocumentId, document_id
 from portico.resolvers.errors import InvalidInput, NotFound
-from portico.resolvers.paging import Page, page_size
+from portico.resolvers.paging import Page
 from portico.resolvers.social import comment_reads, visibility
 from portico.resolvers.social.months import month_of
 from portico.resolvers.social.post_rules import LONGEST_COMMENT, LONGEST_POST
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED, ShownPost
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, Edge, position_of
+from portico.schema.connections import Connection, Edge, extent_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
 from portico.schema.fields import Source, as_types, computed, reads, related, stored
-from portico.schema.inputs import After, First, described
+from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
 from portico.schema.parts import part_id
 from portico.schema.reading import document_pages
@@ -87,6 +88,20 @@ class PostComment:
     posted: datetime = stored(description="When it was written.")
     text: str = stored(text=LONGEST_COMMENT, description="The text, as written.")
 
+    @reads(
+        "by.id",
+        "post_by",
+        description="Whether you may delete it: whether you are its author, the author of the post or an EDITOR.",
+    )
+    @staticmethod
+    def viewer_can_delete(root: strawberry.Parent[Mapping[str, Any]], info: Info) -> bool:
+        return info.context.has_role(Role.EDITOR) or info.context.subject in (root["by"]["id"], root["post_by"])
+
+
+def below(post: Mapping[str, Any], comments: Sequence[Mapping[str, Any]]) -> list[Document]:
+    """Returns the comments of a post with the author of the post, who may delete them."""
+    return [{**comment, "post_by": post["by"]["id"]} for comment in comments]
+
 
 @strawberry.interface(
     description="A post on a wall. You do not see posts of authors with whom you have a block in either direction, nor "
@@ -122,6 +137,7 @@ class Post(Node):
 
     @reads(
         "_id",
+        "by.id",
         "comments",
         "spilled",
         length=MAX_LATEST,
@@ -145,7 +161,7 @@ class Post(Node):
                 ("latest comments", last), lambda: loaders.latest_comments(info.context.db, viewer=viewer, last=last)
             )
             comments = await loader.load(root["_id"]) or []
-        return as_types(PostComment, comments[-last:])
+        return as_types(PostComment, below(root, comments[-last:]))
 
     @reads(
         "by.id",
@@ -158,26 +174,29 @@ class Post(Node):
         people = [end["id"] for end in (root["by"], root["to"]) if end is not None]
         return info.context.has_role(Role.EDITOR) or info.context.subject in people
 
-    @reads("_id", description="The comments that you see, oldest first.")
+    @reads("_id", "by.id", description="The comments that you see, oldest first.")
     @staticmethod
     async def comments(
-        root: strawberry.Parent[ShownPost], info: Info, first: First = DEFAULT_COMMENTS, after: After = None
+        root: strawberry.Parent[ShownPost],
+        info: Info,
+        first: First = DEFAULT_COMMENTS,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
     ) -> Connection[PostComment]:
-        return Connection(page=await _comment_page(info.context, root["_id"], first, after))
+        page = await _comment_page(info.context, root["_id"], Span(first, after, last, before))
+        return Connection(page=replace(page, documents=below(root, page.documents)))
 
 
-async def _comment_page(context: Context, post: DocumentId, first: int | None, after: str | None) -> Page:
-    size = page_size(first, DEFAULT_COMMENTS)
-    listing = comment_reads.comments_of(post)
-    key = position_of(context, listing, after)
+async def _comment_page(context: Context, post: DocumentId, span: Span) -> Page:
+    extent = extent_of(context, comment_reads.comments_of(post), span, default=DEFAULT_COMMENTS)
     page = await context.loader(
-        ("pages of comments", size, key),
-        lambda: loaders.comment_pages(context.db, viewer=context.subject, first=size, after=key),
+        ("pages of comments", extent),
+        lambda: loaders.comment_pages(context.db, viewer=context.subject, **extent._asdict()),
     ).load(post)
     if page is None:
         raise NotFound(POST.name, str(post))
-    page.cursors = context.cursors
-    return page
+    return extent.page_of(context, page)
 
 
 @strawberry.type(description="A post with a text.")

@@ -171,7 +171,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "schema.connections": (
         "lists whose rows come from several reads",
-        {"Edge", "edge_of", "position_of", "selected_below"},
+        {"Edge", "edge_of", "extent_of", "selected_below"},
     ),
     "schema.context": ("graphql-core's info, for selections", {"core"}),
     "schema.errors": ("of several built-in domains", {"SlugTaken", "UnacceptableFile", "camel_case", "shown_error"}),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.game.support.trades_stage import CASES, Trades
 from tests.support.harness import GatewayClient, SettableClock, stops
+from tests.support.interruptions import crashing
 
 
 @pytest.fixture
@@ -32,6 +33,25 @@ async def test_of_an_acceptance_and_a_cancellation_one_wins_wherever_the_other_p
         await scene.run_jobs()
         await scene.assert_is(CASES[name if answer == "Conflict" else other].after)
     assert command > 5
+
+
+@pytest.mark.parametrize("name", ["an offer", "a move"])
+async def test_a_retry_of_what_a_record_has_decided_does_not_wait_for_the_lease_of_the_crashed_call(
+    scene: Trades, name: str
+) -> None:
+    mutation, given = CASES[name].mutation, await scene.set(name)
+    with crashing(scene.gateway, None) as faulty:
+        answered = await scene.typename_of(mutation, given)
+    decided = faulty.changes.index(("game.trades", "insert_one")) + 1
+    given = await scene.set(name)
+    with crashing(scene.gateway, decided):
+        await scene.ask(mutation, given)
+
+    answers = [await scene.typename_of(mutation, given) for _ in range(2)]
+
+    assert answers == [answered] * 2
+    await scene.run_jobs()
+    await scene.assert_is(CASES[name].after)
 
 
 async def problems(gateway: GatewayClient) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.cache import fence as fences
-from portico.gateway.cache.answers import CacheCounts, CachedAnswers
+from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import Commands, GatewayClient, category_input, create_product, running

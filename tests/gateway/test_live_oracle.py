@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from portico.gateway.reads.deriving import Plan
 from portico.gateway.reads.index import Read
+from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.settings import Settings
 from tests.gateway.support.live_oracle import Writer, as_documented, followed, queries_of

@@ -13,6 +13,7 @@ import pytest
 
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
+from portico.gateway.reads import counting
 from portico.gateway.settings import Settings
 from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import post
@@ -106,6 +107,33 @@ async def test_a_count_follows_what_is_added_and_deleted(gateway: GatewayClient)
         assert (await anext(answers))["products"]["totalCount"] == 2
         await gateway.result("deleteProduct", {"id": product["id"], "nonce": product["nonce"]})
         assert (await anext(answers))["products"] == {"totalCount": 1, "nodes": [{"title": "b"}]}
+
+
+async def test_a_count_does_not_run_after_the_deletion_of_what_it_has_not_counted(gateway: GatewayClient) -> None:
+    album, other = await create(gateway, title="a"), await create(gateway, title="b", type="Film", details={})
+    query = """query @live { products(first: 1, filter: {typeNames: ["Audio Album"]}) { totalCount } }"""
+    async with gateway.subscription(query) as answers:
+        assert (await anext(answers))["products"]["totalCount"] == 1
+        before = runs(gateway)
+        await gateway.result("deleteProduct", {"id": other["id"], "nonce": other["nonce"]})
+        await asyncio.sleep(QUIET_SECONDS)
+        assert runs(gateway) == before
+        await gateway.result("deleteProduct", {"id": album["id"], "nonce": album["nonce"]})
+        assert (await anext(answers))["products"]["totalCount"] == 0
+
+
+async def test_a_count_of_many_follows_what_is_added_and_deleted(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "MOST_KEYS", 2)
+    products = [await create(gateway, title=str(number)) for number in range(4)]
+    async with gateway.subscription(LIST, {"first": 1}) as answers:
+        for number, product in zip((4, 3, 2, 1), products, strict=True):
+            assert (await anext(answers))["products"]["totalCount"] == number
+            await gateway.result("deleteProduct", {"id": product["id"], "nonce": product["nonce"]})
+        assert (await anext(answers))["products"]["totalCount"] == 0
+        await create(gateway)
+        assert (await anext(answers))["products"]["totalCount"] == 1
 
 
 async def test_what_is_missing_appears(gateway: GatewayClient) -> None:
@@ -291,3 +319,40 @@ async def test_content_appears_when_its_time_comes(gateway: GatewayClient) -> No
         assert (await anext(answers))["content"] == {"title": "Soon"}
         assert SystemClock().now() > soon
         assert runs(gateway) - before <= 2
+
+
+BLOG = """query ($path: String!) @live { content(path: $path) { ... on Section {
+  %s(first: 5) { nodes { title } } } } }"""
+
+
+async def schedule(gateway: GatewayClient, blog: str, title: str, seconds: float) -> dict[str, Any]:
+    at = f"{(SystemClock().now() + timedelta(seconds=seconds)).isoformat(timespec='milliseconds')}Z"
+    entry = {"blogId": blog, "title": title, "slug": title.lower(), "text": "Text", "publishOn": at}
+    found: dict[str, Any] = (await gateway.result("createBlogEntry", entry))["content"]
+    return found
+
+
+@pytest.mark.parametrize("field", ["children", "entries"])
+async def test_a_list_of_content_runs_when_the_time_of_an_entry_comes_and_not_before(
+    gateway: GatewayClient, field: str
+) -> None:
+    blog = (await gateway.result("createSection", {"title": "Blog", "slug": "blog", "kind": "BLOG"}))["content"]["id"]
+    await schedule(gateway, blog, "Old", -60)
+    late = await schedule(gateway, blog, "Late", 3_600)
+    reader = gateway.as_caller("reader")
+    async with reader.subscription(BLOG % field, {"path": "/blog"}) as answers:
+        assert shown(field, await anext(answers)) == ["Old"]
+        before = runs(gateway)
+        await asyncio.sleep(1.5)
+        assert runs(gateway) == before
+        # A new one, whose time comes before the others'.
+        await schedule(gateway, blog, "Soon", 2.0)
+        assert shown(field, await anext(answers)) == ["Old", "Soon"]
+        # The next one is published earlier than planned.
+        edited = {"id": late["id"], "nonce": late["nonce"], "publishOn": "2012-03-09T20:55:36.000Z"}
+        await gateway.result("editMetadata", edited)
+        assert shown(field, await anext(answers)) == ["Late", "Old", "Soon"]
+
+
+def shown(field: str, answer: Any) -> list[str]:
+    return sorted(node["title"] for node in answer["content"][field]["nodes"])

@@ -17,13 +17,13 @@ from portico.resolvers.documents import Database, Document
 
 _DAY = datetime(2024, 5, 1, tzinfo=UTC)
 _IDS = [ObjectId(f"{number:024x}") for number in range(3)]
-_LEAVES: list[Any] = [
+LEAVES: list[Any] = [
     None, 0, 1, 2, 1.0, 1.5, -1, Int64(2), Decimal128("1"), Decimal128("2.5"), True, False, "", "a", "b", "é", "😀",
     _DAY, _DAY + timedelta(seconds=1, microseconds=1500), *_IDS, b"x", float("inf"), Decimal128(Decimal(3)),
 ]  # fmt: skip
 _NAMES = ("a", "b", "c")
 _TYPES = ["string", "object", "array", "bool", "null", "date", "number", ["int", "long"]]
-_PATHS = ("a", "b", "c", "a.b", "a.c", "b.a", "a.0", "a.b.c", "b.0.a")
+PATHS = ("a", "b", "c", "a.b", "a.c", "b.a", "a.0", "a.b.c", "b.0.a")
 
 
 def value(rng: random.Random, depth: int = 2) -> Any:
@@ -32,7 +32,7 @@ def value(rng: random.Random, depth: int = 2) -> Any:
         return [value(rng, depth - 1) for _ in range(rng.randrange(4))]
     if depth and kind < 0.45:
         return document(rng, depth - 1)
-    return rng.choice(_LEAVES)
+    return rng.choice(LEAVES)
 
 
 def document(rng: random.Random, depth: int = 3) -> Document:
@@ -43,11 +43,11 @@ def operators(rng: random.Random, depth: int) -> Document:
     makes: list[Callable[[], Document]] = [
         lambda: {rng.choice(["$eq", "$ne"]): value(rng, 1)},
         lambda: {rng.choice(["$in", "$nin"]): [value(rng, 1) for _ in range(rng.randrange(1, 4))]},
-        lambda: {rng.choice(["$gt", "$gte", "$lt", "$lte"]): rng.choice(_LEAVES)},
-        lambda: {rng.choice(["$gt", "$gte", "$lt", "$lte"]): rng.choice(_LEAVES)},
+        lambda: {rng.choice(["$gt", "$gte", "$lt", "$lte"]): rng.choice(LEAVES)},
+        lambda: {rng.choice(["$gt", "$gte", "$lt", "$lte"]): rng.choice(LEAVES)},
         lambda: {"$exists": rng.random() < 0.5},
         lambda: {"$size": rng.randrange(3)},
-        lambda: {"$all": [rng.choice(_LEAVES) for _ in range(rng.randrange(1, 3))]},
+        lambda: {"$all": [rng.choice(LEAVES) for _ in range(rng.randrange(1, 3))]},
         lambda: {"$type": rng.choice(_TYPES)},
     ]
     if depth:
@@ -64,9 +64,9 @@ def query(rng: random.Random, depth: int = 2) -> Document:
         if depth and kind < 0.2:
             found[rng.choice(["$and", "$or", "$nor"])] = [query(rng, depth - 1) for _ in range(rng.randrange(1, 3))]
         elif kind < 0.5:
-            found[rng.choice(_PATHS)] = value(rng, 1)
+            found[rng.choice(PATHS)] = value(rng, 1)
         else:
-            found[rng.choice(_PATHS)] = operators(rng, depth)
+            found[rng.choice(PATHS)] = operators(rng, depth)
     return found
 
 

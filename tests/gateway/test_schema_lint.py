@@ -26,13 +26,6 @@ def _errors() -> Iterable[str]:
     return (one.name for one in _SCHEMA.get_possible_types(shared))
 
 
-def _fields(name: str, *types: str) -> Iterable[str]:
-    return (f"{one}.{name}" for one in types)
-
-
-_POSTS = ("CheckinPost", "LinkPost", "PhotoPost", "PollPost", "Post", "StatusPost")
-_STORAGES = "The storages of comments are read from the beginning of a page."
-_NEWEST_FIRST = "Pages search for posts that the viewer sees, from the newest to older ones."
 _STATISTICS = "A statistic for the arguments of its query, without an object that lasts."
 _EMBEDDED = "A value of the object that shows it. It changes only with that object."
 # By the rule, and by the type or field: why.
@@ -79,15 +72,6 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "PageInfo": "The rule of Relay for pages.",
         "Stock": "The stock of the product that shows it.",
         "Viewer": "There is one in an operation, because the token says who it is.",
-    },
-    "relay-arguments": {
-        **_each(_fields("comments", "Discussion", *_POSTS), _STORAGES),
-        **_each(_fields("hiddenComments", *_POSTS), _STORAGES),
-        **_each(("Comment.replies", "Comment.thread"), _STORAGES),
-        **_each(
-            ("Query.publicPosts", "User.wall", "Viewer.hiddenPosts", "Viewer.incoming", "Viewer.newsFeed"),
-            _NEWEST_FIRST,
-        ),
     },
     "relay-edge-types": _each(
         ("HiddenCommentEdge", "HiddenPostEdge", "PostCommentEdge"), "`node` does not find what belongs to a post."

@@ -16,7 +16,14 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.social import fan_out, post_lists
-from tests.social.support.post_reads import all_posts_in, as_member, page_of, post_id, user_id
+from tests.social.support.post_reads import (
+    all_posts_backwards_in,
+    all_posts_in,
+    as_member,
+    page_of,
+    post_id,
+    user_id,
+)
 from tests.social.support.posts import NOW, add_followers, add_members, put_in_circles, stored_post, who
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
@@ -128,6 +135,34 @@ async def test_a_page_is_full_and_costs_the_same_however_many_posts_are_hidden(
     assert abs(many[2] - few[2]) <= 10
 
 
+@pytest.mark.parametrize("case", PASSED)
+async def test_a_page_before_hidden_posts_is_full_and_costs_the_same_however_many_they_are(
+    gateway: GatewayClient, commands: Commands, case: str
+) -> None:
+    hidden = PASSED[case]
+    await _add_network(gateway)
+    first = (await page_of(gateway, hidden.viewer, hidden.name, SELECTION, first=1))["edges"][0]["cursor"]
+    # Visible ones that are newer than all hidden ones.
+    author = "v" if hidden.name == "wall of v" else "ann"
+    newest = [stored_post(author, NOW + timedelta(days=9, minutes=-n), "v") for n in range(21)]
+    if hidden.name == "wall of ann":
+        newest = [{**post, "to": who("ann"), "walls": ["ann"]} for post in newest]
+    await gateway.db["social.posts"].insert_many(newest)
+    await gateway.db["social.news"].insert_many([fan_out.entry_of(post, "v") for post in newest])
+    costs = []
+    for count in (100, 2_900):
+        await _hide(gateway, hidden, count)
+        page = await page_of(gateway, hidden.viewer, hidden.name, SELECTION, last=20, before=first)
+        assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(post) for post in newest[1:]]
+        assert page["pageInfo"]["hasPreviousPage"]
+        costs.append(await _cost(gateway, commands, hidden, last=20, before=first))
+    few, many = costs
+    assert many[:2] == few[:2]
+    assert many[0] <= 13
+    assert many[1] <= 400
+    assert abs(many[2] - few[2]) <= 10
+
+
 @pytest.mark.parametrize("case", CONSIDERED)
 async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_list_continues(
     gateway: GatewayClient, commands: Commands, case: str
@@ -144,6 +179,7 @@ async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_l
     assert early["pageInfo"]["hasNextPage"]
     assert early["pageInfo"]["endCursor"]
     assert await all_posts_in(gateway, hidden.viewer, hidden.name, first=20) == shown
+    assert await all_posts_backwards_in(gateway, hidden.viewer, hidden.name, last=20) == shown
     few = await _cost(gateway, commands, hidden)
     await _hide(gateway, hidden, 3_000)
     many = await _cost(gateway, commands, hidden)
@@ -151,6 +187,10 @@ async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_l
     assert abs(many[2] - few[2]) <= 10
     assert few[0] <= 16
     assert few[1] <= 2_500
+    first = page["edges"][0]["cursor"]
+    back = await _cost(gateway, commands, hidden, last=20, before=first)
+    assert back[0] <= 16
+    assert back[1] <= 2_500
 
 
 async def test_a_page_of_many_walls_considers_a_bounded_number_of_posts_together(
@@ -203,10 +243,31 @@ async def test_comments_behind_those_of_a_blocked_member_cost_the_same_however_m
             texts += [comment["text"] for comment in page["nodes"]]
             after = page["pageInfo"]["endCursor"] if page["pageInfo"]["hasNextPage"] else None
         assert texts == ["first", "middle", "last"]
+        assert await _texts_backwards(gateway, post) == texts
         assert await _latest(gateway, post) == ["last"]
     assert costs[0] == costs[1]
     assert costs[0][0] <= 12
     assert costs[0][1] <= 100
+
+
+async def _texts_backwards(gateway: GatewayClient, post: Document) -> list[str]:
+    query = """
+    query ($id: ID!, $before: String) {
+      node(id: $id) { ... on Post {
+        comments(last: 20, before: $before) { nodes { text } pageInfo { hasPreviousPage startCursor } }
+      } }
+    }
+    """
+    texts: list[str] = []
+    before, pages = None, 0
+    while True:
+        data = await gateway.data(query, {"id": post_id(post), "before": before}, **as_member(gateway, "v"))
+        page = data["node"]["comments"]
+        texts, pages = [*(comment["text"] for comment in page["nodes"]), *texts], pages + 1
+        if not page["pageInfo"]["hasPreviousPage"]:
+            assert pages > 1
+            return texts
+        before = page["pageInfo"]["startCursor"]
 
 
 async def _comments(gateway: GatewayClient, post: Document, after: str | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import post_comments, post_edits, post_lists
 from tests.social.support.model import Model, ModelPost
-from tests.social.support.post_reads import all_posts_in, as_member, post_id, user_id
+from tests.social.support.post_reads import all_posts_backwards_in, all_posts_in, as_member, post_id, user_id
 from tests.social.support.posts import deliver, later, op, who, write_post
 from tests.social.support.social import block, circle, join, unblock, uncircle
 from tests.support.harness import GatewayClient
@@ -179,5 +179,9 @@ async def test_every_list_shows_exactly_what_the_rules_allow(
         await network.take(step)
     for viewer in VIEWERS:
         await network.compare(viewer)
-    pages = await all_posts_in(gateway, "ann", "newsFeed", first=2)
-    assert pages == [post.key for post in network.model.news_feed("ann")]
+    wanted = [post.key for post in network.model.news_feed("ann")]
+    assert await all_posts_in(gateway, "ann", "newsFeed", first=2) == wanted
+    assert await all_posts_backwards_in(gateway, "ann", "newsFeed", last=2) == wanted
+    for viewer, owner in (("ann", "ann"), ("bob", "ann"), (None, "cem")):
+        wall = [post.key for post in network.model.wall(viewer, owner) or ()]
+        assert await all_posts_backwards_in(gateway, viewer, f"wall of {owner}", last=2) == wall

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttach
 from portico.resolvers.comments.document_storage import COMMENTS
 from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
 from portico.resolvers.comments.page_storage import KEYS
-from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.documents import Database
+from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import in_turn
 from portico.schema.comments import discussions, posting
@@ -23,6 +25,15 @@ from . import demo
 from .reddit import comments
 
 _FOLDER = Path(__file__).parent
+
+
+# Discussions that a process knows; a few hundred bytes each.
+_KNOWN = 10_000
+
+
+@asynccontextmanager
+async def _known_discussions(_settings: Resources, _db: Database) -> AsyncIterator[discussions.KnownDiscussions]:
+    yield discussions.KnownDiscussions(_KNOWN)
 
 
 async def _finish_comments(turn: Turn) -> int:
@@ -43,6 +54,7 @@ DOMAIN = Domain(
     about="Discussions of products, content and other objects.",
     collections=(DISCUSSIONS, COMMENTS, DISCUSSION_DOCUMENTS, BUCKETS, KEYS),
     attachments=(DiscussionAttachment(),),
+    services=(Service(discussions.KnownDiscussions, _known_discussions),),
     jobs=(Job("finish-comments", _finish_comments),),
     invariants=(
         Invariant(

@@ -20,6 +20,7 @@ from portico.resolvers.game.world.blueprints import BLUEPRINTS
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.writes.settler import Settler
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.inventories import stacks, trade_changes, trading
 from portico.schema.game.world import character_changes, characters, events, keeping, locations, maps
@@ -34,8 +35,8 @@ _FOLDER = Path(__file__).parent
 
 
 @asynccontextmanager
-async def _rooms(_settings: Resources, _db: Database) -> AsyncIterator[Rooms]:
-    rooms = Rooms(_report)
+async def _rooms(resources: Resources, _db: Database) -> AsyncIterator[Rooms]:
+    rooms = Rooms(_report, resources.of(Settler))
     try:
         yield rooms
     finally:

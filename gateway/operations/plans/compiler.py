@@ -37,11 +37,26 @@ from portico.schema.service import SERVICE
 from .arguments import compile_arguments
 from .flat import Complete, compile_related
 from .fresh import mark_fresh
-from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, NotCompiled, Object, ObjectPlan, Plan, Relation, Shape
+from .plan import (
+    Abstract,
+    FieldPlan,
+    Leaf,
+    ListOf,
+    NonNull,
+    NotCompiled,
+    Object,
+    ObjectPlan,
+    Plan,
+    Relation,
+    Shape,
+    named_shape,
+)
 from .resolvers import direct_resolver
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _INTROSPECTION = {"__schema", "__type", SERVICE}
+# The key of the shape of a field whose values are leaves. All plans share it.
+_LEAVES = "portico shape of leaves"
 
 
 def conditions_of(document: DocumentNode, definition: OperationDefinitionNode) -> tuple[str, ...]:
@@ -126,7 +141,7 @@ class _Compiler:
             parent=parent,
             definition=definition,
             is_nullable=not isinstance(definition.type, GraphQLNonNull),
-            shape=self._shape(definition.type, below),
+            shape=self._shape_of(definition, below),
             selection=below,
             arguments=compile_arguments(definition, nodes[0]),
         )
@@ -147,6 +162,15 @@ class _Compiler:
                 direct = direct_resolver(self._schema, definition, strawberry_field)
                 plan.resolve = direct or definition.resolve or default_field_resolver
         return plan
+
+    def _shape_of(self, definition: GraphQLField, below: Selection) -> Shape:
+        known: Shape | None = definition.extensions.get(_LEAVES)
+        if known is not None:
+            return known
+        shape = self._shape(definition.type, below)
+        if isinstance(named_shape(shape), Leaf):
+            definition.extensions[_LEAVES] = shape
+        return shape
 
     def _shape(self, output: GraphQLOutputType, below: Selection) -> Shape:
         if isinstance(output, GraphQLNonNull):

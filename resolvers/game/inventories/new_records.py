@@ -7,16 +7,19 @@ from datetime import datetime
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
+from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, conclude, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
 from .exchanges import Line, attempt_of, explain_miss, settle
 from .trade_records import ABANDONED, TRADES
+
+_ATTEMPTS = 20
 
 
 async def insert_settled(
@@ -40,13 +43,18 @@ async def insert_settled(
     Writes:   game.stacks, game.trades; a settlement.
     """
     timer, number = Timer(now), 0
-    async for _ in attempts(steps=2):
+    if answering.is_repeated and (made := await find_inserted(db, operation_id)):
+        await settle(db, attempt_of(made["_id"], lines, now, key=made["key"]))
+        return made
+    async for _ in attempts(_ATTEMPTS, steps=2):
         attempt = attempt_of(_record_id(operation_id, number), lines, timer.now(), new=new)
         if await prepare(db, attempt):
             await confirm(db, answering, attempt)
             decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
             if await _insert(db, decided):
-                await settle(db, attempt)
+                # A debit has subtracted by its note, so readers need not know whether the note is there.
+                has_credits = any(line.delta > 0 for line in lines)
+                await conclude(db, AT_ONCE if has_credits else answering, attempt)
                 return decided
             await undo(db, attempt)
         earlier = await look_at(db, TRADES, attempt.record)
@@ -58,6 +66,18 @@ async def insert_settled(
             await settle(db, attempt_of(attempt.record, lines, now, key=earlier["key"]))
             return earlier
     raise Conflict("Other callers are using the same stacks. Try again.")
+
+
+async def find_inserted(db: Database, operation_id: str) -> Document | None:
+    """Returns the record that the operation has inserted, as it is now. No later election takes it back."""
+    ids = [_record_id(operation_id, number) for number in range(_ATTEMPTS)]
+    at_majority = db[TRADES.name].with_options(read_concern=ReadConcern("majority"))
+    return await at_majority.find_one({"_id": {"$in": ids}, "state": {"$ne": ABANDONED}})
+
+
+async def is_inserted(db: Database, operation_id: str) -> bool:
+    """Returns whether the operation has inserted its record."""
+    return await find_inserted(db, operation_id) is not None
 
 
 def _record_id(operation_id: str, number: int) -> ObjectId:

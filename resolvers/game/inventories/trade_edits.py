@@ -61,7 +61,7 @@ async def offer_trade(
     record = {**_record(source, to, offers, wants), "claim": claim, "created_at": now}
     # An earlier call with the key must not find that this one has taken the last place.
     await answering.confirmed()
-    return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id)
+    return await _offer(db, record, debits(source, offers), now=now, operation_id=operation_id, answering=answering)
 
 
 def _record(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[Wanted]) -> Document:
@@ -81,7 +81,7 @@ def _record(source: Place, to: Place, offers: Sequence[Wanted], wants: Sequence[
 
 
 async def _offer(
-    db: Database, record: Document, lines: Sequence[Line], *, now: datetime, operation_id: str
+    db: Database, record: Document, lines: Sequence[Line], *, now: datetime, operation_id: str, answering: Answering
 ) -> Document:
     """Claims a place among the open offers, and makes the offer."""
     source, to, claim = record["from"]["owner"], record["to"]["owner"], record["claim"]
@@ -92,7 +92,7 @@ async def _offer(
         if await db[TRADES.name].find_one({"claim": claim}, {"_id": 1}) is None:
             raise
     try:
-        offered = await insert_settled(db, record, lines, now=now, operation_id=operation_id)
+        offered = await insert_settled(db, record, lines, now=now, operation_id=operation_id, answering=answering)
     except DomainError:
         await trade_bounds.release_claim(db, source, to, claim)
         raise

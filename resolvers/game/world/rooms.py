@@ -29,7 +29,7 @@ from itertools import count
 
 from bson import ObjectId
 from bson.errors import InvalidDocument
-from pymongo import WriteConcern
+from pymongo import UpdateOne, WriteConcern
 from pymongo.errors import DocumentTooLarge, WriteError
 from pymongo.read_concern import ReadConcern
 
@@ -39,6 +39,7 @@ from portico.resolvers.errors import Conflict
 from portico.resolvers.kept import Kept
 from portico.resolvers.writes.combining import Combiner, take_first
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.settler import Settler
 
 from . import room_turns
 from .characters import AWAKE, CHARACTERS
@@ -70,10 +71,15 @@ Report = Callable[[Exception, Document], None]
 
 
 class Rooms:
-    """The rooms as a process knows them, and the tasks that work for them. One for each process."""
+    """The rooms as a process knows them, and the tasks that work for them. One for each process.
 
-    def __init__(self, report: Report | None = None) -> None:
+    Args:     report: is told of turns that are refused because of a fault.
+              settler: takes over what nobody waits for.
+    """
+
+    def __init__(self, report: Report | None = None, settler: Settler | None = None) -> None:
         self._report = report
+        self._settler = settler
         self._rooms: Kept[ObjectId, Room] = Kept(_REMEMBERED)
         self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS))
         self._readers = Combiner(self._refresh)
@@ -113,7 +119,8 @@ class Rooms:
         """Gives every character in the room a copy of its current state, except those that rest. Returns the state.
 
         Args:     version: what the copies must show at least. None for the state at a moment after this call.
-        Writes:   game.characters; one update of many. Then the mark of the room. Both for all callers that wait.
+        Writes:   game.characters; one update of many, for all callers that wait. Then the mark of the room, for which
+                  nobody waits if there is a settler.
         """
         reader = Reader(db=db, version=version)
         self._readers.add(room_id, reader)
@@ -296,13 +303,18 @@ class Rooms:
         copy = copy_of(state)
         older = {"location._id": room_id, "location.version": {"$lt": copy["version"]}, **AWAKE}
         await db[CHARACTERS.name].update_many(older, {"$set": {"location": copy}})
-        unmarked = {"_id": room_id, "version": copy["version"]}
-        # If a failover brings the mark back, a job refreshes the copies once more.
-        on_primary = db[LOCATIONS.name].with_options(write_concern=WriteConcern(w=1))
-        await on_primary.update_one(unmarked, {"$unset": {"stale_since": ""}})
+        await self._unmark(db, {"_id": room_id, "version": copy["version"]})
         if room.state is not None and room.state["version"] == copy["version"]:
             room.state = {name: value for name, value in room.state.items() if name != "stale_since"}
         return state
+
+    async def _unmark(self, db: Database, refreshed: Document) -> None:
+        """Removes the mark of a room with this version. While the mark is there, a job can refresh the copies again."""
+        update = {"$unset": {"stale_since": ""}}
+        later = {LOCATIONS.name: [UpdateOne(refreshed, update)]}
+        if self._settler is None or not self._settler.add(db, later):
+            on_primary = db[LOCATIONS.name].with_options(write_concern=WriteConcern(w=1))
+            await on_primary.update_one(refreshed, update)
 
 
 async def no_turn() -> bool:

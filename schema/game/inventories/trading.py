@@ -6,7 +6,7 @@ from typing import Annotated
 import strawberry
 
 from portico.resolvers.documents import Document
-from portico.resolvers.game.inventories import stack_edits, stack_refusals, trade_edits, trade_records
+from portico.resolvers.game.inventories import new_records, stack_edits, stack_refusals, trade_edits, trade_records
 from portico.resolvers.game.inventories.stacks import Place, Wanted, stack_id
 from portico.resolvers.game.inventories.trade_records import MAX_LINES
 from portico.resolvers.game.settings import GameSettings
@@ -196,6 +196,7 @@ class TradingMutation:
 
     @mutation(
         settles=True,
+        is_decided=new_records.is_inserted,
         description="Moves items between two inventories of the viewer: all of them or none. "
         "Returns the stack that receives them.",
     )
@@ -216,6 +217,7 @@ class TradingMutation:
 
     @mutation(
         settles=True,
+        is_decided=new_records.is_inserted,
         description="Offers items to another owner. The trade holds them until it is accepted, cancelled or expires. "
         "An owner can have 20 open offers to another one.",
     )

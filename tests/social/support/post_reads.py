@@ -33,17 +33,18 @@ async def page_of(
     wall = name.removeprefix("wall of ")
     root, given = ("viewer", "") if wall == name else ("user(id: $id)", "$id: ID!, ")
     field = name if wall == name else "wall"
+    end = "startCursor" if variables.keys() & {"last", "before"} else "endCursor"
     query = f"""
-    query ({given}$first: Int, $after: String, $month: String) {{
-      root: {root} {{ list: {field}(first: $first, after: $after, month: $month) {{
-        edges {{ cursor month node {{ {selection} }} }} pageInfo {{ hasNextPage hasPreviousPage endCursor }}
+    query ({given}$first: Int, $after: String, $last: Int, $before: String, $month: String) {{
+      root: {root} {{ list: {field}(first: $first, after: $after, last: $last, before: $before, month: $month) {{
+        edges {{ cursor month node {{ {selection} }} }} pageInfo {{ hasNextPage hasPreviousPage {end} }}
       }} }}
     }}
     """
     data = await gateway.data(
         query, {**({} if wall == name else {"id": user_id(wall)}), **variables}, **as_member(gateway, viewer)
     )
-    none = {"edges": [], "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, "endCursor": None}}
+    none = {"edges": [], "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, end: None}}
     page: dict[str, Any] = none if data["root"] is None else data["root"]["list"]
     return page
 
@@ -66,6 +67,18 @@ async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, fi
         after = page["pageInfo"]["endCursor"]
 
 
+async def all_posts_backwards_in(gateway: GatewayClient, viewer: str | None, name: str, last: int = 3) -> list[str]:
+    """Returns the ids of all posts in a list, in its order, read page by page from its end."""
+    found: list[str] = []
+    before = None
+    while True:
+        page = await page_of(gateway, viewer, name, "id", last=last, before=before)
+        found = [*(edge["node"]["id"] for edge in page["edges"]), *found]
+        if not page["pageInfo"]["hasPreviousPage"]:
+            return found
+        before = page["pageInfo"]["startCursor"]
+
+
 async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[Any]:
     """Returns those of the posts that the viewer sees by `nodes`."""
     query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {POST} }} }} }}"
@@ -76,10 +89,10 @@ async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Seque
 async def comments_of(gateway: GatewayClient, viewer: str | None, post: Document, **variables: Any) -> dict[str, Any]:
     """Returns the page of comments of a post."""
     query = """
-    query ($id: ID!, $first: Int, $after: String) {
+    query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {
       node(id: $id) { ... on Post {
         commentCount
-        comments(first: $first, after: $after) {
+        comments(first: $first, after: $after, last: $last, before: $before) {
           nodes { id text by { userId } } pageInfo { hasNextPage hasPreviousPage endCursor }
         }
       } }

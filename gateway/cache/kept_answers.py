@@ -1,9 +1,8 @@
 """Keeps answers to queries while no change affects them.
 
-1. A query with its variables is asked for a second time: its run records what it reads of the database
-   (`reads/recorded.py`) and of its caller (`schema/watching.py`). Recording costs a part of a run, so the first run
-   of a query is not recorded, and a query whose answers are affected before anybody asks again is recorded more and
-   more rarely.
+1. The second run of a query with its variables records what it reads of the database (`reads/recorded.py`) and of its
+   caller (`schema/watching.py`). Recording costs a part of a run. So the first one is not recorded, and a query whose
+   answers are affected before anybody asks again is recorded more and more rarely.
 2. The answer is kept if it has no errors, what the run read is known, no change has affected it, and the change stream
    is the same as at the beginning (`fence.py`).
 3. Callers who agree in what the run read of its caller share the answer.
@@ -134,7 +133,7 @@ class CachedAnswers:
             self._queries.put(key, query)
         return query
 
-    async def find(self, query: Query, caller: Caller | None, now: Callable[[], datetime]) -> KeptAnswer | None:
+    async def lookup(self, query: Query, caller: Caller | None, now: Callable[[], datetime]) -> KeptAnswer | None:
         """Returns the answer for this caller, if it shows every write that was acknowledged before the call."""
         view = query.view(caller)
         if view not in query.answers and (running := query.running.get(view)) is not None:

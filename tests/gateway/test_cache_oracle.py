@@ -1,0 +1,217 @@
+"""Kept answers are those of fresh runs: never older than a write that was acknowledged before, by any gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
+from tests.gateway.support.live_oracle import Following, Writer, as_documented, queries_of
+from tests.support.demo import Demo
+from tests.support.harness import IS_SOAK, GatewayClient, category_input, new_key, running
+from tests.support.operations import comparable
+from tests.support.replica_sets import ReplicaSet, replica_set
+from tests.support.sockets import until
+
+WRITES = 5_000 if IS_SOAK else 80
+# Queries that are asked, over and over, and those of them that are asked after each write.
+QUERIES, SAMPLE = (200, 12) if IS_SOAK else (40, 6)
+SECONDS = 60.0 if IS_SOAK else 3.0
+READERS = 6
+NAME = "query ($slug: String!) { category(slug: $slug) { name } }"
+JAZZ = {"slug": "jazz"}
+
+
+@pytest.fixture
+def settings(settings: Settings, variant: Any) -> Settings:
+    """Settings with a cache, and counts that are current for everybody."""
+    if variant[0] == "motor":
+        pytest.skip("the cache needs direct reads")
+    return replace(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
+
+
+@pytest.fixture
+async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
+    """A gateway on the demo's data, after the documented mutations."""
+    loaded_demo.copy_to(settings)
+    return await as_documented(gateway)
+
+
+@pytest.fixture
+async def without(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway on the same data, without a cache."""
+    async with running(replace(settings, cache_bytes=0)) as gateway:
+        yield gateway
+
+
+def hits_of(gateway: GatewayClient) -> int:
+    assert gateway.state.cache is not None
+    return gateway.state.cache.counts.hits
+
+
+async def answer_of(query: Following, gateway: GatewayClient) -> Any:
+    asking = replace(gateway, roles=query.gateway.roles, subject=query.gateway.subject, claims=query.gateway.claims)
+    return comparable((await asking.ask(query.asked.text, query.asked.variables)).body)
+
+
+async def require_fresh(query: Following, cached: GatewayClient, without: GatewayClient) -> None:
+    """Fails if the cached answer is neither that of a run before it nor that of one after it."""
+    before = await answer_of(query, without)
+    answer = await answer_of(query, cached)
+    # The clock may change the answer between the two.
+    assert answer == before or answer == await answer_of(query, without), query.asked.where
+
+
+@pytest.mark.timeout(7_200 if IS_SOAK else 240)
+@pytest.mark.parametrize("seed", range(5) if IS_SOAK else [1])
+async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
+    shop: GatewayClient, without: GatewayClient, settings: Settings, seed: int
+) -> None:
+    rng = random.Random(seed)
+    queries = rng.sample(await queries_of(shop), QUERIES)
+    async with running(settings) as second:
+        gateways = [shop, second]
+        for query in queries:
+            for _ in range(3):
+                for gateway in gateways:
+                    await require_fresh(query, gateway, without)
+        assert shop.state.cache is not None
+        index = shop.state.cache.index
+        writer = Writer(without.db, {name: index.rows_of(name) for name in index.collections}, rng)
+        written = []
+        for _ in range(WRITES):
+            written.append(await writer.write())
+            for query in rng.sample(queries, SAMPLE):
+                gateway = rng.choice(gateways)
+                try:
+                    await require_fresh(query, gateway, without)
+                    await require_fresh(query, gateway, without)
+                except AssertionError:
+                    sys.stderr.write("\n".join(written[-15:]) + "\n")
+                    raise
+        counts = shop.state.cache.counts
+        assert counts.hits > counts.affected
+        sys.stderr.write(f"\n{WRITES} writes: {counts}\n")
+
+
+class Counting:
+    """Writes numbers to a category's name by several gateways, and notes the last that was acknowledged."""
+
+    def __init__(self, gateways: list[GatewayClient]) -> None:
+        self.acknowledged = 0
+        self._gateways = gateways
+
+    async def prepare(self) -> str:
+        made = await self._gateways[0].result("createCategory", category_input(slug="jazz", name="0"))
+        return str(made["category"]["id"])
+
+    async def write(self, category: str, pause: float = 0.002) -> None:
+        for number in range(1, sys.maxsize):
+            gateway = self._gateways[number % len(self._gateways)]
+            given = {"id": category, "name": str(number), "idempotencyKey": new_key()}
+            # During an election, the write is sent again until it is acknowledged.
+            while True:
+                is_acknowledged = await renamed(gateway, given)
+                await asyncio.sleep(pause)
+                if is_acknowledged:
+                    break
+            self.acknowledged = number
+
+    async def read(self, gateway: GatewayClient) -> int:
+        """Reads the number. Fails if it is older than one that was acknowledged before."""
+        before = self.acknowledged
+        answer = await gateway.ask(NAME, JAZZ)
+        if answer.codes:
+            assert set(answer.codes) <= {"UNAVAILABLE", "TIMEOUT"}
+            return before
+        number = int(answer.body["data"]["category"]["name"])
+        assert number >= before
+        return number
+
+
+async def renamed(gateway: GatewayClient, given: dict[str, Any]) -> bool:
+    with contextlib.suppress(AssertionError):
+        return "category" in await gateway.result("renameCategory", given)
+    return False
+
+
+@contextlib.asynccontextmanager
+async def counted(gateways: list[GatewayClient], readers: list[GatewayClient]) -> AsyncIterator[Counting]:
+    """Writes by some gateways and reads by others, until the end of the block. Fails if an answer was too old."""
+    counting = Counting(gateways)
+    category = await counting.prepare()
+
+    async def read(gateway: GatewayClient) -> None:
+        while True:
+            await counting.read(gateway)
+            await asyncio.sleep(0.002)
+
+    tasks = [asyncio.create_task(counting.write(category))]
+    tasks += [asyncio.create_task(read(gateway)) for gateway in readers]
+    try:
+        yield counting
+    finally:
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+
+async def test_no_answer_is_older_than_what_any_gateway_has_acknowledged(
+    gateway: GatewayClient, without: GatewayClient, settings: Settings
+) -> None:
+    async with running(settings) as second:
+        async with counted([without, second], [gateway, second] * (READERS // 2)) as counting:
+            await asyncio.sleep(SECONDS)
+        assert counting.acknowledged > SECONDS
+        assert hits_of(gateway) + hits_of(second) > counting.acknowledged
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[ReplicaSet]:
+    with replica_set(tmp_path / "three") as found:
+        yield found
+
+
+@pytest.mark.timeout(300)
+async def test_no_answer_is_older_while_primaries_step_down_or_stall(settings: Settings, three: ReplicaSet) -> None:
+    on_three = replace(settings, mongodb_uri=Secret(three.uri), database="cached", database_seconds=5)
+    async with (
+        running(on_three) as gateway,
+        running(on_three) as second,
+        running(replace(on_three, cache_bytes=0)) as writer,
+        counted([writer, second], [gateway, second, gateway]) as counting,
+    ):
+        for _ in range(10 if IS_SOAK else 1):
+            await go_on(counting, 10)
+            await asyncio.to_thread(three.step_down)
+            await go_on(counting, 10)
+            port = await asyncio.to_thread(three.stall_primary)
+            await asyncio.to_thread(three.wait_for_new_primary, port)
+            await go_on(counting, 5)
+            three.resume(port)
+            await go_on(counting, 10)
+            await asyncio.to_thread(three.wait_until_secondary, port)
+        for one in (gateway, second):
+            assert one.state.cache is not None
+            assert one.state.cache.counts.losses
+            before = hits_of(one)
+            await until(lambda one=one, before=before: hits_of(one) > before)  # type: ignore[misc]
+
+
+async def go_on(counting: Counting, number: int) -> None:
+    """Waits until so many more writes are acknowledged."""
+    last = counting.acknowledged + number
+    async with asyncio.timeout(90):
+        while counting.acknowledged < last:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.05)

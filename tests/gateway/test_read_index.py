@@ -1,0 +1,160 @@
+"""The index of interests finds all that a change affects, and looks at few others."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from portico.gateway.reads.comparing import stored_form
+from portico.gateway.reads.index import Index
+from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Change, Entering, Interest, Matches, Window
+from portico.gateway.reads.matching import Filter
+from portico.gateway.reads.paths import NO_PATHS, Paths
+from portico.gateway.reads.spans import Spans, place_of
+from tests.gateway.test_matching import LEAVES, PATHS, document, query
+
+THINGS = "things"
+
+
+class Reader:
+    """What has an interest."""
+
+    def __init__(self, name: object) -> None:
+        self.name = name
+        self.is_affected = False
+
+    def affected(self) -> None:
+        self.is_affected = True
+
+
+def some_interest(rng: random.Random, number: int) -> Interest:
+    """Returns an interest like those of reads: equalities, comparisons, pages up to a last row, and others."""
+    wanted: dict[str, Any] = query(rng) if rng.random() < 0.4 else {}
+    for _ in range(rng.randrange(3)):
+        path = rng.choice(PATHS)
+        wanted = {**wanted, path: rng.choice([rng.choice(LEAVES), comparison(rng)])}
+    found = Filter(wanted)
+    if rng.random() < 0.3:
+        return Matches(Reader(number), THINGS, found, NO_PATHS)
+    order = [(path, rng.choice([1, -1])) for path in rng.sample(PATHS, rng.randrange(1, 3))]
+    window = Window(order, stored_form(document(rng))) if rng.random() < 0.6 else None
+    return Entering(Reader(number), THINGS, found, found.paths | Paths(path for path, _ in order), window)
+
+
+def comparison(rng: random.Random) -> dict[str, Any]:
+    return {
+        operator: rng.choice(LEAVES) for operator in rng.sample(["$gt", "$gte", "$lt", "$lte"], rng.randrange(1, 3))
+    }
+
+
+def some_change(rng: random.Random) -> Change:
+    kind = rng.choice([INSERT, UPDATE, UPDATE, REPLACE, DELETE])
+    found = Change(THINGS, kind, rng.randrange(5), None if kind == DELETE else stored_form(document(rng)))
+    if kind == UPDATE:
+        found.paths = Paths(rng.sample(PATHS, rng.randrange(1, 3)))
+    return found
+
+
+def test_a_change_affects_the_same_interests_by_the_index_and_one_by_one() -> None:
+    rng = random.Random(5)
+    index = Index()
+    kept: list[Interest] = []
+    affected = 0
+    for number in range(2_000):
+        if len(kept) > 60:
+            index.remove(kept.pop(rng.randrange(len(kept))))
+        kept.append(some_interest(rng, number))
+        index.add(kept[-1])
+        change = some_change(rng)
+        for one in kept:
+            one.reader.is_affected = False  # type: ignore[attr-defined]
+        index.dispatch(change)
+        by_index = {one for one in kept if one.reader.is_affected}  # type: ignore[attr-defined]
+        assert by_index == {one for one in kept if one.is_affected(change)}
+        affected += len(by_index)
+    assert affected > 5_000
+    for one in kept:
+        index.remove(one)
+    assert not index.collections
+
+
+def test_ranges_are_found_by_their_values() -> None:
+    rng = random.Random(6)
+    spans: Spans[int] = Spans()
+    kept: dict[int, tuple[Any, Any, Any]] = {}
+    for number in range(3_000):
+        low, high = sorted(filter(None, (place_of(rng.randrange(100)) for _ in range(2))))
+        kept[number] = low, high, spans.add((low, high), number)
+        if len(kept) > 50:
+            spans.remove(kept.pop(rng.choice(list(kept)))[2])
+        place = place_of(rng.randrange(100))
+        assert place is not None
+        assert sorted(spans.at(place)) == sorted(one for one, (low, high, _) in kept.items() if low <= place <= high)
+    assert sorted(spans.all()) == sorted(kept)
+    assert len(spans) == len(kept)
+
+
+# Cost
+
+
+def by_equality(number: int) -> Interest:
+    wanted = Filter({"sku": f"sku-{number}"})
+    return Entering(Reader(number), THINGS, wanted, wanted.paths)
+
+
+def by_range(number: int) -> Interest:
+    """The interest of a list of what has a price in a range. All lists have one of their conditions in common."""
+    wanted = Filter({"kind": "album", "price": {"$gte": 10 * number, "$lt": 10 * number + 10}})
+    return Entering(Reader(number), THINGS, wanted, wanted.paths)
+
+
+def by_count(number: int) -> Interest:
+    return Matches(Reader(number), THINGS, Filter({"price": {"$gte": 10 * number, "$lt": 10 * number + 10}}), NO_PATHS)
+
+
+def by_window(number: int) -> Interest:
+    """The interest of a page of a list that follows another one."""
+    wanted = Filter({"title": {"$gt": f"{number:06d}"}})
+    window = Window([("title", 1), ("_id", 1)], {"title": f"{number + 1:06d}", "_id": number})
+    return Entering(Reader(number), THINGS, wanted, wanted.paths | Paths(["title", "_id"]), window)
+
+
+def steps_of(act: Callable[[], object]) -> int:
+    """Returns how many lines of Python run."""
+    steps = 0
+
+    def trace(_frame: Any, _event: str, _argument: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+def changes() -> Iterator[Change]:
+    inside = {"_id": 1, "sku": "sku-50", "kind": "album", "price": 505, "title": "000050x"}
+    for kept in (inside, {**inside, "sku": "none", "price": -1, "title": ""}):
+        yield Change(THINGS, INSERT, 1, kept)
+        yield Change(THINGS, UPDATE, 1, kept, Paths(["title", "sku", "kind"]))
+
+
+@pytest.mark.parametrize("interest", [by_equality, by_range, by_count, by_window])
+def test_the_cost_of_a_change_hardly_grows_with_the_interests(interest: Callable[[int], Interest]) -> None:
+    costs = []
+    for number in (100, 10_000):
+        index = Index()
+        for one in range(number):
+            index.add(interest(one))
+        costs.append([steps_of(lambda change=change, index=index: index.dispatch(change)) for change in changes()])  # type: ignore[misc]
+    for few, many in zip(*costs, strict=True):
+        assert many <= 1.5 * few, costs
