@@ -171,7 +171,8 @@ async def _answers(
         return
     call = opened
     try:
-        async with aclosing(await listen(executor, session.state, call, session.caller, _asked(request))) as answers:
+        asked, known = _asked(request), request.last_event_id
+        async with aclosing(await listen(executor, session.state, call, session.caller, asked, known)) as answers:
             progress.live.set()
             async for response in answers:
                 if not session.is_checked:
