@@ -380,6 +380,10 @@ async def test_a_stream_that_was_cut_gets_its_answer_again_only_if_it_has_change
         assert (await stream.receive())["data"] == {"product": {"title": "b"}}
 
 
+async def runs_again(gateway: GatewayClient, before: int) -> None:
+    await until(lambda: runs(gateway) > before)
+
+
 async def test_a_socket_gets_its_answer_again_only_if_it_has_changed(gateway: GatewayClient, port: int) -> None:
     product = await create(gateway, title="a")
     last_id = None
@@ -388,10 +392,10 @@ async def test_a_socket_gets_its_answer_again_only_if_it_has_changed(gateway: Ga
             await socket.send({"type": "connection_init", "payload": {"eventIds": True}})
             await socket.receive()
             extensions: dict[str, Any] = {"lastEventId": last_id} if last_id else {}
+            before = runs(gateway)
             await socket.send(subscribe("1", TITLE, variables={"sku": product["sku"]}, extensions=extensions))
             if last_id:
-                before = runs(gateway)
-                await until(lambda before=before: runs(gateway) > before)
+                await runs_again(gateway, before)
                 product = await rename(gateway, product, title)
             answer = (await socket.receive())["payload"]
             assert answer["data"] == {"product": {"title": title}}
