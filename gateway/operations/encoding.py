@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import orjson
@@ -30,6 +30,10 @@ class EncodedResponse:
     at: Position | None = None
     has_extensions: bool = False
     is_state: bool = False
+    # The whole answer, if `json` has only what is new.
+    whole: bytes | None = None
+    # What its receivers have in common.
+    shared: dict[bytes, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, response: Response, at: Position | None = None, *, is_state: bool = False) -> EncodedResponse:
@@ -52,7 +56,7 @@ class EncodedResponse:
     @cached_property
     def digest(self) -> str:
         """What identifies a state, so that a client need not get it again."""
-        return hashlib.blake2b(self.json, digest_size=_DIGEST).hexdigest()
+        return hashlib.blake2b(self.whole or self.json, digest_size=_DIGEST).hexdigest()
 
     @cached_property
     def event(self) -> bytes:
