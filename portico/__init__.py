@@ -8,6 +8,7 @@ is the public API for their tests.
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,7 @@ def _of_last_version(name: str) -> Any:
         DeprecationWarning,
         stacklevel=3,
     )
-    module, _, attribute = place.rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
+    return pkgutil.resolve_name(place)
 
 
 def __dir__() -> list[str]:

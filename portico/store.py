@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.changes import ChangeSource, Event, inserts
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Versioned, document_id
 from portico.resolvers.keyed import find_by_keys
 from portico.resolvers.notifying import Backlog, Notice, NotificationSource
@@ -29,7 +29,6 @@ __all__ = [
     "document_id",
     "find_by_keys",
     "fold",
-    "inserts",
     "require_slug",
     "require_text",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from portico.resolvers.attachments import Attachments, Host, Hosts, Target
 from portico.resolvers.keyed import create_once
 from portico.resolvers.owned import Owned, OwnedDocuments
-from portico.resolvers.roll_ups import DIRTY_INDEX, RollUp
+from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes.idempotency import (
     Repeatable,
     derived_id,
@@ -22,7 +22,6 @@ from portico.resolvers.writes.settlements import Noted
 from portico.resolvers.writes.timer import Timer
 
 __all__ = [
-    "DIRTY_INDEX",
     "Attachments",
     "Host",
     "Hosts",

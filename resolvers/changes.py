@@ -100,19 +100,19 @@ class ChangeSource:
             if not all(name and not name.startswith("$") for name in path.split(".")):
                 raise ValueError(f"`paths` of a change source has {path!r}, which is not the path of a field.")
 
+    @classmethod
+    def inserts(cls, spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> Self:
+        """Returns a source that makes an event of each document inserted into the collection.
 
-def inserts(spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> ChangeSource:
-    """Returns a source that makes an event of each document inserted into the collection.
+        Args:     paths: the fields that `event` reads besides `_id`.
+        """
 
-    Args:     paths: the fields that `event` reads besides `_id`.
-    """
+        def events(change: Document) -> Sequence[Event]:
+            # Another source of the collection may follow other changes.
+            return (event(change["fullDocument"]),) if change["operationType"] == "insert" else ()
 
-    def events(change: Document) -> Sequence[Event]:
-        # Another source of the collection may follow other changes.
-        return (event(change["fullDocument"]),) if change["operationType"] == "insert" else ()
-
-    shown = tuple(f"fullDocument.{path}" for path in ("_id", *paths))
-    return ChangeSource(frozenset({spec.name}), {"operationType": "insert"}, shown, events)
+        shown = tuple(f"fullDocument.{path}" for path in ("_id", *paths))
+        return cls(frozenset({spec.name}), {"operationType": "insert"}, shown, events)
 
 
 OnFailure = Callable[[ChangeSource, Exception], None]

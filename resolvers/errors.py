@@ -230,17 +230,34 @@ class UnacceptableFile(DomainError):
     """The file is not a picture, or the picture is too large. The message says which."""
 
 
-class OperationKeyReused(Exception):
+class OperationRefused(Exception):
+    """The operation is refused, by an entry in `errors`. It is not stored as an answer.
+
+    A subclass has the `code` of the entry. The keyword arguments of an instance are its further `extensions`.
+    """
+
+    code: ClassVar[str]
+
+    def __init__(self, message: str, **extensions: Any) -> None:
+        super().__init__(message)
+        self.extensions = {"code": self.code, **extensions}
+
+
+class OperationKeyReused(OperationRefused):
     """The idempotency key was used for an operation with another input. Nothing was written."""
 
+    code = "IDEMPOTENCY_KEY_REUSED"
 
-class OperationUnderWay(Exception):
+    def __init__(self) -> None:
+        super().__init__("The idempotency key was used before with another input. Use a new key.")
+
+
+class OperationUnderWay(OperationRefused):
     """Another call with this idempotency key has been running for longer than this call may wait."""
 
+    code = "OPERATION_UNDER_WAY"
 
-class RateLimited(Exception):
-    """The member has done too much in this minute or hour. Nothing was written. `seconds` says when to retry."""
-
-    def __init__(self, message: str, seconds: int) -> None:
-        super().__init__(message)
-        self.seconds = seconds
+    def __init__(self) -> None:
+        super().__init__(
+            "Another operation with this idempotency key is still in progress. Retry later with the same key."
+        )

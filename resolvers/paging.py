@@ -47,63 +47,27 @@ class Sort:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A filter and a sort order. `by_score` sorts by `score`, by default the full-text score, which the server computes
-    for every match. `named` binds cursors to what the caller asked for, if `filter` can change between two pages.
-
-    A list that could take long is bounded by `window`, in one of two ways:
-
-    * `rest`: a page considers only the next `window` rows that match `filter`, and shows those that also match `rest`.
-      It can have fewer rows than requested. The following page continues behind the last row considered.
-    * `sources`, which are filters: the whole list consists of the first `window` rows of these, an equal share of each,
-      in the order of their index. Of these, it has the rows that match `rest`.
-
-    With `is_short`, an index finds all rows fast, but in another order.
+    """A filter and a sort order. `named` binds cursors to what the caller asked for, if `filter` can change between two
+    pages. A list that is read in another way is a subclass.
     """
 
     filter: Mapping[str, Any]
     sort: Sort
-    by_score: bool = False
     named: Mapping[str, Any] | None = None
-    score: Any = field(default_factory=lambda: {"$meta": "textScore"})
-    window: int = 0
-    rest: Mapping[str, Any] = field(default_factory=dict)
-    sources: Sequence[Mapping[str, Any]] = ()
-    is_short: bool = False
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether counts consider only some of the rows."""
-        return bool(self.rest or self.sources)
 
     @property
     def is_walked(self) -> bool:
         """Whether a page considers only some rows, and the following page continues behind them."""
-        return bool(self.rest) and not self.sources
+        return False
+
+    @property
+    def is_found_by_filter(self) -> bool:
+        """Whether the list has exactly the rows that match its filter, sorted by what they store."""
+        return True
 
     def reversed(self) -> Self:
         """Returns the same rows in the opposite order."""
         return replace(self, sort=self.sort.reversed())
-
-    def considered(self, collection: Collection, projection: Projection, most: int) -> list[Document]:
-        """Returns the stages that find the rows to count, at most `most`: the first in the order of the list."""
-        kept: Document = {"$project": {**projection, "_id": 1}}
-        if self.sources:
-            rows: list[Document] = [{"$group": {"_id": "$_id", "row": {"$first": "$$ROOT"}}}, {"$replaceWith": "$row"}]
-            return [*self.sourced(collection), kept, *rows]
-        if self.rest:
-            walk: list[Document] = [{"$match": self.filter}, {"$sort": dict(self.sort.keys)}, {"$limit": self.window}]
-            return [*walk, {"$match": self.rest}, kept]
-        if self.is_short:
-            return [{"$match": self.filter}, kept]
-        return [{"$match": self.filter}, {"$sort": dict(self.sort.keys)}, {"$limit": most}, kept]
-
-    def sourced(self, collection: Collection) -> list[Document]:
-        """Returns the stages that find the rows of the sources. Rows of several sources come several times."""
-        share = max(self.window // len(self.sources), 1)
-        parts: list[list[Document]] = [[{"$match": source}, {"$limit": share}] for source in self.sources]
-        first, *others = parts
-        unions: list[Document] = [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in others]
-        return [*first, *unions, {"$match": self.rest}]
 
     def binding(self) -> bytes:
         """Returns the digest of filter and sort that binds a cursor."""
@@ -111,17 +75,63 @@ class Listing:
         described = {"f": dict(wanted), "s": [list(key) for key in self.sort.keys]}
         return hashlib.blake2b(bson.encode(described), digest_size=_DIGEST).digest()
 
-    def digest(self) -> bytes:
-        """Returns a digest of everything that the rows depend on, unlike a binding also of a filter that changes."""
-        bounds = {"r": dict(self.rest), "o": [dict(source) for source in self.sources], "w": self.window}
-        described = {"f": dict(self.filter), "s": [list(key) for key in self.sort.keys], **bounds}
-        return hashlib.blake2b(bson.encode(described), digest_size=_DIGEST).digest()
-
     def ranges(self, after: Key, *, backwards: bool = False) -> list[Range]:
         """Returns the rows after the key, or at or before it if `backwards`, as consecutive ranges of the order."""
         sort = self.sort.reversed() if backwards else self.sort
         conditions = behind(sort.keys, after, inclusive=backwards)
         return [(sendable(_both(self.filter, condition)), _order_within(sort, condition)) for condition in conditions]
+
+    def from_key(self, after: Key | None, *, backwards: bool = False) -> Document:
+        """Returns the filter of the rows after the key, or at or before it if `backwards`; of all without a key."""
+        if after is None:
+            return {}
+        sort = self.sort.reversed() if backwards else self.sort
+        return {"$or": [sendable(one) for one in behind(sort.keys, after, inclusive=backwards)]}
+
+    def projected(self, projection: Projection | None) -> Projection | None:
+        """Returns what a page reads: the projection, and the paths of its cursors."""
+        return sorted_projection(self.sort.paths, projection)
+
+    def counted(self, collection: Collection, most: int) -> list[Document]:  # noqa: ARG002 - for subclasses
+        """Returns the stages that find the rows to count, at most `most`."""
+        # Without a sort order, the server counts index keys and reads no documents.
+        return [{"$match": self.filter}, {"$limit": most}]
+
+    def stages(
+        self,
+        collection: Collection,
+        *,
+        limit: int,
+        after: Key | None,
+        projection: Projection | None,
+        backwards: bool = False,
+    ) -> list[Document]:
+        """Returns the stages that find the rows after the key, or at or before it if `backwards`."""
+        order = dict((self.sort.reversed() if backwards else self.sort).keys)
+        ranges: list[Range]
+        ranges = [(dict(self.filter), order)] if after is None else self.ranges(after, backwards=backwards)
+        first, *others = [self.walk(query, order, limit, projection) for query, order in ranges]
+        # Scan one range after the other until the page is full. Each is one index scan, which `$or` does not guarantee.
+        unions: list[Document] = [{"$unionWith": {"coll": collection.name, "pipeline": walk}} for walk in others]
+        return [*first, *unions, {"$limit": limit}] if unions else first
+
+    @staticmethod
+    def walk(query: Mapping[str, Any], order: Document, limit: int, projection: Projection | None) -> list[Document]:
+        """Returns the stages of one walk along an index."""
+        stages: list[Document] = [{"$match": query}, {"$sort": order}, {"$limit": limit}]
+        return stages if projection is None else [*stages, {"$project": projection}]
+
+    async def page_of(
+        self,
+        collection: AsyncCollection[D],
+        found: list[D],
+        *,
+        first: int,
+        after: Key | None,
+        projection: Projection | None,  # noqa: ARG002 - for subclasses
+    ) -> Page[D]:
+        """Returns the page of the rows that were found, which are one more than `first` if there are more."""
+        return Page(self, collection, found[:first], len(found) > first, after)
 
 
 # A filter document, and the sort order that its matches still need.
@@ -208,20 +218,13 @@ async def count_listings(collection: Collection, listings: Sequence[Listing], *,
     for start in range(0, len(listings), _PAGES_A_COMMAND):
         some = listings[start : start + _PAGES_A_COMMAND]
         parts: list[list[Document]] = [
-            [*_counted(collection, listing, most), {"$count": "rows"}, {"$set": {"part": {"$literal": number}}}]
+            [*listing.counted(collection, most), {"$count": "rows"}, {"$set": {"part": {"$literal": number}}}]
             for number, listing in enumerate(some)
         ]
         pipeline = parts[0] + [{"$unionWith": {"coll": collection.name, "pipeline": part}} for part in parts[1:]]
         rows = {row["part"]: row["rows"] for row in await (await collection.aggregate(pipeline)).to_list()}
         counts += [rows.get(number, 0) for number in range(len(some))]
     return counts
-
-
-def _counted(collection: Collection, listing: Listing, most: int) -> list[Document]:
-    if listing.is_partial:
-        return listing.considered(collection, {}, most)
-    # Without a sort order, the server counts index keys and reads no documents.
-    return [{"$match": listing.filter}, {"$limit": most}]
 
 
 def page_size(first: int | None, default: int, *, name: str = "first", most: int = MAX_PAGE) -> int:
@@ -237,35 +240,7 @@ async def find_page(
 ) -> Page[D]:
     """Returns one page, by one command."""
     found = await find_documents(collection, listing, limit=first + 1, after=after, projection=projection)
-    return await _page(collection, listing, found, first=first, after=after, projection=projection)
-
-
-async def _page(
-    collection: AsyncCollection[D],
-    listing: Listing,
-    found: list[D],
-    *,
-    first: int,
-    after: Key | None,
-    projection: Projection | None,
-) -> Page[D]:
-    if len(found) > first or not listing.is_walked:
-        return Page(listing, collection, found[:first], len(found) > first, after)
-    # Considers the rows again, so that the page and its end are of the same moment.
-    walk = _stages(collection, replace(listing, rest={}), limit=listing.window, after=after, projection=None)
-    wanted = sorted_projection(listing.sort.paths, projection)
-    shown: list[Document] = [{"$match": listing.rest}, {"$limit": first + 1}]
-    keys = {"$project": {path: 1 for path, _ in listing.sort.keys}}
-    parts = {
-        "shown": shown if wanted is None else [*shown, {"$project": wanted}],
-        "last": [{"$skip": listing.window - 1}, keys],
-    }
-    cursor = await collection.aggregate([*walk, {"$limit": listing.window}, {"$facet": parts}])
-    again: Any = (await cursor.to_list())[0]
-    end = listing.sort.key_of(again["last"][0]) if again["last"] else None
-    if len(again["shown"]) > first:
-        return Page(listing, collection, again["shown"][:first], has_next=True, after=after)
-    return Page(listing, collection, again["shown"], end is not None, after, end)
+    return await listing.page_of(collection, found, first=first, after=after, projection=projection)
 
 
 async def find_documents(
@@ -277,73 +252,13 @@ async def find_documents(
     projection: Projection | None,
     backwards: bool = False,
 ) -> list[D]:
-    sort = listing.sort.reversed() if backwards else listing.sort
-    wanted = sorted_projection(sort.paths, projection)
-    if listing.by_score or listing.is_partial or after is not None:
-        stages = _stages(collection, listing, limit=limit, after=after, projection=wanted, backwards=backwards)
+    wanted = listing.projected(projection)
+    if not listing.is_found_by_filter or after is not None:
+        stages = listing.stages(collection, limit=limit, after=after, projection=wanted, backwards=backwards)
         return await (await collection.aggregate(stages, batchSize=limit + 1)).to_list()
+    sort = listing.sort.reversed() if backwards else listing.sort
     cursor = collection.find(listing.filter, wanted, sort=list(sort.keys), limit=limit, batch_size=limit + 1)
     return await cursor.to_list()
-
-
-def _stages(
-    collection: Collection,
-    listing: Listing,
-    *,
-    limit: int,
-    after: Key | None,
-    projection: Projection | None,
-    backwards: bool = False,
-) -> list[Document]:
-    sort = listing.sort.reversed() if backwards else listing.sort
-    if listing.is_walked:
-        considered = _stages(collection, replace(listing, rest={}), limit=listing.window, after=after, projection=None)
-        shown: list[Document] = [*considered, {"$limit": listing.window}, {"$match": listing.rest}, {"$limit": limit}]
-        return shown if projection is None else [*shown, {"$project": projection}]
-    if listing.sources:
-        return _sourced_stages(
-            collection, listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards
-        )
-    if listing.by_score:
-        return _score_stages(listing, sort, limit=limit, after=after, projection=projection, inclusive=backwards)
-    ranges: list[Range]
-    ranges = [(dict(listing.filter), dict(sort.keys))] if after is None else listing.ranges(after, backwards=backwards)
-    first, *others = [_walk(query, order, limit, projection) for query, order in ranges]
-    # Scan one range after the other until the page is full. Each is one index scan, which `$or` does not guarantee.
-    unions: list[Document] = [{"$unionWith": {"coll": collection.name, "pipeline": walk}} for walk in others]
-    return [*first, *unions, {"$limit": limit}] if unions else first
-
-
-def _walk(query: Mapping[str, Any], order: Document, limit: int, projection: Projection | None) -> list[Document]:
-    stages: list[Document] = [{"$match": query}, {"$sort": order}, {"$limit": limit}]
-    return stages if projection is None else [*stages, {"$project": projection}]
-
-
-def _score_stages(
-    listing: Listing, sort: Sort, *, limit: int, after: Key | None, projection: Projection | None, inclusive: bool
-) -> list[Document]:
-    scored: list[Document] = [{"$match": listing.filter}, {"$set": {sort.paths[0][0]: listing.score}}]
-    later = {} if after is None else {"$or": [sendable(one) for one in behind(sort.keys, after, inclusive=inclusive)]}
-    return [*scored, *_walk(later, dict(sort.keys), limit, projection)]
-
-
-def _sourced_stages(
-    collection: Collection,
-    listing: Listing,
-    sort: Sort,
-    *,
-    limit: int,
-    after: Key | None,
-    projection: Projection | None,
-    inclusive: bool,
-) -> list[Document]:
-    scored = [{"$set": {sort.paths[0][0]: listing.score}}] if listing.by_score else []
-    later = {} if after is None else {"$or": [sendable(one) for one in behind(sort.keys, after, inclusive=inclusive)]}
-    order = dict(sort.keys)
-    # A row comes at most once from each source, so these are enough for the page.
-    copies = _walk(later, order, limit * len(listing.sources), None)
-    rows: list[Document] = [{"$group": {"_id": "$_id", "row": {"$first": "$$ROOT"}}}, {"$replaceWith": "$row"}]
-    return [*listing.sourced(collection), *scored, *copies, *rows, *_walk({}, order, limit, projection)]
 
 
 async def find_pages(
@@ -380,7 +295,7 @@ async def _find_together(
     for row in rows:
         found[row["part"]].append(row["document"])
     return [
-        await _page(collection, listing, rows, first=first, after=after, projection=projection)
+        await listing.page_of(collection, rows, first=first, after=after, projection=projection)
         for listing, rows in zip(listings, found, strict=True)
     ]
 
@@ -393,6 +308,5 @@ def _part(
     after: Key | None,
     projection: Projection | None,
 ) -> list[Document]:
-    wanted = sorted_projection(listing.sort.paths, projection)
-    stages = _stages(collection, listing, limit=first + 1, after=after, projection=wanted)
+    stages = listing.stages(collection, limit=first + 1, after=after, projection=listing.projected(projection))
     return [*stages, {"$replaceWith": {"part": {"$literal": number}, "document": "$$ROOT"}}]

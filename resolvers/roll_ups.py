@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
@@ -31,8 +31,6 @@ from .writes.retries import attempts
 from .writes.sweeps import STALE_AFTER, sweep
 
 REVISION, DIRTY = "revision", "dirty"
-# Every source collection needs this index.
-DIRTY_INDEX = IndexModel([(f"{DIRTY}.at", ASCENDING)], sparse=True)
 
 
 async def _nothing(_db: Database, _hosts: Hosts, _document: Document) -> None:
@@ -45,7 +43,10 @@ class RollUp:
 
     `compute` takes the database and that `_id`, and returns the fields of the roll-up; None if it has no sources.
     `then` runs with the hosts and the source document before its mark is removed. Both must be idempotent.
+    The collection `below` needs the index `RollUp.INDEX`.
     """
+
+    INDEX: ClassVar = IndexModel([(f"{DIRTY}.at", ASCENDING)], sparse=True)
 
     below: CollectionSpec
     path: str

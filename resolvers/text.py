@@ -11,9 +11,6 @@ from .errors import InvalidInput
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
-# Part of other expressions. It is lenient because imported content keeps its address.
-PERMALINK = r"[A-Za-z0-9]+(?:[-_.]+[A-Za-z0-9]+)*"
-_PERMALINK = re.compile(PERMALINK)
 MAX_SLUG = 200
 # The longest author name that does not come from a token.
 MAX_AUTHOR = 200
@@ -151,19 +148,6 @@ def require_slug(value: str | None, *path: str) -> str:
             *path,
             code=InvalidInput.WRONG_FORMAT,
             pattern=_SLUG.pattern,
-        )
-    return slug
-
-
-def require_permalink(value: str | None, *path: str) -> str:
-    """Returns a slug of imported content: it is case-sensitive and can have consecutive separators."""
-    slug = require_text(value, *path, longest=MAX_SLUG)
-    if not _PERMALINK.fullmatch(slug):
-        raise InvalidInput(
-            f"{_label(path)} may hold letters a to z, digits, and '-', '_' or '.' between them.",
-            *path,
-            code=InvalidInput.WRONG_FORMAT,
-            pattern=PERMALINK,
         )
     return slug
 

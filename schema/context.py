@@ -229,11 +229,6 @@ class Context:
         return {"now": self.now, "operation_id": self.operation_id}
 
     @property
-    def sees_until(self) -> datetime | None:
-        """The caller sees content that is visible by this time; None if the caller sees all content."""
-        return None if self.has_role(Role.EDITOR) else self.compared_now
-
-    @property
     def compared_now(self) -> datetime:
         """The time of the operation, to be compared with dates of documents, as they are stored, and for nothing else.
 

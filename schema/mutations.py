@@ -84,20 +84,8 @@ class Write(FieldExtension):
             call = self._call(context, key, kwargs)
             once = self._settling if self._settles else self._once
             return await once(call, lambda: next_(source, info, **kwargs), operation, info, kwargs)
-        except errors.OperationKeyReused:
-            raise GraphQLError(
-                "The idempotency key was used before with another input. Use a new key.",
-                extensions={"code": "IDEMPOTENCY_KEY_REUSED"},
-            ) from None
-        except errors.OperationUnderWay:
-            raise GraphQLError(
-                "Another operation with this idempotency key is still in progress. Retry later with the same key.",
-                extensions={"code": "OPERATION_UNDER_WAY"},
-            ) from None
-        except errors.RateLimited as limited:
-            raise GraphQLError(
-                str(limited), extensions={"code": "RATE_LIMITED", "retryAfter": limited.seconds}
-            ) from None
+        except errors.OperationRefused as refused:
+            raise GraphQLError(str(refused), extensions=refused.extensions) from None
 
     def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
         record_id = idempotency.record_id_of(context.subject, key)

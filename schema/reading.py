@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, overload
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
-from portico.resolvers.documents import CollectionSpec, D, Document, document_id
+from portico.resolvers.documents import CollectionSpec, D, Database, Document, document_id
 from portico.resolvers.errors import NotFound
 
 from . import nodes
 from .connections import Paged
 from .context import Context, Info, core
 from .nodes import BatchRule, Kind, Rule
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+FindByKeys = Callable[[Database, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 
 def document_kind(
@@ -60,11 +64,6 @@ def document_pages(kind: Kind[D], spec: CollectionSpec, *, name: str = "") -> Pa
     return Paged(kind.name, declaring.pages(spec), name=name)
 
 
-def global_id(kind: str, key: object) -> str:
-    """Returns the `id` of the object with this kind and key."""
-    return nodes.encode_id(kind, key)
-
-
 async def load_one(info: Info, kind: Kind[D], key: Any) -> D | None:
     """Returns the document with this key; None if there is none that the caller may see.
 
@@ -73,15 +72,28 @@ async def load_one(info: Info, kind: Kind[D], key: Any) -> D | None:
     return await nodes.load_one(core(info), kind, key)
 
 
-async def load_related(info: Info, spec: CollectionSpec[D], key: Any, *, path: str = "_id") -> D | None:
-    """Returns the whole document of a collection with this key at the path; batched with the reads of sibling fields.
+@overload
+async def load_related(info: Info, source: CollectionSpec[D], key: Any, *, path: str = "_id") -> D | None: ...
+
+
+@overload
+async def load_related(info: Info, source: FindByKeys[K, V], key: K) -> V | None: ...
+
+
+async def load_related(info: Info, source: Any, key: Any, *, path: str = "_id") -> Any:
+    """Returns what belongs to a key; batched with the reads of sibling fields.
 
     Does not check whether the caller may see it.
+
+    Args:     source: a collection: returns the whole document that has the key at the path. Or a function of the
+              database and of several keys, which returns what it finds by key.
     """
     context = info.context
-    loader = context.loader((spec.name, path), lambda: declaring.by_key(spec, path)(context.reading, None))
-    found: D | None = (await loader.load_all((key,))).get(key)
-    return found
+    if isinstance(source, CollectionSpec):
+        loader = context.loader((source.name, path), lambda: declaring.by_key(source, path)(context.reading, None))
+    else:
+        loader = context.loader(source, lambda: declaring.batched(source)(context.reading))
+    return (await loader.load_all((key,))).get(key)
 
 
 @overload

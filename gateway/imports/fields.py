@@ -9,12 +9,10 @@ from typing import Any
 from graphql import GraphQLError
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_AUTHOR, MAX_SLUG, check_length, require_text
+from portico.resolvers.text import MAX_SLUG, check_length
 from portico.schema.scalars import parse_instant
 
 Record = Mapping[str, Any]
-# The maximum number of keys that a record may list.
-MAX_KEYS = 500
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -48,13 +46,6 @@ def key_at(record: Record, name: str, *, longest: int = MAX_SLUG) -> str:
 
 def as_key(value: Any, *path: str) -> str:
     return check_length(as_text(value, *path), *path, longest=MAX_SLUG)
-
-
-def as_keys(value: Any, *path: str) -> list[str]:
-    keys = [as_key(item, *path, str(number)) for number, item in enumerate(as_list(value, *path))]
-    if len(keys) > MAX_KEYS:
-        raise InvalidInput(f"There are {len(keys):,}; {MAX_KEYS} are allowed.", *path)
-    return keys
 
 
 def optional(record: Record, name: str, read: Callable[..., Any], *path: str) -> Any:
@@ -93,9 +84,3 @@ def as_day(value: Any, *path: str) -> Any:
     """Parses a date and time, or a day, which stands for its midnight in UTC."""
     text = as_text(value, *path)
     return as_instant(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text, *path)
-
-
-def as_author(value: Any, *path: str) -> str:
-    """Returns the name of an author, which may be empty."""
-    name = as_text(value, *path).strip()
-    return name and require_text(name, *path, longest=MAX_AUTHOR)

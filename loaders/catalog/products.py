@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from portico.loaders.declaring import batched, in_order
 from portico.resolvers.catalog import product_bounds, products, related_products, vocabulary
-from portico.resolvers.paging import Listing
+from portico.resolvers.catalog.product_listings import ProductListing
 
 by_sku = batched(products.find_by_skus)
 pages = in_order(products.find_product_pages)
@@ -18,7 +18,7 @@ totals = in_order(products.count_products)
 LEAST_SHARE = 20
 
 
-def shares(most: int) -> Callable[[Sequence[Listing]], Mapping[Listing, int]]:
+def shares(most: int) -> Callable[[Sequence[ProductListing]], Mapping[ProductListing, int]]:
     """Returns a function of the listings that an operation reads together. It gives each filter the number of products
     that its read may examine, if all filters together examine about `most`. A search may examine `most` by itself.
 
@@ -26,7 +26,7 @@ def shares(most: int) -> Callable[[Sequence[Listing]], Mapping[Listing, int]]:
     """
     known = 0
 
-    def share_out(listings: Sequence[Listing]) -> Mapping[Listing, int]:
+    def share_out(listings: Sequence[ProductListing]) -> Mapping[ProductListing, int]:
         nonlocal known
         filters = {listing for listing in listings if product_bounds.is_filtered(listing)}
         known += len(filters)

@@ -11,10 +11,10 @@ bound is half of the products that a read may examine: the other half is for the
   each word, as many as its share.
 
 In a small collection nothing changes: MongoDB keeps its size, so this takes one cheap command. Otherwise one command
-counts the conditions, from index keys only. `Listing.rest` holds the conditions that no index checks: a page considers
-the next `window` rows along one index. If it is not full, the same rows are read again together with the key of the
-last, so that both are of one moment, and this key becomes the `endCursor`. For a search whose words are all common,
-`Listing.sources` reads the first keys of each word. The text index is in descending order of weight, so these are the
+counts the conditions, from index keys only. `rest` of a listing holds the conditions that no index checks: a page
+considers the next `window` rows along one index. If it is not full, the same rows are read again together with the key
+of the last, so that both are of one moment, and this key becomes the `endCursor`. For a search whose words are all
+common, `sources` read the first keys of each word. The text index is in descending order of weight, so these are the
 best matches. The score of MongoDB would need all keys of the word, so `RELEVANCE` counts the words in the title
 instead. It depends on the document alone, and gives stable cursors.
 """
@@ -27,9 +27,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.paging import MAX_WALKS, Listing
+from portico.resolvers.paging import MAX_WALKS
 from portico.resolvers.text import fold
 
+from .product_listings import ProductListing
 from .product_terms import EVERY, term
 from .products import PRODUCTS, TEXT_PATHS
 
@@ -76,7 +77,7 @@ class SearchText:
         return SearchText(tuple(words.values()), tuple(phrases), tuple(excluded), tuple(excluded_phrases))
 
 
-def probes_of(listing: Listing, most: int) -> list[Probe]:
+def probes_of(listing: ProductListing, most: int) -> list[Probe]:
     """Returns what to count before the listing can be bounded; nothing for a listing that never takes long.
 
     Args:     most: the most products that a read may examine.
@@ -120,7 +121,7 @@ async def estimate_products(db: Database) -> int:
     return int(await db[PRODUCTS.name].estimated_document_count())
 
 
-def bounded(listing: Listing, counts: Sequence[int], most: int) -> Listing:
+def bounded(listing: ProductListing, counts: Sequence[int], most: int) -> ProductListing:
     """Returns the listing with its bounds.
 
     Args:     counts: the results of its probes.  most: the most products that a read may examine.
@@ -141,22 +142,22 @@ def bounded(listing: Listing, counts: Sequence[int], most: int) -> Listing:
     return replace(listing, filter=together(driver), rest=together(rest), named=named, window=_half(most))
 
 
-def unbounded(listing: Listing) -> Listing:
+def unbounded(listing: ProductListing) -> ProductListing:
     """Returns a listing of a small catalog, which needs no bounds."""
     return replace(listing, is_short=True)
 
 
-def may_be_long(listing: Listing) -> bool:
+def may_be_long(listing: ProductListing) -> bool:
     """Returns whether the listing needs bounds in a large catalog."""
     return _search_of(_conditions(listing)) is not None or is_compound(listing)
 
 
-def is_filtered(listing: Listing) -> bool:
+def is_filtered(listing: ProductListing) -> bool:
     """Returns whether the listing needs bounds because of its filter, and not because of a search."""
     return _search_of(_conditions(listing)) is None and is_compound(listing)
 
 
-def is_compound(listing: Listing) -> bool:
+def is_compound(listing: ProductListing) -> bool:
     """Returns whether no walk along one index finds exactly the rows of the list, in its order."""
     order = [path for path, _ in listing.sort.paths]
     others = [one for one in _conditions(listing) if one.get("terms") != EVERY and not one.keys() & set(order)]
@@ -168,7 +169,7 @@ def is_compound(listing: Listing) -> bool:
     return not ("keywords" in others[0] and order == [_DEFAULT_ORDER])
 
 
-def _conditions(listing: Listing) -> list[Mapping[str, Any]]:
+def _conditions(listing: ProductListing) -> list[Mapping[str, Any]]:
     """Returns the conditions that `together` has put together."""
     parts: Sequence[Mapping[str, Any]] = listing.filter.get("$and", [listing.filter])
     return [{name: wanted} for part in parts for name, wanted in part.items()]
@@ -195,7 +196,7 @@ def _share(most: int, words: Sequence[str]) -> int:
     return max(_half(most) // len(words), 1)
 
 
-def _driver(listing: Listing, conditions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _driver(listing: ProductListing, conditions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns the conditions for one walk along an index in the order of the list."""
     order = [path for path, _ in listing.sort.paths]
     # Categories and genres, which come last, have fewer products than types.
@@ -209,8 +210,12 @@ def _walks(wanted: Any) -> int:
 
 
 def _bounded_search(
-    listing: Listing, conditions: Sequence[Mapping[str, Any]], search: SearchText, counts: Sequence[int], most: int
-) -> Listing:
+    listing: ProductListing,
+    conditions: Sequence[Mapping[str, Any]],
+    search: SearchText,
+    counts: Sequence[int],
+    most: int,
+) -> ProductListing:
     if not counts or max(counts) <= _share(most, search.words):
         return replace(listing, is_short=True)
     named = listing.filter if listing.named is None else listing.named

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.paging import Listing
 from portico.resolvers.text import fold, prefix_range
 
 from .categories import CATEGORIES
+from .product_listings import ProductListing
 from .product_search import ProductQuery, Within, listing_of
 from .product_terms import term
 from .products import PRODUCTS
@@ -42,7 +42,7 @@ class Asked:
     sort: str
     within: Within | None = None
 
-    def listing(self) -> Listing:
+    def listing(self) -> ProductListing:
         """Returns the listing. Raises InvalidInput."""
         return listing_of(self.query, self.sort, self.within)
 
@@ -56,7 +56,7 @@ class Asked:
 
 
 async def find_facets(
-    db: Database, listing: Listing, wanted: Sequence[str], *, apart: Mapping[str, Listing], most: int
+    db: Database, listing: ProductListing, wanted: Sequence[str], *, apart: Mapping[str, ProductListing], most: int
 ) -> Document:
     """Counts the products of a listing by facet. Counts the first `most` products in the list's order.
 
@@ -67,7 +67,7 @@ async def find_facets(
               inclusive, lowest first. `counted` is the number of products that were counted.
     """
     share = max(most // (len(apart) + 1), 1)
-    lists: list[tuple[Listing, list[str]]] = [(listing, [name for name in wanted if name not in apart])]
+    lists: list[tuple[ProductListing, list[str]]] = [(listing, [name for name in wanted if name not in apart])]
     lists += [(other, [name]) for name, other in apart.items()]
     counts: Document = {}
     # Not as a union: a server of version 6.0.5 crashes when it explains a union of such pipelines.
@@ -78,7 +78,7 @@ async def find_facets(
     return facets if counted is None else {**facets, "counted": counted[0]["count"] if counted else 0}
 
 
-async def _count(db: Database, listing: Listing, wanted: Sequence[str], most: int) -> Document:
+async def _count(db: Database, listing: ProductListing, wanted: Sequence[str], most: int) -> Document:
     stages = _stages()
     products = db[PRODUCTS.name]
     pipeline = [*listing.considered(products, _NEEDED, most), {"$facet": {name: stages[name] for name in wanted}}]

@@ -10,10 +10,11 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.paging import MAX_WALKS, Listing, Sort
+from portico.resolvers.paging import MAX_WALKS, Sort
 from portico.resolvers.text import check_length, fold, prefix_range, words
 
 from .product_bounds import together
+from .product_listings import ProductListing
 from .product_terms import EVERY, property_term, stock_term, term, type_name_term, word_terms
 
 SORTS = {
@@ -60,7 +61,7 @@ class Within:
     ids: Sequence[ObjectId]
 
 
-def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> Listing:
+def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> ProductListing:
     """Returns the listing of the products that match the query.
 
     Args:     sort: one of `SORTS`.
@@ -82,7 +83,7 @@ def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> 
     is_walked = any("terms" in condition for condition in conditions)
     if not query.search and (not is_walked or (within is not None and len(within.ids) > MAX_WALKS)):
         conditions.append({"terms": EVERY})
-    return Listing(together(conditions), SORTS[sort], by_score=sort == "RELEVANCE", named=named)
+    return ProductListing(together(conditions), SORTS[sort], by_score=sort == "RELEVANCE", named=named)
 
 
 def _conditions(query: ProductQuery) -> list[Document]:

@@ -32,6 +32,7 @@ from portico.resolvers.writes.idempotency import Repeatable
 
 from .images import ListedImage
 from .product_fields import PlainFields
+from .product_listings import ProductListing
 from .product_terms import SearchKeys, search_keys, stock_term, term
 
 # The kind in a product's global id.
@@ -271,7 +272,7 @@ async def set_in_stock(db: Database, sku: str, *, in_stock: bool, version: int) 
     await db[PRODUCTS.name].update_one({"sku": sku, **earlier}, [{"$set": {**noted, "terms": terms}}])
 
 
-async def count_products(db: Database, listings: Sequence[Listing], *, most: int) -> list[Total]:
+async def count_products(db: Database, listings: Sequence[ProductListing], *, most: int) -> list[Total]:
     """Returns the number of products in each listing, up to `most`."""
     counts = await count_listings(db[PRODUCTS.name], listings, most=most + 1)
     return [

@@ -15,7 +15,6 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Author, Database
 from portico.resolvers.errors import InvalidInput, NotFound, SlugTaken
-from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency, intents
 
 from . import revisions
@@ -37,7 +36,7 @@ from .nodes import (
     visible_from,
     words_of,
 )
-from .rules import require_content, require_place, require_tags, require_title
+from .rules import require_content, require_permalink, require_place, require_tags, require_title
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ async def create_node(
 def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operation_id: str) -> NodeDocument:
     created = node.created or now
     with InvalidInput.collect() as check:
-        slug = check(require_permalink, node.slug, "slug")
+        slug = check(require_permalink, node.slug)
         title, tags = check(require_title, node.title), check(require_tags, node.tags)
         check(require_content, detail.get("text", ""))
     document: NodeDocument = {

@@ -21,14 +21,13 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.content.refusals import EditConflict
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
-from portico.resolvers.text import require_permalink
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, settling
 
 from . import revisions
 from .merge import compare
 from .nodes import ENTRY, KIND, NODES, WITH_TEXT, NodeDocument, require_settled, words_of
-from .rules import MAX_TAGS, require_content, require_tags, require_title
+from .rules import MAX_TAGS, require_content, require_permalink, require_tags, require_title
 
 # Matches nodes whose creation or deletion is not in progress. Only these can be edited.
 SETTLED: Document = {"pending": None, "deleting": None}
@@ -80,7 +79,7 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
         if "title" in changes:
             written |= _titled(check(require_title, changes["title"]))
         if "slug" in changes:
-            written["slug"] = check(require_permalink, changes["slug"], "slug")
+            written["slug"] = check(require_permalink, changes["slug"])
     if "publish_on" in changes:
         written["detail.publish_on"] = written["visible_from"] = changes["publish_on"]
     return await _edit(db, edit, written, None)

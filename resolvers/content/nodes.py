@@ -33,7 +33,7 @@ from portico.resolvers.documents import (
 from portico.resolvers.errors import NotFound
 from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Listing, Page, Sort
-from portico.resolvers.text import MAX_SLUG, PERMALINK, words
+from portico.resolvers.text import MAX_SLUG, words
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.typed_text import plain
 from portico.resolvers.writes.idempotency import Repeatable
@@ -186,6 +186,8 @@ BY_TITLE = Sort((("title", 1),))
 NEWEST = Sort((("created", -1),))
 LATEST_PUBLISHED = Sort((("detail.publish_on", -1),))
 
+# The slug of a node. It is lenient because imported content keeps its address.
+PERMALINK = r"[A-Za-z0-9]+(?:[-_.]+[A-Za-z0-9]+)*"
 _PATH = re.compile(rf"(?:/{PERMALINK}){{1,{MAX_DEPTH}}}")
 _PARENTS_A_COMMAND = 100
 _LONGEST_PATH = MAX_DEPTH * (1 + MAX_SLUG)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import check_length, require_text
+from portico.resolvers.text import MAX_SLUG, check_length, require_text
 
-from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PHOTO, SECTION, NodeDocument
+from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PERMALINK, PHOTO, SECTION, NodeDocument
 
 MAX_TITLE = 300
 # Characters. A node stays far below the size limit of a document.
@@ -18,7 +19,17 @@ MAX_TAG = 100
 MAX_TAGS = 100
 
 _HOLDER = {PAGE: FOLDER, ENTRY: BLOG, PHOTO: GALLERY}
+_PERMALINK = re.compile(PERMALINK)
 _NOUNS = {SECTION: "section", PAGE: "page", ENTRY: "blog entry", PHOTO: "photo"}
+
+
+def require_permalink(slug: str | None) -> str:
+    """Returns the slug of a node: it is case-sensitive and can have consecutive separators. Raises InvalidInput."""
+    found = require_text(slug, "slug", longest=MAX_SLUG)
+    if not _PERMALINK.fullmatch(found):
+        message = "Slug may hold letters a to z, digits, and '-', '_' or '.' between them."
+        raise InvalidInput(message, "slug", code=InvalidInput.WRONG_FORMAT, pattern=PERMALINK)
+    return found
 
 
 def require_title(title: str | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NotRequired
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from portico.resolvers.changes import ChangeSource, Event, inserts
+from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Author, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.notifying import Notice, Notifications
 from portico.resolvers.paging import Listing, Sort
@@ -74,7 +74,7 @@ def received_by(member: str) -> tuple[str, str]:
 
 
 EVENTS: Sequence[ChangeSource] = (
-    inserts(NOTIFICATIONS, ("of",), lambda added: Event(received_by(added["of"]), added["_id"])),
+    ChangeSource.inserts(NOTIFICATIONS, ("of",), lambda added: Event(received_by(added["of"]), added["_id"])),
 )
 
 

@@ -15,7 +15,7 @@ from pymongo import ASCENDING, IndexModel, WriteConcern
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
-from portico.resolvers.errors import RateLimited
+from portico.resolvers.errors import OperationRefused
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency
 
@@ -71,6 +71,12 @@ _OPERATIONS_KEPT = 64
 _PRIMARY = WriteConcern(w=1)
 
 
+class RateLimited(OperationRefused):
+    """The member has done too much in this minute or hour. Nothing was written. `retryAfter` is in seconds."""
+
+    code = "RATE_LIMITED"
+
+
 async def count(
     db: Database, member: str, action: Action, *, rate: int | None, now: datetime, operation_id: str
 ) -> None:
@@ -103,4 +109,4 @@ async def count(
             return
         seconds = math.ceil((begin + action.period - now).total_seconds())
         message = f"A member may make at most {rate:,} {action.name} in {action.period_name}. Retry in {seconds} s."
-        raise RateLimited(message, seconds) from None
+        raise RateLimited(message, retryAfter=seconds) from None

@@ -27,7 +27,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.errors import Conflict, InvalidInput, NotFound, RateLimited
+from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.text import require_text
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
@@ -193,7 +193,7 @@ async def _decide(
     else:
         try:
             await rates.count(db, member, rates.GRAPH, rate=rate, now=now, operation_id=operation_id)
-        except RateLimited:
+        except rates.RateLimited:
             # A member who does not exist for the caller must not be told from one who does not exist at all.
             if relation.get("blocked"):
                 raise NotFound(members.USER, other) from None

@@ -14,11 +14,12 @@ from portico.loaders.batching import BatchRead
 from portico.loaders.catalog import products as loaders
 from portico.resolvers.catalog import product_bounds, product_facets, products
 from portico.resolvers.catalog.product_facets import Asked
+from portico.resolvers.catalog.product_listings import ProductListing
 from portico.resolvers.catalog.products import ProductDocument
 from portico.resolvers.catalog.related_products import MAX_RELATED, Subject
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document
-from portico.resolvers.paging import Listing, page_size
+from portico.resolvers.paging import page_size
 from portico.resolvers.text import check_length
 from portico.resolvers.typed_text import MAX_TEXT
 from portico.schema.context import Context, Info, core
@@ -37,7 +38,7 @@ def _products(context: Context) -> Kind:
     return kind
 
 
-async def bounded(context: Context, listing: Listing) -> Listing:
+async def bounded(context: Context, listing: ProductListing) -> ProductListing:
     """Returns the listing with its bounds. In a small catalog, and for most listings, that takes no command.
 
     The listings of one level get their bounds together: otherwise the moments at which their counts arrive would decide
@@ -49,12 +50,12 @@ async def bounded(context: Context, listing: Listing) -> Listing:
     return await batch.load(listing) or listing
 
 
-def _bounds(context: Context) -> BatchRead[Listing, Listing]:
+def _bounds(context: Context) -> BatchRead[ProductListing, ProductListing]:
     """The filters of one operation share what they may examine. It has few searches, which need not share."""
     share_out = loaders.shares(_most(context))
     count = functools.partial(product_bounds.estimate_products, context.reading)
 
-    async def read(listings: Sequence[Listing]) -> Mapping[Listing, Listing]:
+    async def read(listings: Sequence[ProductListing]) -> Mapping[ProductListing, ProductListing]:
         shares = share_out(listings)
         probes = {one: product_bounds.probes_of(one, shares[one]) for one in listings}
         size = await shared(context, _products(context), "all", count) if any(probes.values()) else 0
@@ -71,7 +72,7 @@ def _bounds(context: Context) -> BatchRead[Listing, Listing]:
     return read
 
 
-async def total(context: Context, listing: Listing) -> products.Total:
+async def total(context: Context, listing: ProductListing) -> products.Total:
     """Returns the number of products in the list. Callers other than merchants share it by list."""
     most = _most(context)
     if context.has_role(MERCHANT):
@@ -102,7 +103,7 @@ async def related(
     return await batch.load(Subject.of(product)) or []
 
 
-async def facets(context: Context, asked: Asked, listing: Listing, wanted: Sequence[str]) -> Document:
+async def facets(context: Context, asked: Asked, listing: ProductListing, wanted: Sequence[str]) -> Document:
     """Returns the facets of the list by their names. A facet with a filter of its own counts the list without it."""
     most = _most(context)
     others = {name: other for name in wanted if (other := asked.without(name)) is not None}

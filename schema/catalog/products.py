@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import strawberry
 
 from portico.loaders.catalog import products as loaders
-from portico.loaders.declaring import batched
 from portico.resolvers.catalog import product_search, product_slugs
 from portico.resolvers.catalog.product_facets import Asked
+from portico.resolvers.catalog.product_listings import ProductListing
 from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.catalog.related_products import MAX_RELATED
@@ -22,7 +22,7 @@ from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.money import Money
 from portico.schema.nodes import Kind, Node, everybody, key_in, node_id
 from portico.schema.parts import digest_of, part_id
-from portico.schema.reading import load_one
+from portico.schema.reading import load_one, load_related
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
@@ -63,7 +63,6 @@ PRODUCT = Kind(
     visible_to=everybody,
 )
 PAGES = Paged("Product", loaders.pages)
-_by_slug = batched(product_slugs.find_skus)
 
 
 def _money(name: str, description: str) -> Any:
@@ -255,13 +254,14 @@ Order = Annotated[ProductSort | None, described("The order of the list.")]
 @strawberry.type(description="A page of products.")
 class ProductConnection(Connection[Product]):
     asked: strawberry.Private[Asked]
+    listing: strawberry.Private[ProductListing]
 
     @strawberry.field(
         description=f"Counted only when you select it. A lower bound if `totalCountIsExact` is false. {_COSTLY}",
         metadata=costs(extra=100, costly=True),
     )
     async def total_count(self, info: Info) -> int:
-        return (await product_reads.total(info.context, self.page.listing)).count
+        return (await product_reads.total(info.context, self.listing)).count
 
     @strawberry.field(
         description="Whether the list has exactly `totalCount` products. If false, it can have more: counting ends at "
@@ -270,7 +270,7 @@ class ProductConnection(Connection[Product]):
         metadata=costs(extra=100, costly=True, shares="totalCount"),
     )
     async def total_count_is_exact(self, info: Info) -> bool:
-        return (await product_reads.total(info.context, self.page.listing)).is_exact
+        return (await product_reads.total(info.context, self.listing)).is_exact
 
     @strawberry.field(
         description=f"Counted only when you select it, over everything that matches the filter. {_COSTLY}",
@@ -280,7 +280,7 @@ class ProductConnection(Connection[Product]):
         wanted = [name for name in selected_below(info, "ProductFacets") if not name.startswith("__")]
         if not wanted:
             return as_type(ProductFacets, {})
-        counts = await product_reads.facets(info.context, self.asked, self.page.listing, wanted)
+        counts = await product_reads.facets(info.context, self.asked, self.listing, wanted)
         return as_type(ProductFacets, shown_facets(counts, self.asked.query))
 
 
@@ -297,7 +297,7 @@ async def product_page(
     asked = Asked(query, (sort or ProductSort.NEWEST).name, within)
     listing = await product_reads.bounded(info.context, asked.listing())
     page = await PAGES.spanned(info, listing, span, default=DEFAULT_PRODUCTS)
-    return ProductConnection(page=page, asked=asked)
+    return ProductConnection(page=page, asked=asked, listing=listing)
 
 
 @strawberry.type
@@ -314,8 +314,7 @@ class ProductQuery:
             raise InvalidInput("Give either `sku` or `slug`.", "slug", code=code)
         key = sku
         if slug is not None:
-            loader = info.context.loader("products by slug", lambda: _by_slug(info.context.reading))
-            key = await loader.load(trimmed(slug))
+            key = await load_related(info, product_slugs.find_skus, trimmed(slug))
         return None if key is None else as_type(Product, await load_one(info, PRODUCT, trimmed(key)))
 
     @strawberry.field(description="All products, or those that match a filter.")

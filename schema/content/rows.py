@@ -8,6 +8,7 @@ from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context
 from portico.schema.fields import Source
 
+from .drafts import sees_until
 from .types import BlogEntry, ContentEdge
 
 CONTENT_EDGE = (
@@ -19,8 +20,8 @@ CONTENT_EDGE = (
 def content_edge_of(context: Context, node: Source) -> ContentEdge | None:
     """Returns the node as a row among the children of its section, or at the root among the sections or all nodes."""
     if node["parent"] is None and node["type"] == SECTION:
-        return _edge(context, content.root_sections(context.sees_until), node)
-    return _edge(context, content.children_of(node["parent"], context.sees_until), node)
+        return _edge(context, content.root_sections(sees_until(context)), node)
+    return _edge(context, content.children_of(node["parent"], sees_until(context)), node)
 
 
 def entry_edge_of(context: Context, node: Source) -> Edge[BlogEntry] | None:
@@ -34,7 +35,7 @@ def entry_edge_of(context: Context, node: Source) -> Edge[BlogEntry] | None:
 def tagged_edge_of(context: Context, node: Source, tag: str) -> ContentEdge | None:
     """Returns the node as a row among those with this tag; None if it does not have it."""
     wanted = comparable_tag(tag)
-    return _edge(context, content.tagged(wanted, context.sees_until), node) if wanted in node["tags"] else None
+    return _edge(context, content.tagged(wanted, sees_until(context)), node) if wanted in node["tags"] else None
 
 
 def _edge(context: Context, listing: Listing, node: Source) -> ContentEdge:

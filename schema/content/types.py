@@ -30,6 +30,7 @@ from portico.schema.rendering import rendered
 from portico.schema.roles import Role
 
 from . import covers
+from .drafts import sees_until
 from .excerpts import BEGINNING, DEFAULT_EXCERPT, MAX_EXCERPT, MIN_EXCERPT, minutes_to_read, shortened
 
 DEFAULT_CONTENT = 20
@@ -46,14 +47,14 @@ CONTENT = Kind(
     types=tuple(_TYPES.values()),
     type_name=lambda document: _TYPES[document["type"]],
     discriminator=content.DISCRIMINATOR,
-    visible_to=lambda document, context: content.is_visible(document, context.sees_until),
+    visible_to=lambda document, context: content.is_visible(document, sees_until(context)),
 )
 REVISION = document_kind(
     "Revision",
     revisions.REVISIONS,
     parse=revisions.revision_id,
     read=revision_loaders.by_id,
-    visible_to=lambda _document, context: context.sees_until is None,
+    visible_to=lambda _document, context: sees_until(context) is None,
 )
 NODE_PAGES = Paged(CONTENT.name, loaders.pages, name="Content")
 ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
@@ -165,7 +166,7 @@ class _Written(ContentNode):
         last: Last = None,
         before: Before = None,
     ) -> Connection[Revision]:
-        if info.context.sees_until is not None:
+        if sees_until(info.context) is not None:
             return Connection(page=revisions.no_revisions(info.context.reading, root["_id"]))
         listing = revisions.revisions_of(root["_id"])
         return Connection(
@@ -260,7 +261,7 @@ class Section(ContentNode):
         before: Before = None,
     ) -> ContentConnection:
         return await _content_page(
-            info, content.children_of(root["_id"], info.context.sees_until), Span(first, after, last, before)
+            info, content.children_of(root["_id"], sees_until(info.context)), Span(first, after, last, before)
         )
 
     @reads("_id", description="The published entries of a blog, newest first. Empty for other sections.")
@@ -316,7 +317,7 @@ class ContentQuery:
         before: Before = None,
     ) -> ContentConnection | None:
         return await _content_page(
-            info, content.root_sections(info.context.sees_until), Span(first, after, last, before)
+            info, content.root_sections(sees_until(info.context)), Span(first, after, last, before)
         )
 
     @strawberry.field(description="All nodes at the root, by title: sections, and pages such as an imprint.")
@@ -329,7 +330,7 @@ class ContentQuery:
         before: Before = None,
     ) -> ContentConnection | None:
         return await _content_page(
-            info, content.children_of(None, info.context.sees_until), Span(first, after, last, before)
+            info, content.children_of(None, sees_until(info.context)), Span(first, after, last, before)
         )
 
     @strawberry.field(description="Nodes of every type with a tag, newest first.")
@@ -343,5 +344,5 @@ class ContentQuery:
         before: Before = None,
     ) -> ContentConnection | None:
         return await _content_page(
-            info, content.tagged(comparable_tag(tag), info.context.sees_until), Span(first, after, last, before)
+            info, content.tagged(comparable_tag(tag), sees_until(info.context)), Span(first, after, last, before)
         )

@@ -4,9 +4,8 @@ from typing import Annotated
 
 import strawberry
 
-from portico.loaders.shop import stock as loaders
 from portico.resolvers.catalog.products import ProductDocument
-from portico.resolvers.shop import stock
+from portico.resolvers.shop import stock, stock_reads
 from portico.resolvers.shop.refusals import InadequateInventory
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.catalog.products import Product
@@ -15,6 +14,7 @@ from portico.schema.errors import InvalidInput, NotFound
 from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
+from portico.schema.reading import load_related
 
 
 @strawberry.type(
@@ -34,8 +34,7 @@ class ProductStock:
     @reads("sku", description="The units of the product.")
     @staticmethod
     async def stock(root: strawberry.Parent[ProductDocument], info: Info) -> Stock:
-        stocks = info.context.loader("stock", lambda: loaders.by_sku(info.context.reading))
-        found: Source = await stocks.load(root["sku"]) or {}
+        found: Source = await load_related(info, stock_reads.find_stocks, root["sku"]) or {}
         return as_type(Stock, found)
 
 

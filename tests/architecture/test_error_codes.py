@@ -17,18 +17,22 @@ from tests.support.domains import DOMAINS
 
 ROOT = Path(__file__).parents[2]
 DECLARED = {**ERROR_CODES, **{code: cause for domain in DOMAINS.all for code, cause in domain.error_codes.items()}}
-MODULES = [path for room in ("schema", "gateway") for path in sorted((ROOT / room).rglob("*.py"))]
+MODULES = [path for room in ("resolvers", "schema", "gateway") for path in sorted((ROOT / room).rglob("*.py"))]
 VALUE_CODES = {value for name, value in vars(InvalidInput).items() if isinstance(value, str) and name == value}
 CODE = re.compile(r"[A-Z]+(_[A-Z]+)*")
 
 
 def codes_in(path: Path) -> Iterator[str]:
-    """The texts at the key `code`, and those that an HTTP request is refused with."""
+    """The texts at the key `code`, those that an HTTP request is refused with, and the codes of classes of errors."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Dict):
             given = [value for key, value in zip(node.keys, node.values, strict=True) if _text_of(key) == "code"]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refused":
             given = [argument for argument in node.args if CODE.fullmatch(_text_of(argument))]
+        elif isinstance(node, ast.Assign) and [
+            target.id for target in node.targets if isinstance(target, ast.Name)
+        ] == ["code"]:
+            given = [node.value]
         else:
             continue
         yield from (text for value in given if (text := _text_of(value)))

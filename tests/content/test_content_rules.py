@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.resolvers.content.nodes import MAX_DEPTH, parse_path
-from portico.resolvers.content.rules import MAX_TAG, MAX_TITLE, comparable_tag, require_tags, require_title
+from portico.resolvers.content.rules import (
+    MAX_TAG,
+    MAX_TITLE,
+    comparable_tag,
+    require_permalink,
+    require_tags,
+    require_title,
+)
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_MARKS, MAX_SLUG, require_permalink
+from portico.resolvers.text import MAX_MARKS, MAX_SLUG
 
 ODD = st.text(st.sampled_from("aB0-_./\\%A\0\n é\u202e"), max_size=30)
 SLUGS = st.from_regex(r"[A-Za-z0-9]{1,5}([-_.]{1,2}[A-Za-z0-9]{1,5}){0,2}", fullmatch=True)
@@ -41,7 +48,7 @@ def _name(character: str) -> str:
 
 def is_slug(text: str) -> bool:
     try:
-        return require_permalink(text, "slug") == text
+        return require_permalink(text) == text
     except InvalidInput:
         return False
 

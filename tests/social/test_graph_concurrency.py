@@ -9,8 +9,9 @@ from typing import Any
 
 from portico.gateway.domains.social import graph
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import Conflict, NotFound, RateLimited
+from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.social import circles, member_edits, members, rates, relation_edits, relation_jobs, relations
+from portico.resolvers.social.rates import RateLimited
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.social.support.social import circle, join, operation
 from tests.support.harness import IS_SOAK, SettableClock

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from portico.resolvers.documents import Database
-from portico.resolvers.errors import RateLimited
 from portico.resolvers.social import rates
+from portico.resolvers.social.rates import RateLimited
 from portico.resolvers.social.settings import SocialSettings
 from tests.social.support.posts import NOW, POSTING, call, codes, new_post, op
 from tests.social.support.social import join
@@ -87,5 +87,5 @@ async def test_a_period_begins_at_a_whole_minute_or_hour(db: Database, action: r
         await rates.count(db, "max", action, rate=2, now=moment, operation_id=op())
     with pytest.raises(RateLimited) as raised:
         await rates.count(db, "max", action, rate=2, now=last, operation_id=op())
-    assert raised.value.seconds == 1
+    assert raised.value.extensions == {"code": "RATE_LIMITED", "retryAfter": 1}
     await rates.count(db, "max", action, rate=2, now=begin + timedelta(seconds=seconds), operation_id=op())

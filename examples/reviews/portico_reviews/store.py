@@ -15,7 +15,7 @@ from pymongo.errors import DuplicateKeyError
 import portico
 from portico import InvalidInput, NotFound, imports, writes
 from portico.schema import failure
-from portico.store import CollectionSpec, Database, Document, Event, inserts, require_text
+from portico.store import ChangeSource, CollectionSpec, Database, Document, Event, require_text
 from portico.writes import Hosts, Owned
 
 REVIEWS = CollectionSpec(
@@ -25,12 +25,12 @@ REVIEWS = CollectionSpec(
         IndexModel([("product", 1), ("buyer.id", 1)], unique=True),
         IndexModel([("product", 1), ("hidden", 1), ("posted", -1), ("_id", -1)]),
         IndexModel([("sku", 1)]),
-        writes.DIRTY_INDEX,
+        writes.RollUp.INDEX,
     ],
 )
 RATINGS = CollectionSpec("ratings", shard_key={"_id": "hashed"}, indexes=[IndexModel([("sku", 1)])])
 OWNED = writes.OwnedDocuments("Product", (Owned(REVIEWS, "sku", "product"), Owned(RATINGS, "sku", "_id")))
-POSTED = inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
+POSTED = ChangeSource.inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
 
 
 async def _count(db: Database, product: ObjectId) -> Document | None:

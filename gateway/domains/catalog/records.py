@@ -12,7 +12,6 @@ from portico.gateway.imports.fields import (
     Record,
     as_instant,
     as_key,
-    as_keys,
     as_list,
     as_number,
     as_text,
@@ -31,6 +30,9 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.urls import require_web_url
 from portico.schema.errors import camel_case
 from portico.schema.scalars import check_big_int
+
+# The most categories that a record can list.
+_MAX_SLUGS = 500
 
 _PLAIN = {name: camel_case(name) for name in PLAIN}
 _PRODUCT = {"sku", "type", "pricing", "shipping", "categories", "properties", "details", *_PLAIN.values()}
@@ -90,7 +92,7 @@ def product_record(given: Any) -> ProductRecord:
         properties=optional(record, "properties", _properties) or (),
         details={} if record.get("details") is None else record["details"],
     )
-    return ProductRecord(fields, optional(record, "categories", as_keys) or ())
+    return ProductRecord(fields, optional(record, "categories", _as_slugs) or ())
 
 
 def _plain(record: Record, field: PlainField, name: str) -> Any:
@@ -125,3 +127,11 @@ def _dimensions(value: Any, *path: str) -> tuple[float, float, float]:
     size = object_of(value, {"width", "height", "depth"}, *path)
     width, height, depth = (as_number(size.get(name), *path, name) for name in ("width", "height", "depth"))
     return width, height, depth
+
+
+def _as_slugs(value: Any, *path: str) -> list[str]:
+    """Returns the slugs of categories."""
+    slugs = [as_key(item, *path, str(number)) for number, item in enumerate(as_list(value, *path))]
+    if len(slugs) > _MAX_SLUGS:
+        raise InvalidInput(f"There are {len(slugs):,}; {_MAX_SLUGS} are allowed.", *path)
+    return slugs

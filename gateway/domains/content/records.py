@@ -8,7 +8,6 @@ from typing import Any
 
 from portico.gateway.imports.fields import (
     Record,
-    as_author,
     as_day,
     as_key,
     as_text,
@@ -41,7 +40,7 @@ def photo_record(given: Any, records: Path) -> PhotoRecord:
         slug=(optional(record, "slug", as_key) or _slug_of(name)).strip(),
         title=text_at(record, "title"),
         gallery=optional(record, "gallery", as_text) or f"/{SLUG}",
-        author=optional(record, "author", as_author) or "import",
+        author=optional(record, "author", _as_author) or "import",
         tags=tuple(optional(record, "tags", as_texts) or ()),
         read=PictureFile(records, name).read,
         checksum=optional(record, "sha256", as_text),
@@ -85,5 +84,11 @@ def _author(record: Record) -> Author:
         )
         return {"id": key, "name": name}
     names = [as_text(author, "author")] if author is not None else optional(record, "authors", as_texts)
-    name = as_author(", ".join(one.strip() for one in names or () if one.strip()), "author")
+    name = _as_author(", ".join(one.strip() for one in names or () if one.strip()), "author")
     return {"id": name, "name": name} if name else {"id": "import", "name": "Import"}
+
+
+def _as_author(value: Any, *path: str) -> str:
+    """Returns the name of an author, which may be empty."""
+    name = as_text(value, *path).strip()
+    return name and require_text(name, *path, longest=MAX_AUTHOR)
