@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import orjson
@@ -32,8 +32,6 @@ class EncodedResponse:
     is_state: bool = False
     # The whole answer, if `json` has only what is new.
     whole: bytes | None = None
-    # What its receivers have in common.
-    shared: dict[bytes, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, response: Response, at: Position | None = None, *, is_state: bool = False) -> EncodedResponse:
@@ -57,6 +55,11 @@ class EncodedResponse:
     def digest(self) -> str:
         """What identifies a state, so that a client need not get it again."""
         return hashlib.blake2b(self.whole or self.json, digest_size=_DIGEST).hexdigest()
+
+    @cached_property
+    def shared(self) -> dict[bytes, bytes]:
+        """What receivers who have got the same former response have in common, by that."""
+        return {}
 
     @cached_property
     def event(self) -> bytes:
