@@ -88,6 +88,32 @@ async def test_every_read_of_the_social_network_sends_the_commands_of_its_budget
         assert commands == BUDGETS[name], name
 
 
+# The list in the text of a read, and the same from its end.
+FROM_THE_END = {
+    "a page of a news feed": ("newsFeed {", "newsFeed(last: 20) {"),
+    "a page of incoming posts": ("incoming {", "incoming(last: 20) {"),
+    "a page of a wall": ("wall {", "wall(last: 20) {"),
+    "a page of one's own wall": ("wall {", "wall(last: 20) {"),
+    "the walls of all followers": ("wall(first: 3)", "wall(last: 3)"),
+    "a page of all public posts": ("publicPosts {", "publicPosts(last: 20) {"),
+    "a news feed with pages of comments": ("comments(first: 10)", "comments(last: 10)"),
+}
+
+
+@pytest.mark.parametrize("name", FROM_THE_END)
+async def test_a_page_from_the_end_sends_the_commands_of_the_first_page(
+    network: tuple[GatewayClient, dict[str, str]], name: str
+) -> None:
+    gateway, ids = network
+    text = READS[name].replace(*FROM_THE_END[name])
+    variables = {key: value for key, value in ids.items() if f"${key}:" in text}
+
+    commands, _ = await _sent(gateway, text, variables)
+
+    assert text != READS[name]
+    assert commands == BUDGETS[name]
+
+
 async def test_every_mutation_of_the_social_network_sends_the_commands_of_its_budget(
     network: tuple[GatewayClient, dict[str, str]],
 ) -> None:
