@@ -164,7 +164,9 @@ class Shop:
     async def checkout(self, scene: Scene, client: int, count: int) -> Pair:
         await self._open(scene)
         user, account, own = await open_account(scene, f"customer {client}", PLENTY)
-        carts = [await _fill(user, {"sku": self._sku, "quantity": 1}) for _ in range(count)]
+        # A signed-in buyer would get the same cart again.
+        visitor = scene.user(None)
+        carts = [await _fill(visitor, {"sku": self._sku, "quantity": 1}) for _ in range(count)]
         stored = [{"_id": ObjectId(), "status": "active", "items": [{"sku": self._sku, "price": 1000}]} for _ in carts]
         await scene.by_hand["carts"].insert_many(stored)
 

@@ -84,7 +84,8 @@ class Hub:
     async def listen(self, *topics: Hashable, is_state: bool = False) -> Listener:
         """Returns the events of these topics from now on. When this returns, no later event is missed.
 
-        With `is_state`, the events say that there is a new state: only the latest one waits for a slow listener.
+        With `is_state`, the events say that there is a new state: only the latest one of each topic waits for a slow
+        listener.
 
         Raises:   Stopping; a driver's error if the stream cannot be opened.
         """
@@ -183,9 +184,11 @@ class Listener:
         """Adds an event to those that wait. It is this listener's turn: its iteration continues at once."""
         if self._is_closed or self._error is not None:
             return
-        if self._is_state and self._waiting:
-            self._waiting[0] = event
-            return
+        if self._is_state:
+            for place, waiting in enumerate(self._waiting):
+                if waiting.topic == event.topic:
+                    self._waiting[place] = event
+                    return
         if len(self._waiting) >= self._max_waiting:
             self._waiting.clear()
             self.end(TooSlow())

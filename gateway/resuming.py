@@ -85,12 +85,13 @@ class Resumable:
                     yield event
 
     async def _missed(self, topics: Sequence[Hashable], *, is_state: bool) -> AsyncGenerator[Event, None]:
-        """Yields what has happened up to now. Of states, it yields the latest of each page."""
+        """Yields what has happened up to now. Of states, it yields the latest of each topic and page."""
         is_whole = False
         while not is_whole:
             page = await self._page(topics)
             self._after, is_whole = page.end(self._after), page.until is not None
-            for event in page.events[-1:] if is_state else page.events:
+            # The latest event of each topic replaces the others.
+            for event in {one.topic: one for one in page.events}.values() if is_state else page.events:
                 yield event
 
     async def _page(self, topics: Sequence[Hashable]) -> Page:

@@ -80,7 +80,7 @@ class Live(Protocol):
     async def listen(self, *topics: Hashable, is_state: bool = False) -> Events:
         """Returns the events of these topics from now on. No event after the return is missed.
 
-        With `is_state`, a later event replaces the one that waits.
+        With `is_state`, a later event of a topic replaces the one that waits.
         """
         ...
 

@@ -58,6 +58,8 @@ _TAG = re.compile(r'<(?:[^>"]|"[^"]*")*>')
 # The class with the language of a code fence. No other class is allowed.
 _LANGUAGE = re.compile(r"language-[\w+#.-]{1,40}")
 _NUMBER = re.compile(r"\d{1,5}")
+# The parts of a line that are text.
+_SHOWN = {"text", "code_inline"}
 # Counts, in the environment of a text, what `_count_parts` has seen.
 _PARTS = "parts"
 _NUMBERS = {"colspan", "height", "rowspan", "span", "start", "width"}
@@ -111,9 +113,29 @@ def plain_text(text: str, *, effort: Effort) -> str:
         for before, token in pairwise(tokens)
         if before.type == "paragraph_open" and token.type == "inline"
     )
-    shown = {"text", "code_inline"}
-    lines = ("".join(part.content if part.type in shown else _gap(part) for part in parts) for parts in paragraphs)
+    lines = ("".join(part.content if part.type in _SHOWN else _gap(part) for part in parts) for parts in paragraphs)
     return " ".join(" ".join(lines).split())
+
+
+def first_picture(text: str, *, effort: Effort) -> str:
+    """Returns the address of the first picture in a line, then what stands in its place for people who do not see it.
+
+    Only pictures in Markdown count, with an address that `page_html` would keep. Empty if there is none.
+    """
+    env: dict[str, Any] = {_PARTS: 0}
+    tokens: list[Token] = []
+    try:
+        tokens = _PAGES.parse(text, env)
+    except _TooManyParts:
+        env[_PARTS] = MAX_PARTS
+    finally:
+        effort.add(text, env, tokens)
+    for part in (part for token in tokens for part in token.children or ()):
+        source = _attribute("img", "src", str(part.attrs.get("src", ""))) if part.type == "image" else None
+        if source:
+            shown = "".join(one.content for one in part.children or () if one.type in _SHOWN)
+            return f"{source}\n{' '.join(shown.split())}"
+    return ""
 
 
 def _gap(part: Token) -> str:

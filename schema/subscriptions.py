@@ -60,16 +60,17 @@ async def read_shared(context: Context, event: Event, kind: Kind[D], key: Any) -
     return document if view is None else view, view is not None
 
 
-async def states(context: Context, topic: Hashable, show: Show, *, order: Order) -> Any:
+async def states(context: Context, topic: Hashable, show: Show, *, order: Order, also: Sequence[Hashable] = ()) -> Any:
     """Returns the states of one object from now on, for a subscriber to whom only the newest one matters.
 
-    While a subscriber is busy, newer states replace the one that waits. The last state always arrives. Two runs for an
+    With `also`, of several objects, each with a topic of its own; then their states have no `order`. While a subscriber
+    is busy, newer states of an object replace the one that waits. The last state always arrives. Two runs for an
     event can read different states, and so can the runs for two events in the other order; `order` tells which is
     newer.
 
     Args:     topic: its events say that there is a new state.  show: reads a state not older than the event.
     """
-    return Occurrences(await context.live.listen(topic, is_state=True), show, order)
+    return Occurrences(await context.live.listen(topic, *also, is_state=True), show, order)
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,19 @@ PRODUCT, CATEGORY = "Product", "Category"
 _OWNERS: Mapping[str, CollectionSpec[Any]] = {PRODUCT: PRODUCTS, CATEGORY: CATEGORIES}
 
 
+async def _no_download(url: str) -> AsyncIterator[bytes]:
+    """Downloads nothing."""
+    raise UnacceptableFile(f"The file at {url} cannot be downloaded here.")
+    yield b""
+
+
 @dataclass(frozen=True)
 class ImageRules:
-    """The limits of images: the most bytes of a file, and what decodes it."""
+    """The limits of images: the most bytes of a file, what decodes it, and what downloads the file at a URL."""
 
     max_bytes: int
     pictures: Pictures
+    download: Callable[[str], AsyncIterator[bytes]] = _no_download
 
 
 @dataclass(frozen=True)
@@ -48,12 +55,16 @@ class Owner:
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """An image to import: of the product with this SKU, or of the category with this slug."""
+    """An image to import: of the product with this SKU, or of the category with this slug.
+
+    `read` reads a file; if it is None, the file is at `url`.
+    """
 
     kind: str
     name: str
     alt: str
-    read: Callable[[], AsyncIterator[bytes]]
+    read: Callable[[], AsyncIterator[bytes]] | None
+    url: str = ""
 
 
 def owners_of(db: Database, kind: str) -> Any:
@@ -103,18 +114,10 @@ async def _require(db: Database, owner: Owner) -> Document:
 
 async def _examined(present: Document, kind: str, file: AsyncIterator[bytes], rules: ImageRules) -> Document:
     """Reads and decodes the file. Returns the document of the image, with its height."""
-    data = bytearray()
-    async for piece in file:
-        data += piece
-        if len(data) > rules.max_bytes:
-            raise UnacceptableFile(f"The file has more than {rules.max_bytes:,} bytes.")
-    if not rules.pictures.recognizes(bytes(data[:16])):
+    data = await _received(file, rules)
+    if not rules.pictures.recognizes(data[:16]):
         raise UnacceptableFile(f"The file must have one of these types: {', '.join(SUFFIXES)}.")
-
-    async def received() -> AsyncIterator[bytes]:
-        yield bytes(data)
-
-    picture = await rules.pictures.examine(received())
+    picture = await rules.pictures.examine(_pieces(data))
     checksum = hashlib.sha256(data).hexdigest()
     return {
         "_id": image_id(present["_id"], checksum),
@@ -125,8 +128,22 @@ async def _examined(present: Document, kind: str, file: AsyncIterator[bytes], ru
         "width": picture.width,
         "height": picture.height,
         "checksum": checksum,
-        "data": Binary(bytes(data)),
+        "data": Binary(data),
     }
+
+
+async def _received(file: AsyncIterator[bytes], rules: ImageRules) -> bytes:
+    """Returns the whole file. Raises UnacceptableFile as soon as it is too large."""
+    data = bytearray()
+    async for piece in file:
+        data += piece
+        if len(data) > rules.max_bytes:
+            raise UnacceptableFile(f"The file has more than {rules.max_bytes:,} bytes.")
+    return bytes(data)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 async def _list(db: Database, owner: Owner, of: ObjectId, image: ListedImage) -> Document:
@@ -189,19 +206,14 @@ async def _import(db: Database, record: ImageRecord, rules: ImageRules, timer: T
     if present is None:
         raise NotFound(record.kind, record.name)
     listed: dict[ObjectId, ListedImage] = {image["_id"]: image for image in present.get("images", ())}
-    key = image_id(present["_id"], await _checksum(record))
+    # Read once: the file at a URL can change.
+    data = await _received(rules.download(record.url) if record.read is None else record.read(), rules)
+    key = image_id(present["_id"], hashlib.sha256(data).hexdigest())
     if key in listed and listed[key]["alt"] == record.alt:
         return "unchanged"
     owner = Owner(record.kind, present["sku"] if record.kind == PRODUCT else present["_id"])
-    await add_image(db, owner, alt=record.alt, file=record.read(), rules=rules, now=timer.now())
+    await add_image(db, owner, alt=record.alt, file=_pieces(data), rules=rules, now=timer.now())
     return "changed" if key in listed else "created"
-
-
-async def _checksum(record: ImageRecord) -> str:
-    digest = hashlib.sha256()
-    async for piece in record.read():
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 async def is_listed(db: Database, image: Mapping[str, Any] | ImageDocument) -> bool:

@@ -116,6 +116,14 @@ class MerchantFields(PlainFields):
     details: dict[str, Any]
 
 
+class BoughtWith(TypedDict):
+    """What is bought together with a product: at most 20 SKUs, the most frequent first."""
+
+    skus: list[str]
+    # Changed by every update of it.
+    revision: int
+
+
 class ProductDocument(MerchantFields, SearchKeys, Repeatable):
     """A product."""
 
@@ -127,6 +135,8 @@ class ProductDocument(MerchantFields, SearchKeys, Repeatable):
     stock_version: NotRequired[int]
     # Not part of what the nonce guards: images are added and removed one by one.
     images: NotRequired[list[ListedImage]]
+    # Missing until an order has the product and another one; as images, not part of what the nonce guards.
+    bought_with: NotRequired[BoughtWith]
     incoming: NotRequired[list[Incoming]]
     deleting: NotRequired[Deleting]
 

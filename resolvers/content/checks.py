@@ -9,12 +9,12 @@ from typing import Any
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING
 
-from portico.resolvers.documents import Database, Document, in_batches
+from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
 
 from . import revisions
-from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, visible_from
+from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, visible_from, words_of
 from .revisions import REVISIONS
 from .rules import require_place
 
@@ -26,7 +26,7 @@ _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 
 
 async def find_wrong_nodes(db: Database) -> Problems:
-    """Finds nodes in wrong places, with duplicate paths, or with a wrong `visible_from`."""
+    """Finds nodes in wrong places, with duplicate paths, or with a wrong `visible_from` or wrong words."""
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(NODES.of(db).find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
         ids: list[Any] = list({node.get("parent") for node in batch} - {None})
@@ -66,6 +66,8 @@ def _problems(node: NodeDocument, parent: NodeDocument | None) -> list[tuple[str
     )
     if not is_right:
         found.append(("its `visible_from` does not follow from its type and details", {"visible_from": seen}))
+    if node.get(SCHEMA_VERSION, 1) == NODES.version and node["words"] != words_of(node["title"]):
+        found.append(("its words are not those of its title", {"words": words_of(node["title"])}))
     return found
 
 

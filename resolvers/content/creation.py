@@ -34,6 +34,7 @@ from .nodes import (
     find_settled,
     require_settled,
     visible_from,
+    words_of,
 )
 from .rules import require_content, require_permalink, require_place, require_tags, require_title
 
@@ -109,6 +110,7 @@ def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operatio
         "type": type_,
         "slug": slug,
         "title": title,
+        "words": words_of(title),
         "parent": node.parent_id,
         "ancestors": [],
         "created": created,

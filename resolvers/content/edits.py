@@ -26,7 +26,7 @@ from portico.resolvers.writes.retries import attempts, settling
 
 from . import revisions
 from .merge import compare
-from .nodes import ENTRY, KIND, NODES, WITH_TEXT, NodeDocument, require_settled
+from .nodes import ENTRY, KIND, NODES, WITH_TEXT, NodeDocument, require_settled, words_of
 from .rules import MAX_TAGS, require_content, require_permalink, require_tags, require_title
 
 # Matches nodes whose creation or deletion is not in progress. Only these can be edited.
@@ -77,12 +77,17 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
     written: Document = {}
     with InvalidInput.collect() as check:
         if "title" in changes:
-            written["title"] = check(require_title, changes["title"])
+            written |= _titled(check(require_title, changes["title"]))
         if "slug" in changes:
             written["slug"] = check(require_permalink, changes["slug"])
     if "publish_on" in changes:
         written["detail.publish_on"] = written["visible_from"] = changes["publish_on"]
     return await _edit(db, edit, written, None)
+
+
+def _titled(title: str | None) -> Document:
+    """Returns what an edit of the title sets; None for an invalid one, which is refused."""
+    return {"title": title, "words": words_of(title or "")}
 
 
 async def rewrite_entry(
@@ -91,7 +96,7 @@ async def rewrite_entry(
     """Sets all fields of a blog entry, for imports. Returns, raises and writes as `edit_text`."""
     with InvalidInput.collect() as check:
         written = {
-            "title": check(require_title, title),
+            **_titled(check(require_title, title)),
             "detail.text": check(require_content, text),
             "detail.publish_on": publish_on,
             "visible_from": publish_on,

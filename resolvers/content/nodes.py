@@ -21,6 +21,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers import keyed
 from portico.resolvers.documents import (
+    SCHEMA_VERSION,
     Author,
     CollectionSpec,
     Database,
@@ -32,8 +33,9 @@ from portico.resolvers.documents import (
 from portico.resolvers.errors import NotFound
 from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Listing, Page, Sort
-from portico.resolvers.text import MAX_SLUG
+from portico.resolvers.text import MAX_SLUG, words
 from portico.resolvers.typed import TypedDict
+from portico.resolvers.typed_text import plain
 from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import settling
 
@@ -111,6 +113,8 @@ class NodeDocument(Repeatable):
     # Unique below its parent.
     slug: str
     title: str
+    # The plain words of the title, each once.
+    words: list[str]
     # None at the root. A node is never moved.
     parent: ObjectId | None
     # From the root down to the parent, so that building a path takes one read of slugs.
@@ -134,6 +138,16 @@ class NodeDocument(Repeatable):
     deleting: NotRequired[Change]
 
 
+def words_of(title: str) -> list[str]:
+    """Returns the plain words of a title, each once, by which people find it."""
+    return list(dict.fromkeys(one for one in map(plain, words(title)) if one))
+
+
+def _upgrade(node: Document) -> Document:
+    """Upgrades a node of version 1, which has no words."""
+    return {**node, "words": words_of(node["title"])}
+
+
 # Sharded by a prefix of the unique key. With parent and slug, as in the source, changing a slug would move the node to
 # another shard. All children of a section are on one shard, so that listing them asks only that shard.
 NODES = CollectionSpec(
@@ -153,12 +167,17 @@ NODES = CollectionSpec(
         IndexModel([("visible_from", ASCENDING)]),
         IndexModel([("detail.publish_on", ASCENDING)], sparse=True),
         IndexModel([("tags", ASCENDING), ("created", DESCENDING), ("_id", DESCENDING)]),
+        IndexModel([("words", ASCENDING)], sparse=True),
         IndexModel([("pending.at", ASCENDING)], sparse=True),
         IndexModel([("unrevised.at", ASCENDING)], sparse=True),
         IndexModel([("deleting.at", ASCENDING)], sparse=True),
         IndexModel([("detail.upload.until", ASCENDING)], sparse=True),
         IndexModel([("detail.replaced.at", ASCENDING)], sparse=True),
+        # The nodes of an older version.
+        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
     ],
+    version=2,
+    upgrade=_upgrade,
 )
 
 # The fields that determine the type and the visibility of a node. Every projection contains them.
@@ -274,8 +293,8 @@ async def _find(db: Database, query: Document, projection: Projection | None, co
     return await upgrade_read(db, NODES, found, projection)
 
 
-def children_of(section_id: ObjectId, until: datetime | None) -> Listing:
-    """Returns the listing of the children of a section, by title."""
+def children_of(section_id: ObjectId | None, until: datetime | None) -> Listing:
+    """Returns the listing of the children of a section, or of all nodes at the root, by title."""
     return Listing({"parent": section_id, **visible_filter(until)}, BY_TITLE, named={"parent": section_id})
 
 

@@ -1,17 +1,15 @@
-"""Changes of carts by their buyers.
+"""Changes of carts by their buyers. `viewer_carts` creates and claims carts.
 
 Each change of a line is a two-phase move (see `moves`): the stock prepares it, the cart decides, the stock concludes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
@@ -23,7 +21,7 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
-from . import merging, moves
+from . import moves
 from .cart_settlements import settle
 from .carts import (
     ACTIVE,
@@ -34,16 +32,14 @@ from .carts import (
     MAX_TOTAL,
     expiring,
     find_cart,
-    find_current,
     require_cart,
     require_visible,
     total_of,
     touched,
 )
 
-DEFAULT_CURRENCY = "USD"
 # Windows of one buyer, or programs, can change the same cart concurrently.
-_ATTEMPTS, _LONGEST_PAUSE = 200, 0.03
+ATTEMPTS, LONGEST_PAUSE = 200, 0.03
 # How often a call looks for the quantity that it expects, because the call before it may still be under way. Including
 # the pauses, this takes about a third of a second.
 _LOOKS = 12
@@ -75,34 +71,6 @@ class Change:
 
 # Returns the change for the current cart; None if there is nothing to change.
 Plan = Callable[[Document], Change | None]
-
-
-async def create_cart(db: Database, buyer: Buyer) -> Document:
-    """Creates an empty cart. A signed-in viewer owns it.
-
-    Returns:  the cart.
-    Writes:   carts; one insert.
-    """
-    cart = {
-        "_id": _cart_id(buyer.operation_id),
-        "owner": buyer.viewer,
-        "status": ACTIVE,
-        "items": [],
-        "currency": DEFAULT_CURRENCY,
-        **touched(buyer.now, buyer.cart_lifetime),
-        "version": 0,
-        "holding": True,
-    }
-    try:
-        await db[CARTS.name].insert_one(cart)
-    except DuplicateKeyError:
-        return await require_cart(db, cart["_id"], buyer.viewer)
-    return cart
-
-
-def _cart_id(operation_id: str) -> str:
-    """Derives an unguessable id: every operation id has 122 random bits that no client sees."""
-    return hashlib.blake2b(f"{operation_id}/cart".encode(), digest_size=16).hexdigest()
 
 
 async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quantity: int) -> Document:
@@ -163,60 +131,6 @@ async def update_item(
         raise
 
 
-async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
-    """Makes the viewer the owner of a cart without an owner, or merges it into the viewer's cart.
-
-    The viewer's cart is the active one that they have changed last. An older one of theirs is merged into it, too.
-
-    Returns:  the viewer's cart.
-    Raises:   NotFound, CartInactive, Conflict (others kept changing the cart, or the viewer's cart cannot hold all
-              lines).
-    Writes:   carts; one guarded update. If it merges, a settlement of the cart follows, and the viewer's cart takes its
-              lines; the jobs finish that after a crash.
-    """
-    assert buyer.viewer is not None
-    async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
-        cart = await require_cart(db, cart_id, buyer.viewer)
-        if "into" in cart:
-            return await _merge(db, buyer, cart)
-        own = await find_current(db, buyer.viewer, besides=cart_id)
-        is_current = own is None or own["last_modified"] <= cart["last_modified"]
-        if cart["owner"] is not None and (is_current or cart["status"] != ACTIVE):
-            return cart
-        require_active(cart)
-        values = {"owner": buyer.viewer, **touched(buyer.now, buyer.cart_lifetime)}
-        if own is not None:
-            _require_room(own, cart)
-            values |= {"status": EXPIRING, "into": own["_id"], **expiring(buyer.now)}
-        claimed = await _update(db, cart, {"$set": values, "$inc": {"version": 1}})
-        if claimed is not None:
-            return claimed if own is None else await _merge(db, buyer, claimed)
-    raise Conflict("Other callers are changing the cart. Try again.")
-
-
-def _require_room(own: Document, cart: Document) -> None:
-    """Raises Conflict if the viewer's cart cannot hold the lines of the other cart as well."""
-    content: Document | None = own
-    for line in cart["items"]:
-        content = None if content is None else merging.combined(content, line)
-        if content is None:
-            text = f"Your cart cannot hold {line['title']!r} as well: it is full, or in another currency."
-            raise Conflict(text, about={"cart": own["_id"], "title": line["title"]})
-
-
-async def _merge(db: Database, buyer: Buyer, cart: Document) -> Document:
-    """Passes the lines of a locked cart on. Returns the cart that has them. Idempotent."""
-    if cart["status"] == EXPIRING:
-        cart = await settle(db, cart, now=buyer.now)
-    arrived = [moves.arriving(move) for move in cart["settlement"]]
-    await merging.take(db, arrived, now=buyer.now, values=touched(buyer.now, buyer.cart_lifetime))
-    own = await require_cart(db, cart["into"], buyer.viewer)
-    if own["status"] == ACTIVE or not arrived:
-        return own
-    # It may have been bought before it could take the lines.
-    return await find_cart(db, merging.rest_id(own["_id"], arrived[0])) or own
-
-
 async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
     """Expires an active cart at once: its units return to stock.
 
@@ -224,13 +138,13 @@ async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
     Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
     Writes:   carts, then a settlement of the cart, which a job finishes after a crash.
     """
-    async for _ in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
+    async for _ in attempts(ATTEMPTS, longest=LONGEST_PAUSE):
         cart = await require_cart(db, cart_id, buyer.viewer)
         if not idempotency.was_applied(cart, buyer.operation_id):
             require_active(cart)
             values = {"status": EXPIRING, "last_modified": buyer.now, **expiring(buyer.now)}
             marked = idempotency.mark_applied(buyer.operation_id)
-            locked = await _update(db, cart, {"$set": values, "$inc": {"version": 1}, **marked})
+            locked = await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, **marked})
             if locked is None:
                 continue
             cart = locked
@@ -290,7 +204,7 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
     Args:     first: the cart as it was read.
     """
     move: Document | None = None
-    async for tried in attempts(_ATTEMPTS, longest=_LONGEST_PAUSE):
+    async for tried in attempts(ATTEMPTS, longest=LONGEST_PAUSE):
         try:
             found = await find_cart(db, cart_id) if tried else first
             cart = require_visible(found, cart_id, buyer.viewer)
@@ -350,7 +264,7 @@ async def _marked(db: Database, buyer: Buyer, cart: Document) -> Document | None
     if not idempotency.is_repeatable(buyer.operation_id) or idempotency.was_applied(cart, buyer.operation_id):
         return cart
     await buyer.answering.confirmed()
-    marked = await _update(db, cart, idempotency.mark_applied(buyer.operation_id))
+    marked = await update_cart(db, cart, idempotency.mark_applied(buyer.operation_id))
     if marked is not None:
         await idempotency.trim_marks(db, CARTS, marked)
     return marked
@@ -371,10 +285,10 @@ async def _give_back(db: Database, buyer: Buyer, move: Document | None) -> None:
 async def _decide(db: Database, buyer: Buyer, cart: Document, change: Change, move: Document) -> Document | None:
     pushes = {"decided": {**move, "is_taken": True}, **idempotency.mark_applied(buyer.operation_id).get("$push", {})}
     values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.cart_lifetime)}
-    return await _update(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes})
+    return await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes})
 
 
-async def _update(db: Database, cart: Document, update: Document) -> Document | None:
+async def update_cart(db: Database, cart: Document, update: Document) -> Document | None:
     """Returns the cart after the update; None if it has changed since it was read."""
     same = {"_id": cart["_id"], "version": cart["version"]}
     return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)

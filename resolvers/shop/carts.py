@@ -121,9 +121,15 @@ async def find_by_ids(
     return {cart["_id"]: cart for cart in found}
 
 
-async def find_current(db: Database, owner: str, *, besides: str) -> Document | None:
+async def find_current(db: Database, owner: str, *, besides: str | None = None) -> Document | None:
     """Returns the owner's last modified active cart, the whole one, besides the cart with this id."""
-    query = {"owner": owner, "status": ACTIVE, "_id": {"$ne": besides}}
+    query = {"owner": owner, "status": ACTIVE, **({} if besides is None else {"_id": {"$ne": besides}})}
+    return await db[CARTS.name].find_one(query, sort=[("last_modified", DESCENDING)])
+
+
+async def find_latest(db: Database, owner: str) -> Document | None:
+    """Returns the owner's last modified cart, the whole one, whatever its status is."""
+    query = {"owner": owner, "status": {"$in": [ACTIVE, PENDING, COMPLETE, EXPIRING, EXPIRED]}}
     return await db[CARTS.name].find_one(query, sort=[("last_modified", DESCENDING)])
 
 

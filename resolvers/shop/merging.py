@@ -6,11 +6,13 @@
    cart (see `moves.arriving`). The counters of the stock stay the same.
 3. **Take**: one update of the other cart, guarded by its version, adds the lines and stores its decisions on these
    reservations. What it cannot hold, or everything if it is no longer active, is refused.
-4. Conclude the reservations, and forget the decisions. The units of refused ones become available.
+4. Conclude the reservations, and forget the decisions.
 
-If the other cart is being bought meanwhile, its owner still wants these lines. So it refuses them in favor of a new
-cart of the owner, which is created before. The conclusion then replaces each reservation by one of the new cart, which
-takes it as in step 3. The id of the new cart is derived, so every process creates the same one.
+Whatever the other cart refuses, its owner still wants: it may have been bought, discarded or merged itself, it may have
+expired, or it may have been filled. So it refuses the lines in favor of a further cart of the owner: the one that it
+was merged into, or a new one, which is created before. The conclusion then replaces each reservation by one of the
+further cart, which takes it as in step 3. The id of a new cart is derived, so every process creates the same one. A
+line follows a bounded number of merges, and then gets a new cart.
 
 Unlike other reservations, one that was passed on is not refused when it is found old: whoever finds it takes it. It is
 taken once: a cart is read before the stock, a reservation leaves the stock before its decision is forgotten, and every
@@ -34,10 +36,14 @@ from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.retries import attempts
 
 from . import moves
-from .carts import ACTIVE, CARTS, COMPLETE, MAX_LINES, MAX_QUANTITY, MAX_TOTAL, PENDING, find_cart, total_of, touched
+from .carts import ACTIVE, CARTS, MAX_LINES, MAX_QUANTITY, MAX_TOTAL, find_cart, total_of, touched
 from .stock import STOCK
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+# How many merges a line follows from cart to cart. Carts that are merged into each other cannot send it in a circle.
+_MERGES_FOLLOWED = 4
+# The idle time of a new cart, if the cart that it takes the place of does not say.
+_IDLE_TIME = timedelta(hours=1)
 
 
 def combined(cart: Mapping[str, Any], line: Mapping[str, Any]) -> Document | None:
@@ -59,7 +65,7 @@ async def take(
 
     Args:     values: what else to set in the cart.
     Raises:   Conflict (others kept changing the cart).
-    Writes:   carts, then stock, then carts; each guarded. If the cart is being bought, a new cart as well.
+    Writes:   carts, then stock, then carts; each guarded. If the cart refuses lines, a new cart as well.
     """
     if not arrived:
         return
@@ -88,8 +94,22 @@ async def take(
     raise Conflict("Other callers are changing the cart. Try again.")
 
 
-def rest_id(key: str, move: Mapping[str, Any]) -> str:
-    """Returns the id of the cart that gets this move if the cart with this key is being bought."""
+async def find_taker(db: Database, cart: Document, arrived: Sequence[Document]) -> Document:
+    """Returns the active cart that has taken these lines, which went to this cart first; this one if there is none."""
+    taker = cart
+    for _ in range(_MERGES_FOLLOWED + 1):
+        if taker["status"] == ACTIVE or not arrived:
+            return taker
+        for key in (_rest_id(taker["_id"], arrived[0]), taker.get("into")):
+            found = None if key is None else await find_cart(db, key)
+            if found is not None:
+                taker = found
+                break
+    return taker
+
+
+def _rest_id(key: str, move: Mapping[str, Any]) -> str:
+    """Returns the id of the new cart that gets what the cart with this key refuses."""
     return hashlib.blake2b(f"{key} {move['op']}/rest".encode(), digest_size=16).hexdigest()
 
 
@@ -98,23 +118,32 @@ def _going_on(cart: Document | None) -> dict[str, Document]:
     return {} if cart is None else {move["id"]: move for move in cart.get("decided", ()) if "rest" in move}
 
 
-async def _open_rest(db: Database, cart: Document, move: Document, now: datetime) -> str:
-    """Creates the cart that gets what this one, which is being bought, refuses. Idempotent. Returns its id."""
-    lasts = timedelta(seconds=cart["checkout"]["lasts"])
+async def _further_cart(db: Database, cart: Document, move: Document, now: datetime) -> str:
+    """Returns the id of the cart that gets what this one refuses. Creates it if there is none. Idempotent."""
+    if "into" in cart and move["id"].count(moves.GOING_ON) < _MERGES_FOLLOWED:
+        return str(cart["into"])
     rest = {
-        "_id": rest_id(cart["_id"], move),
+        "_id": _rest_id(cart["_id"], move),
         "owner": cart["owner"],
         "status": ACTIVE,
         "items": [],
         "currency": move["line"]["currency"],
-        # If the payment is refused, the other cart remains the current one of the owner.
-        **touched(now, lasts) | {"last_modified": cart["last_modified"] - timedelta(milliseconds=1)},
+        # If the other cart is active, or becomes active again, it remains the current one of the owner.
+        **touched(now, _lasting(cart)) | {"last_modified": cart["last_modified"] - timedelta(milliseconds=1)},
         "version": 0,
         "holding": True,
     }
     with contextlib.suppress(DuplicateKeyError):
         await db[CARTS.name].insert_one(rest)
     return str(rest["_id"])
+
+
+def _lasting(cart: Document) -> timedelta:
+    """Returns the idle time of a cart that is created in place of this one."""
+    if cart["status"] == ACTIVE:
+        lasting: timedelta = cart["expires_at"] - cart["last_modified"]
+        return max(_IDLE_TIME, lasting)
+    return timedelta(seconds=cart["checkout"]["lasts"]) if "checkout" in cart else _IDLE_TIME
 
 
 async def _listed(db: Database, arrived: Sequence[Document]) -> set[str]:
@@ -130,14 +159,17 @@ async def _decide(
 ) -> Document | None:
     """Stores the decisions of the cart, and the lines that it takes. Returns the cart; None if it has changed."""
     content: Document = {"items": cart["items"], "currency": cart["currency"]}
-    # All of these moves come from one cart.
-    is_bought = cart["status"] in {PENDING, COMPLETE}
-    instead = {"rest": await _open_rest(db, cart, new[0], now)} if is_bought else {}
     decided = []
     for move in new:
         grown = combined(content, move["line"]) if cart["status"] == ACTIVE else None
         content = grown or content
-        decided.append({**move, "at": now, "is_taken": grown is not None, **instead})
+        decided.append({**move, "at": now, "is_taken": grown is not None})
+    refused = [one for one in decided if not one["is_taken"]]
+    if refused:
+        # All of these moves come from one cart, so one further cart gets what is refused.
+        rest = await _further_cart(db, cart, refused[0], now)
+        for one in refused:
+            one["rest"] = rest
     changes = {**content, **(values if cart["status"] == ACTIVE else {})}
     update = {"$set": changes, "$push": {"decided": {"$each": decided}}, "$inc": {"version": 1}}
     same = {"_id": cart["_id"], "version": cart["version"]}

@@ -53,6 +53,8 @@ from .carts import CARTS
 from .orders import ORDERS, place_due
 from .stock import STOCK, change, changed_by, notify_product
 
+# The end of the id of a reservation that has gone on to another cart, once for each time.
+GOING_ON = "-on"
 Kind = Literal["reserve", "return", "sell", "restore", "pass"]
 
 # What shows the decisions of a cart, and is needed to write its order.
@@ -167,7 +169,7 @@ def arriving(move: Document) -> Document:
 def going_on(move: Document) -> Document:
     """Returns the reservation that a refused one has become, if its cart has refused it in favor of another cart."""
     named = {name: value for name, value in move.items() if name not in {"rest", "is_taken"}}
-    return {**named, "id": f"{move['id']}-on", "cart_id": move["rest"]}
+    return {**named, "id": f"{move['id']}{GOING_ON}", "cart_id": move["rest"]}
 
 
 async def _is_restored(db: Database, move: Document) -> bool:

@@ -90,6 +90,8 @@ class OrderDocument(Versioned):
     refund: NotRequired[Refund]
     # When a job must continue the cancellation; missing when it is finished.
     due: NotRequired[datetime]
+    # True until its products know that they are bought together; see `bought_together`.
+    uncounted: NotRequired[bool]
 
 
 def _upgrade(order: Document) -> Document:
@@ -110,7 +112,8 @@ ORDERS = CollectionSpec(
         IndexModel([("owner", ASCENDING), ("placed_at", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("status", ASCENDING), ("placed_at", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("placed_at", DESCENDING), ("_id", DESCENDING)]),
-        IndexModel([("items.sku", ASCENDING)]),
+        IndexModel([("items.sku", ASCENDING), ("placed_at", DESCENDING), ("_id", DESCENDING)]),
+        IndexModel([("uncounted", ASCENDING)], sparse=True),
         IndexModel([("due", ASCENDING)], sparse=True),
         # The orders of an older version.
         IndexModel([(SCHEMA_VERSION, ASCENDING)]),
@@ -156,6 +159,7 @@ def order_of(cart: Document, payment_reference: str) -> Document:
         "payment_reference": payment_reference,
         **_placed(checkout["begun"], checkout["op"]),
         "address": checkout.get("address"),
+        **({"uncounted": True} if len(cart["items"]) > 1 else {}),
         SCHEMA_VERSION: ORDERS.version,
     }
 

@@ -52,7 +52,7 @@ class DecidedMove(Move):
     """A move on which a cart has decided."""
 
     is_taken: bool
-    # The cart that gets the units instead, if this one is being bought; see `merging`.
+    # The cart that gets the units instead, if this one has refused them; see `merging`.
     rest: NotRequired[str]
 
 

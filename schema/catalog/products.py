@@ -119,11 +119,13 @@ class Product(Node):
         "sku",
         "terms",
         "keywords",
+        "bought_with",
         length=MAX_RELATED,
         each="first",
         # The products that are compared, and their index keys.
         extra=600,
-        description="The products that have most in common with this one: people, then categories, then genres. "
+        description="The products that are bought together with this one, and those that have most in common with it: "
+        "people, then categories, then genres. "
         f"At most {MAX_RELATED}.",
     )
     @staticmethod

@@ -12,16 +12,16 @@ from .drafts import sees_until
 from .types import BlogEntry, ContentEdge
 
 CONTENT_EDGE = (
-    "The node as a row of `children` of its section, or of `rootSections`; null for other nodes at the root, which no "
-    "list shows."
+    "The node as a row of `children` of its section; at the root, a section as a row of `rootSections`, and a page as "
+    "one of `rootContent`."
 )
 
 
 def content_edge_of(context: Context, node: Source) -> ContentEdge | None:
-    """Returns the node as a row among the children of its section, or among the sections at the root."""
-    if node["parent"] is not None:
-        return _edge(context, content.children_of(node["parent"], sees_until(context)), node)
-    return _edge(context, content.root_sections(sees_until(context)), node) if node["type"] == SECTION else None
+    """Returns the node as a row among the children of its section, or at the root among the sections or all nodes."""
+    if node["parent"] is None and node["type"] == SECTION:
+        return _edge(context, content.root_sections(sees_until(context)), node)
+    return _edge(context, content.children_of(node["parent"], sees_until(context)), node)
 
 
 def entry_edge_of(context: Context, node: Source) -> Edge[BlogEntry] | None:

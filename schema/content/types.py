@@ -23,12 +23,13 @@ from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
 from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.markdown import page_html, plain_text
-from portico.schema.nodes import Kind, Node, is_visible, node_id, projection_of
+from portico.schema.markdown import first_picture, page_html, plain_text
+from portico.schema.nodes import Kind, Node, is_visible, loader_of, node_id, projection_of
 from portico.schema.reading import document_kind, document_pages
 from portico.schema.rendering import rendered
 from portico.schema.roles import Role
 
+from . import covers
 from .drafts import sees_until
 from .excerpts import BEGINNING, DEFAULT_EXCERPT, MAX_EXCERPT, MIN_EXCERPT, minutes_to_read, shortened
 
@@ -178,6 +179,30 @@ class Page(_Written):
     pass
 
 
+@strawberry.type(description="The first picture in the text of a blog entry.")
+class Cover:
+    url: str = stored(description="The address: a path on this server, or an address of another one.")
+    alt: str = stored(description="What it shows, for people who do not see it. Empty for a mere decoration.")
+    width: int | None = computed(
+        lambda cover: covers.size_of(cover, "width"),
+        "photo",
+        description="Pixels. Null for a picture of another server.",
+    )
+    height: int | None = computed(
+        lambda cover: covers.size_of(cover, "height"),
+        "photo",
+        description="Pixels. Null for a picture of another server.",
+    )
+
+    @reads("url", "photo", description="The path of a thumbnail; `url` for a picture of another server.")
+    @staticmethod
+    def thumbnail_url(
+        root: strawberry.Parent[covers.CoverOf],
+        width: Annotated[int, described("Pixels, 16 or more. It is rounded down to one of a few widths.")] = 320,
+    ) -> str:
+        return covers.thumbnail_of(root, width)
+
+
 @strawberry.type(description="An entry of a blog.")
 class BlogEntry(_Written):
     @reads("detail.text", text=_USUAL_TEXT, description="About how many minutes it takes to read the text, 1 or more.")
@@ -201,6 +226,20 @@ class BlogEntry(_Written):
             text = f"`length` must be between {MIN_EXCERPT} and {MAX_EXCERPT}; got {length}."
             raise InvalidInput(text, "length")
         return shortened(await rendered(info.context, plain_text, root["detail"]["text"][:BEGINNING]), length)
+
+    @reads(
+        "detail.text",
+        text=_USUAL_TEXT,
+        extra=1,
+        description="The first picture in the beginning of the text; null if there is none, or if it is gone.",
+    )
+    @staticmethod
+    async def cover(root: strawberry.Parent[NodeDocument], info: Info) -> Cover | None:
+        found = covers.parse(await rendered(info.context, first_picture, root["detail"]["text"][:BEGINNING]))
+        if found is None or found["photo_id"] is None:
+            return as_type(Cover, found)
+        photo = await loader_of(CONTENT, covers.PHOTO)(info.context).load(found["photo_id"])
+        return as_type(Cover, None if photo is None else covers.with_photo(found, photo))
 
     publish_on: datetime | None = stored(
         "detail.publish_on", description="Readers see the entry from then on; null for a draft."
@@ -279,6 +318,19 @@ class ContentQuery:
     ) -> ContentConnection | None:
         return await _content_page(
             info, content.root_sections(sees_until(info.context)), Span(first, after, last, before)
+        )
+
+    @strawberry.field(description="All nodes at the root, by title: sections, and pages such as an imprint.")
+    async def root_content(
+        self,
+        info: Info,
+        first: First = DEFAULT_CONTENT,
+        after: After = None,
+        last: Last = None,
+        before: Before = None,
+    ) -> ContentConnection | None:
+        return await _content_page(
+            info, content.children_of(None, sees_until(info.context)), Span(first, after, last, before)
         )
 
     @strawberry.field(description="Nodes of every type with a tag, newest first.")

@@ -11,7 +11,7 @@ import strawberry
 from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
 from portico.resolvers.documents import Document
-from portico.resolvers.shop import cart_edits, carts, refusals
+from portico.resolvers.shop import cart_edits, carts, refusals, viewer_carts
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.carts import Line
 from portico.resolvers.shop.refusals import InadequateInventory
@@ -139,8 +139,8 @@ class CartViewer:
 
 
 @strawberry.input(
-    description="A new, empty cart. Without a token, choose a random idempotency key: every caller without a token who "
-    "repeats the key gets the same cart, until the cart has an owner."
+    description="A new, empty cart, or the active one of the viewer. Without a token, choose a random idempotency key: "
+    "every caller without a token who repeats the key gets the same cart, until the cart has an owner."
 )
 class CreateCartInput:
     idempotency_key: str | None = idempotency_key()
@@ -218,7 +218,8 @@ failure("Stock does not have that many units.", sku="The SKU in question.", avai
 
 
 CreateCartResult = Annotated[
-    CartPayload | NotFound, strawberry.union("CreateCartResult", description="The result of creating a cart.")
+    CartPayload | NotFound | Conflict,
+    strawberry.union("CreateCartResult", description="The result of creating a cart."),
 ]
 AddItemToCartResult = Annotated[
     CartPayload | CartInactive | InadequateInventory | NotFound | InvalidInput,
@@ -248,9 +249,12 @@ DiscardCartResult = Annotated[
 
 @strawberry.type
 class CartMutation:
-    @mutation(description="Creates an empty cart. A signed-in viewer is its owner.")
+    @mutation(
+        description="Creates an empty cart. A signed-in viewer is its owner. A viewer who has an active cart gets that "
+        "one, with its items."
+    )
     async def create_cart(self, info: Info, input: CreateCartInput | None = None) -> CreateCartResult | None:  # noqa: ARG002
-        created = await cart_edits.create_cart(info.context.db, buyer_of(info))
+        created = await viewer_carts.create_cart(info.context.db, buyer_of(info))
         return CartPayload(cart=as_type(Cart, created))
 
     @mutation(
@@ -288,7 +292,7 @@ class CartMutation:
     )
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
         require_caller(info.context)
-        claimed = await cart_edits.claim_cart(
+        claimed = await viewer_carts.claim_cart(
             info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
         )
         return CartPayload(cart=as_type(Cart, claimed))

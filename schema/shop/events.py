@@ -13,7 +13,7 @@ from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Info
 from portico.schema.inputs import described
 from portico.schema.reading import find_visible
-from portico.schema.subscriptions import occurrences, show_object
+from portico.schema.subscriptions import occurrences, show_object, states
 
 from .orders import ORDER, Order, is_merchant
 
@@ -41,7 +41,8 @@ class ShopSubscription:
         return listened
 
     @strawberry.subscription(
-        description="Delivers a product whenever the counts of its stock change. Read `stock` of the product."
+        description="Delivers a product whenever the counts of its stock change. Read `stock` of the product. The last "
+        "state always arrives; a slow client can miss states in between."
     )
     async def stock_changed(
         self, info: Info, skus: Annotated[list[str], described("The products, 1 to 100.")]
@@ -52,5 +53,10 @@ class ShopSubscription:
                 f"`skus` must have 1 to {MAX_SKUS} SKUs; got {len(topics):,}.", extensions={"code": "BAD_USER_INPUT"}
             )
         first, *others = topics
-        listened: AsyncIterator[Product] = await occurrences(info.context, first, show_object(PRODUCT), also=others)
+        show = show_object(PRODUCT)
+        listened: AsyncIterator[Product] = await states(info.context, first, show, order=_no_order, also=others)
         return listened
+
+
+def _no_order(_product: Any) -> None:
+    """Counts have no order that products share: each state is read after its event."""

@@ -14,7 +14,7 @@ from portico.schema.inputs import described
 from portico.schema.reading import find_visible
 from portico.schema.subscriptions import occurrences, read_shared, states
 
-from .posts import POST, PollPost, PostComment
+from .posts import POST, PollPost, PostComment, below
 
 
 async def _show_comment(context: Context, event: Event) -> Document | None:
@@ -22,7 +22,8 @@ async def _show_comment(context: Context, event: Event) -> Document | None:
     post, is_seen = await read_shared(context, event, POST, event.key.post)
     if post is None or not is_seen:
         raise NotFound(POST.name, str(event.key.post))
-    return await comment_reads.find_posted(context.db, post, event.key.at, viewer=context.subject)
+    comment = await comment_reads.find_posted(context.db, post, event.key.at, viewer=context.subject)
+    return None if comment is None else below(post, [comment])[0]
 
 
 class _ShowComment:

@@ -37,7 +37,7 @@ from portico.schema.reading import find_visible
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
-from .posts import POST, Audience, Post, PostComment, PostEdge, comment_key
+from .posts import POST, Audience, Post, PostComment, PostEdge, below, comment_key
 from .users import USER
 
 _TEXT = "Up to 100,000 characters."
@@ -161,7 +161,9 @@ class PostPayload(ShowsViewer):
     async def _comment(self, info: Info) -> Document | None:
         if self.commented is None:
             return None
-        return await comment_reads.find_row(info.context.db, as_document(self.post), self.commented["_id"])
+        post = as_document(self.post)
+        row = await comment_reads.find_row(info.context.db, post, self.commented["_id"])
+        return None if row is None else below(post, [row])[0]
 
 
 PostResult = Annotated[

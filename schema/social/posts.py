@@ -1,6 +1,7 @@
 """Posts and their comments. The mutations are in `posting`, the lists of posts in `feeds`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -87,6 +88,20 @@ class PostComment:
     posted: datetime = stored(description="When it was written.")
     text: str = stored(text=LONGEST_COMMENT, description="The text, as written.")
 
+    @reads(
+        "by.id",
+        "post_by",
+        description="Whether you may delete it: whether you are its author, the author of the post or an EDITOR.",
+    )
+    @staticmethod
+    def viewer_can_delete(root: strawberry.Parent[Mapping[str, Any]], info: Info) -> bool:
+        return info.context.has_role(Role.EDITOR) or info.context.subject in (root["by"]["id"], root["post_by"])
+
+
+def below(post: Mapping[str, Any], comments: Sequence[Mapping[str, Any]]) -> list[Document]:
+    """Returns the comments of a post with the author of the post, who may delete them."""
+    return [{**comment, "post_by": post["by"]["id"]} for comment in comments]
+
 
 @strawberry.interface(
     description="A post on a wall. You do not see posts of authors with whom you have a block in either direction, nor "
@@ -122,6 +137,7 @@ class Post(Node):
 
     @reads(
         "_id",
+        "by.id",
         "comments",
         "spilled",
         length=MAX_LATEST,
@@ -145,7 +161,7 @@ class Post(Node):
                 ("latest comments", last), lambda: loaders.latest_comments(info.context.db, viewer=viewer, last=last)
             )
             comments = await loader.load(root["_id"]) or []
-        return as_types(PostComment, comments[-last:])
+        return as_types(PostComment, below(root, comments[-last:]))
 
     @reads(
         "by.id",
@@ -158,7 +174,7 @@ class Post(Node):
         people = [end["id"] for end in (root["by"], root["to"]) if end is not None]
         return info.context.has_role(Role.EDITOR) or info.context.subject in people
 
-    @reads("_id", description="The comments that you see, oldest first.")
+    @reads("_id", "by.id", description="The comments that you see, oldest first.")
     @staticmethod
     async def comments(
         root: strawberry.Parent[ShownPost],
@@ -168,7 +184,8 @@ class Post(Node):
         last: Last = None,
         before: Before = None,
     ) -> Connection[PostComment]:
-        return Connection(page=await _comment_page(info.context, root["_id"], Span(first, after, last, before)))
+        page = await _comment_page(info.context, root["_id"], Span(first, after, last, before))
+        return Connection(page=replace(page, documents=below(root, page.documents)))
 
 
 async def _comment_page(context: Context, post: DocumentId, span: Span) -> Page:

@@ -293,6 +293,7 @@ async function meet(robin, ines) {
 
   await robin.goto(`${url}/room`);
   await robin.getByText('Wren (you)').waitFor();
+  const [{ id, location }] = (await asMerchant('{ viewer { characters(first: 1) { id location { locationId } } } }')).viewer.characters;
   await ines.goto(`${url}/room`);
   await ines.getByLabel('Name').fill('Fado');
   await check(ines, 'arrival, narrow');
@@ -303,6 +304,10 @@ async function meet(robin, ines) {
   await robin.waitForFunction((before) => document.querySelector('h1').innerText !== before, seen.rooms[0]);
   seen.rooms.push(await robin.locator('h1').innerText());
   await ines.getByText('Wren', { exact: true }).waitFor({ state: 'detached' });
+  // A game master takes Robin back, and the page follows without a request of its own.
+  await asMerchant(`mutation { moveCharacter(input: { characterId: "${id}", locationId: "${location.locationId}" }) { __typename } }`);
+  await robin.waitForFunction((before) => document.querySelector('h1').innerText !== before, seen.rooms[1]);
+  seen.rooms.push(await robin.locator('h1').innerText());
   await check(robin, 'room');
   await check(ines, 'room, narrow');
 }

@@ -361,4 +361,4 @@ async def test_a_slow_upload_is_marked_with_the_time_when_it_is_stored(
     else:
         await add_image(db, Owner("Product", "A"), alt="", file=slowly(), rules=rules, now=now)
 
-    assert marks[0] >= now + timedelta(seconds=0.2 if is_import else 0.1)
+    assert marks[0] >= now + timedelta(seconds=0.1)

@@ -49,6 +49,7 @@ KIT = Kit(
     },
     scattered={
         "find cms.assets.files metadata.sweep",
+        "find cms.nodes words",
         "find cms.nodes pending.at",
         "find cms.nodes unrevised.at",
         "find cms.nodes deleting.at",

@@ -125,3 +125,139 @@ async def test_a_photo_with_an_upload_in_progress_may_not_be_deleted(gateway: Ga
         assert found == {"viewerCanEdit": True, "viewerCanDelete": may}
         answer = await gateway.data(DELETE, {"input": {"id": photo["id"], "nonce": photo["nonce"]}})
         assert answer["deleteContent"]["__typename"] == result
+
+
+COVER = """
+query ($path: String!) {
+  content(path: $path) { ... on BlogEntry { cover { url thumbnailUrl width height alt } } }
+}
+"""
+
+
+async def _cover(gateway: GatewayClient, text: str) -> Any:
+    blog = await create_section(gateway, "BLOG")
+    entry = await create_entry(gateway, blog, text=text)
+    return (await gateway.data(COVER, {"path": entry["path"]}, token=None))["content"]["cover"]
+
+
+async def test_the_cover_of_an_entry_is_the_first_picture_in_its_text(gateway: GatewayClient) -> None:
+    photo = await create_photo(gateway, await create_gallery(gateway))
+    path = photo["url"]
+
+    found = await _cover(gateway, f"Words\n\n[![Two *hills*]({path})](/x) ![other](https://example.com/b.png)")
+
+    assert (found["url"], found["alt"]) == (path, "Two hills")
+    assert (found["width"], found["height"]) == (photo["width"], photo["height"])
+    assert found["thumbnailUrl"].startswith(f"{path}?width=")
+
+
+async def test_a_picture_of_another_server_has_no_size(gateway: GatewayClient) -> None:
+    url = "https://example.com/b.png"
+
+    assert await _cover(gateway, f"![]({url})") == {
+        "url": url,
+        "thumbnailUrl": url,
+        "width": None,
+        "height": None,
+        "alt": "",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Words",
+        "![a](javascript:alert)",
+        "`![a](/b.png)`",
+        f"![gone](/assets/{ObjectId()}/{'0' * 64}/a.png)",
+    ],
+)
+async def test_an_entry_without_a_picture_has_no_cover(gateway: GatewayClient, text: str) -> None:
+    assert await _cover(gateway, text) is None
+
+
+async def test_the_covers_of_a_page_of_entries_take_one_command(gateway: GatewayClient, commands: Commands) -> None:
+    gallery, blog = await create_gallery(gateway), await create_section(gateway, "BLOG")
+    photos = [await create_photo(gateway, gallery, slug=f"photo-{number}") for number in range(3)]
+    for photo in photos:
+        await create_entry(gateway, blog, text=f"![x]({photo['url']})")
+    text = "query ($path: String!) { content(path: $path) { ... on Section { entries { nodes { cover { url } } } } } }"
+    commands.clear()
+
+    found = await gateway.data(text, {"path": blog["path"]}, token=None)
+
+    covers = {node["cover"]["url"] for node in found["content"]["entries"]["nodes"]}
+    assert covers == {photo["url"] for photo in photos}
+    assert commands.names() == ["find cms.nodes"] * 3
+
+
+async def test_all_nodes_at_the_root_are_listed_in_pages(gateway: GatewayClient) -> None:
+    docs = await create_section(gateway, title="Docs")
+    await create_page(gateway, parentId=docs["id"], title="Inside")
+    for title in ("About", "Imprint"):
+        await create_page(gateway, title=title)
+    text = "query ($after: String) { rootContent(first: 2, after: $after) { nodes { title } pageInfo { endCursor } } }"
+
+    first = (await gateway.data(text, token=None))["rootContent"]
+    rest = (await gateway.data(text, {"after": first["pageInfo"]["endCursor"]}, token=None))["rootContent"]
+
+    assert [node["title"] for node in first["nodes"] + rest["nodes"]] == ["About", "Docs", "Imprint"]
+
+
+SUGGEST = "query ($text: String!) { suggest(text: $text) { kind title match { text isMatch } node { id } } }"
+
+
+async def _suggested(gateway: GatewayClient, text: str, **options: Any) -> list[str]:
+    found = (await gateway.data(SUGGEST, {"text": text}, **options))["suggest"]
+    assert {one["kind"] for one in found} <= {"ContentNode"}
+    return [one["title"] for one in found]
+
+
+async def test_pages_are_suggested_while_a_person_types(gateway: GatewayClient, commands: Commands) -> None:
+    blog = await create_section(gateway, "BLOG", title="A blog of Amélie's")
+    page = await create_page(gateway, title="About the blog")
+    await create_page(gateway, title="Imprint")
+    commands.clear()
+
+    (first, second) = (await gateway.data(SUGGEST, {"text": "blo"}, token=None))["suggest"]
+
+    assert [first["title"], second["title"]] == ["About the blog", "A blog of Amélie's"]
+    assert (first["node"]["id"], second["node"]["id"]) == (page["id"], blog["id"])
+    assert first["match"][1] == {"text": "blo", "isMatch": True}
+    assert commands.names().count("find cms.nodes") == 2
+    plans = [plan for one in list(commands.sent) if "cms" in str(one) for plan in await explain(gateway.db, one)]
+    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in plans)
+    assert await _suggested(gateway, "AMELIES blo") == ["A blog of Amélie's"]
+    assert await _suggested(gateway, "blob") == []
+
+
+async def test_an_edit_of_the_title_changes_by_what_a_page_is_suggested(gateway: GatewayClient) -> None:
+    page = await create_page(gateway, title="Before")
+    given = {"id": page["id"], "nonce": page["nonce"], "title": "Afterwards"}
+
+    await gateway.result("editMetadata", given)
+
+    assert (await _suggested(gateway, "befor"), await _suggested(gateway, "afterw")) == ([], ["Afterwards"])
+
+
+async def test_drafts_are_suggested_to_editors_only(gateway: GatewayClient) -> None:
+    blog = await create_section(gateway, "BLOG", title="News")
+    await create_entry(gateway, blog, title="Draft", publishOn=None)
+    await create_entry(gateway, blog, title="Drafty", publishOn="2999-01-01T00:00:00Z")
+    await create_entry(gateway, blog, title="Drafts")
+
+    assert await _suggested(gateway, "draft") == ["Draft", "Drafts", "Drafty"]
+    for token in (None, gateway.token("reader", [])):
+        assert await _suggested(gateway, "draft", token=token) == ["Drafts"]
+
+
+async def test_pages_of_a_former_version_are_suggested_after_their_upgrade(gateway: GatewayClient) -> None:
+    page = await create_page(gateway, title="Old page")
+    former = {"$unset": {"words": "", "schema_version": ""}}
+    await gateway.db["cms.nodes"].update_one({"title": "Old page"}, former)
+    assert await _suggested(gateway, "old") == []
+
+    await gateway.data("query ($path: String!) { content(path: $path) { title } }", {"path": page["path"]})
+
+    assert await _suggested(gateway, "old") == ["Old page"]

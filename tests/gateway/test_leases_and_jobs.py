@@ -210,6 +210,7 @@ async def test_many_marks_are_settled_in_one_run(idle: GatewayClient, clock: Set
         "delete-carts": 0,
         "finish-checkouts": 0,
         "finish-orders": 0,
+        "relate-products": 0,
         "finish-transfers": 0,
         "finish-comments": 0,
         "finish-uploads": 0,

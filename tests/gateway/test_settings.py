@@ -53,6 +53,7 @@ GOOD: dict[str, tuple[str, Any]] = {
     "PORTICO_COUNT_SECONDS": ("2.5", 2.5),
     "PORTICO_MAX_COUNTED": ("500", 500),
     "PORTICO_MAX_IMAGE_BYTES": ("1000", 1_000),
+    "PORTICO_IMPORT_PRIVATE_HOSTS": ("true", True),
     "PORTICO_MAX_IMAGE_PIXELS": ("2000", 2_000),
     "PORTICO_DOCUMENTS": ("prefer", "prefer"),
     "PORTICO_DOCUMENT_FILES": ("web.json, app.json", "web.json, app.json"),

@@ -44,6 +44,7 @@ KIT = Kit(
         # A cart that its buyer may no longer see.
         ("createCart", "NotFound"),
         # A conflict or a pending payment is temporary.
+        ("createCart", "Conflict"),
         ("updateCartItem", "Conflict"),
         ("claimCart", "Conflict"),
         ("discardCart", "Conflict"),
@@ -63,6 +64,7 @@ KIT = Kit(
         "delete-carts": (leftovers.old_cart,),
         "finish-checkouts": (leftovers.pending_cart, leftovers.sold_cart),
         "finish-orders": (leftovers.cancelled_order,),
+        "relate-products": (leftovers.uncounted_order,),
     },
     budgets=read_budgets(__file__),
     scattered={
@@ -73,6 +75,8 @@ KIT = Kit(
         "find carts _id",
         "find orders _id",
         "find orders due",
+        "find orders uncounted",
+        "find orders items.sku",
         "find orders $or upgrade_failed",
         "find carts decided",
         "find carts decided.0 due last_modified status",

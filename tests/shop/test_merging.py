@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from portico.resolvers.shop.cart_edits import Buyer, claim_cart
+from portico.resolvers.shop.cart_edits import Buyer
+from portico.resolvers.shop.viewer_carts import claim_cart
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import OWNER

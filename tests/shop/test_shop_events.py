@@ -98,6 +98,22 @@ async def test_stock_is_delivered_to_everybody_who_shows_the_product(gateway: Ga
     assert second == {"sku": other, "stock": {"available": 15, "reserved": 0, "sold": 0}}
 
 
+async def test_only_the_newest_counts_of_each_product_wait_for_a_slow_client(gateway: GatewayClient) -> None:
+    sku, other = [await stock_up(gateway) for _ in range(2)]
+    async with gateway.subscription(STOCK, {"skus": [sku, other]}, token=None) as changed:
+        await restock(gateway, sku, 1)
+        assert (await anext(changed))["stockChanged"]["stock"]["available"] == 11
+        for _ in range(5):
+            await restock(gateway, sku, 1)
+            await restock(gateway, other, 1)
+        seen: list[tuple[str, int]] = []
+        while not {(sku, 16), (other, 15)} <= set(seen):
+            product = (await anext(changed))["stockChanged"]
+            seen.append((product["sku"], product["stock"]["available"]))
+
+    assert len(seen) < 10
+
+
 @pytest.mark.parametrize("count", [0, 101])
 async def test_a_subscription_has_a_bounded_number_of_products(gateway: GatewayClient, count: int) -> None:
     with pytest.raises(AssertionError, match="BAD_USER_INPUT"):

@@ -10,7 +10,7 @@ from bson import ObjectId
 from portico.resolvers.social import follower_counts
 from portico.schema.roles import Role
 from tests.social.support.post_reads import as_member, post_id, user_id
-from tests.social.support.posts import NOW, call, codes, write_post
+from tests.social.support.posts import NOW, call, codes, write_comment, write_post
 from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
@@ -169,3 +169,28 @@ async def test_counts_of_many_members_fit_into_commands_whatever_the_number_of_b
     counts = await follower_counts.count_followers(gateway.db, members, viewer="ann")
 
     assert counts == {member: 3 if member == "max" else 0 for member in members}
+
+
+async def test_a_comment_says_whether_the_viewer_may_delete_it(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem", "dan")
+    post = await write_post(gateway.db, "ann", to="bob")
+    for number in range(45):
+        await write_comment(gateway.db, post, "cem", str(number))
+    shown = "latestComments { viewerCanDelete } comments(first: 100) { nodes { id viewerCanDelete } }"
+    query = f'{{ node(id: "{post_id(post)}") {{ ... on Post {{ {shown} }} }} }}'
+
+    async def may(viewer: str | None, *roles: Role) -> Any:
+        token = None if viewer is None else gateway.token(viewer, roles)
+        found = (await gateway.data(query, token=token))["node"]
+        comments = [*found["latestComments"], *found["comments"]["nodes"]]
+        (one,) = {comment["viewerCanDelete"] for comment in comments}
+        return one
+
+    # The owner of the wall deletes the post, and not its comments.
+    assert [await may(viewer) for viewer in ("ann", "bob", "cem", "dan", None)] == [True, False, True, False, False]
+    assert await may("dan", Role.EDITOR)
+    told = "... on PostPayload { comment { viewerCanDelete } commentEdge { node { viewerCanDelete } } }"
+    text = f"mutation ($input: CommentOnPostInput!) {{ commentOnPost(input: $input) {{ {told} }} }}"
+    given = {"input": {"postId": post_id(post), "text": "Mine"}}
+    said = (await gateway.data(text, given, token=gateway.token("dan", [])))["commentOnPost"]
+    assert said == {"comment": {"viewerCanDelete": True}, "commentEdge": {"node": {"viewerCanDelete": True}}}

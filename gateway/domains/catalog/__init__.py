@@ -40,6 +40,7 @@ from portico.schema.catalog.merchants import MERCHANT
 
 from . import demo, images, setting_limits
 from .records import category_record, image_record, product_record
+from .remote_images import RemoteImages
 
 
 async def _finish_categories(turn: Turn) -> int:
@@ -66,7 +67,7 @@ async def _settle_images(turn: Turn) -> int:
 async def _image_rules(resources: Resources, _db: Database) -> AsyncIterator[ImageRules]:
     own = resources.of(CatalogSettings)
     pictures = PictureProcesses(max_pixels=own.max_image_pixels, max_bytes=own.max_image_bytes)
-    yield ImageRules(own.max_image_bytes, pictures)
+    yield ImageRules(own.max_image_bytes, pictures, RemoteImages(own.import_private_hosts).read)
 
 
 async def _import_images(

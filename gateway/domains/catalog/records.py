@@ -27,6 +27,7 @@ from portico.resolvers.catalog.product_fields import MAX_SKU, PLAIN, PlainField
 from portico.resolvers.catalog.product_imports import ProductRecord
 from portico.resolvers.catalog.product_rules import Price, ProductFields
 from portico.resolvers.errors import InvalidInput
+from portico.resolvers.urls import require_web_url
 from portico.schema.errors import camel_case
 from portico.schema.scalars import check_big_int
 
@@ -50,11 +51,14 @@ def category_record(given: Any) -> CategoryRecord:
 
 
 def image_record(given: Any, records: Path) -> ImageRecord:
-    """Parses {"product": a SKU or "category": a slug, "file", "alt"?}. Raises InvalidInput.
+    """Parses {"product": a SKU or "category": a slug, "file" or "url", "alt"?}. Raises InvalidInput.
 
     `file` is the name of a file next to the import file.
     """
-    record = object_of(given, {"product", "category", "file", "alt"})
+    record = object_of(given, {"product", "category", "file", "url", "alt"})
+    if "file" in record and "url" in record:
+        raise InvalidInput("give either `file` or `url`", "url")
+    is_remote = "url" in record
     if ("product" in record) == ("category" in record):
         raise InvalidInput("give either `product` or `category`", "product")
     name = "product" if "product" in record else "category"
@@ -62,7 +66,8 @@ def image_record(given: Any, records: Path) -> ImageRecord:
         kind=name.capitalize(),
         name=key_at(record, name, longest=MAX_SKU),
         alt=optional(record, "alt", as_text) or "",
-        read=PictureFile(records, text_at(record, "file")).read,
+        read=None if is_remote else PictureFile(records, text_at(record, "file")).read,
+        url=require_web_url(text_at(record, "url"), "url") if is_remote else "",
     )
 
 

@@ -25,7 +25,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
-from portico.schema.content import creation, edits, photos
+from portico.schema.content import creation, edits, photos, suggestions
 from portico.schema.content import types as nodes
 
 from . import assets, demo, feeds
@@ -94,6 +94,7 @@ DOMAIN = Domain(
     types=(nodes.Section, nodes.Page, nodes.BlogEntry, photos.Photo),
     queries=(nodes.ContentQuery,),
     mutations=(creation.ContentMutation, edits.ContentEditMutation, photos.PhotoMutation),
+    suggesters=(suggestions.suggest,),
     importers={
         "photos": Importer(
             photo_record, lambda record: f"{record.gallery}/{record.slug}", _import_photos, has_files=True

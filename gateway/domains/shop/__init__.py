@@ -12,6 +12,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
 from portico.resolvers.shop import (
+    bought_together,
     cancelling,
     cart_checks,
     cart_jobs,
@@ -74,6 +75,10 @@ async def _finish_orders(turn: Turn) -> int:
     return await cancelling.finish_cancellations(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
 
 
+async def _relate_products(turn: Turn) -> int:
+    return await bought_together.relate_products(turn.db)
+
+
 DOMAIN = Domain(
     name="shop",
     about="Stock, carts, checkout and orders.",
@@ -88,6 +93,7 @@ DOMAIN = Domain(
         Job("delete-carts", _delete_carts),
         Job("finish-checkouts", _finish_checkouts),
         Job("finish-orders", _finish_orders),
+        Job("relate-products", _relate_products),
     ),
     invariants=(
         Invariant(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from portico.gateway.demo.loading import OPERATION, Demo
 from portico.gateway.domains.catalog.demo import products
 from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database
-from portico.resolvers.shop import cancelling, cart_edits, order_edits, stock
+from portico.resolvers.shop import bought_together, cancelling, cart_edits, order_edits, stock, viewer_carts
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.addresses import Address
 from portico.resolvers.shop.cart_edits import Buyer
@@ -32,10 +33,10 @@ _ADDRESS: Address = {
 }
 # What is ordered, and what becomes of the order. The latest order comes last.
 _ORDERS = (
-    ("LP-0005", "DELIVERED"),
-    ("LP-0006", "CANCELLED"),
-    ("LP-0003", "SHIPPED"),
-    ("LP-0007", "PLACED"),
+    (("LP-0005", "LP-0008", "BD-0002"), "DELIVERED"),
+    (("LP-0006",), "CANCELLED"),
+    (("LP-0003",), "SHIPPED"),
+    (("LP-0007",), "PLACED"),
 )
 _AGO = timedelta(days=2)
 
@@ -79,19 +80,26 @@ async def place_orders(db: Database, *, now: datetime) -> int:
             db, account_id=account["_id"], amount=_MONEY, currency="USD", now=now, operation_id=operation_id
         )
         payment = {"method": ACCOUNT, "account_id": account["_id"]}
-        for number, (sku, status) in enumerate(_ORDERS):
+        for number, (skus, status) in enumerate(_ORDERS):
             placed = now - _AGO + timedelta(hours=number)
-            await _place_order(db, sku, status, payment, now=placed)
+            await _place_order(db, skus, status, payment, now=placed)
+    await bought_together.relate_products(db)
     return len(_ORDERS)
 
 
-async def _place_order(db: Database, sku: str, status: str, payment: dict[str, object], *, now: datetime) -> None:
-    def buyer(step: str) -> Buyer:
-        return Buyer(BUYER, now, timedelta(days=3), f"{OPERATION}{sku}.{step}")
+async def _place_order(
+    db: Database, skus: Sequence[str], status: str, payment: dict[str, object], *, now: datetime
+) -> None:
+    sku = skus[0]
+
+    def buyer(step: str, viewer: str | None = BUYER) -> Buyer:
+        return Buyer(viewer, now, timedelta(days=3), f"{OPERATION}{sku}.{step}")
 
     methods = PaymentMethods({ACCOUNT: AccountPayments()})
-    cart = (await cart_edits.create_cart(db, buyer("cart")))["_id"]
-    await cart_edits.add_item(db, buyer("line"), cart_id=cart, sku=sku, quantity=1)
+    # A cart without an owner for each order: a viewer has one at a time, so repeated steps could find another one.
+    cart = (await viewer_carts.create_cart(db, buyer("cart", None)))["_id"]
+    for one in skus:
+        await cart_edits.add_item(db, buyer(f"line {one}"), cart_id=cart, sku=one, quantity=1)
     bought = await checkout(db, buyer("order"), methods, cart_id=cart, payment=payment, address=_ADDRESS)
     step = {"order_id": bought.order["_id"], "now": now + timedelta(minutes=5), "operation_id": f"{OPERATION}{sku}"}
     if status == "CANCELLED":

@@ -64,6 +64,16 @@ async def idle_cart(gateway: GatewayClient) -> Left:
     return "carts", {"status": {"$in": ["ACTIVE", "EXPIRING"]}}
 
 
+async def uncounted_order(gateway: GatewayClient) -> Left:
+    """Leave an order whose products do not know yet that they were bought together."""
+    skus = [await stock_up(gateway) for _ in range(2)]
+    account = await open_account(gateway.db, 5000)
+    cart = await new_cart(gateway, **dict.fromkeys(skus, 1))
+    await gateway.result("checkout", checkout_input(cart, payment={"accountId": account}))
+    await gateway.state.resources.of(Settler).settled(gateway.db)
+    return "orders", {"uncounted": True}
+
+
 async def old_cart(gateway: GatewayClient) -> Left:
     cart = key_in("Cart", await new_cart(gateway))
     await set_values(gateway, "carts", cart, status="EXPIRED", expires_at=None, last_modified=LONG_AGO)

@@ -1,4 +1,5 @@
 import type { EntryCardFragment } from '../gql/graphql';
+import { Picture } from '../ui/cover';
 import { When } from '../ui/parts';
 import { Link } from '../ui/router';
 
@@ -23,6 +24,7 @@ export function EntryCard({ entry, heading: Heading = 'h2' }: Props) {
         <Link to={`/blog/${entry.slug}`}>{entry.title}</Link>
       </Heading>
       <Byline entry={entry} />
+      {entry.cover ? <Picture {...entry.cover} /> : null}
       <p>{entry.excerpt}</p>
     </article>
   );

@@ -5,7 +5,7 @@ import possibleTypes from '../gql/possible-types';
 
 const paged = relayPagination();
 // Objects without an id belong to the objects that show them. So does a suggestion, whose match is another for each text.
-const EMBEDDED = ['FacetCount', 'Money', 'PriceBand', 'Pricing', 'ProductFacets', 'Profile', 'Property', 'Stock'];
+const EMBEDDED = ['Cover', 'FacetCount', 'Money', 'PriceBand', 'Pricing', 'ProductFacets', 'Profile', 'Property', 'Stock'];
 const embedded = [...EMBEDDED, 'Author', 'OrderItem', 'Suggestion', 'TextPart'].map((name) => [name, () => null] as const);
 
 export const createStore = () =>

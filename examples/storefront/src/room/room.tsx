@@ -1,8 +1,9 @@
-// The room of the viewer's character, live.
+// The viewer's character and its room, live.
 import { useQuery } from 'urql';
 import { useLive } from '../data/live';
 import { useWrite } from '../data/write';
 import {
+  CharacterChangedDocument,
   CreateCharacterDocument,
   DropDocument,
   MoveDocument,
@@ -30,6 +31,8 @@ export function RoomPage() {
 function Room({ self }: { self: SelfFragment }) {
   const id = self.location.locationId;
   const context = useLive(RoomChangedDocument, { id });
+  // Somebody may give the character something, or take it to another room.
+  useLive(CharacterChangedDocument, { id: self.id });
   const [{ data }] = useQuery({ query: RoomDocument, variables: { id }, requestPolicy: 'cache-and-network', context });
   const moving = useWrite(MoveDocument);
   const taking = useWrite(PickUpDocument);

@@ -6,12 +6,15 @@ import { useRouter } from '../ui/router';
 import { addressOf } from './product-card';
 
 const WAIT_MS = 150;
+// What is beside suggestions that are no products.
+const KINDS: Record<string, string> = { Category: 'category', ContentNode: 'from the blog' };
 
 type Suggestion = NonNullable<SuggestionsQuery['suggest']>[number];
 
 /** Returns where a suggestion leads; null if there is no page of it, as of members. */
 function addressFor({ node }: Suggestion): string | null {
   if (node?.__typename === 'Category') return `/c/${node.categorySlug}`;
+  if (node?.__typename === 'BlogEntry') return `/blog/${node.entrySlug}`;
   return node && 'sku' in node ? addressOf(node) : null;
 }
 
@@ -109,6 +112,6 @@ export function SearchBox() {
 
 /** What the matching text belongs to, if it is not the title itself; and what a category is. */
 function Beside({ kind, title, match }: { kind: string; title: string; match: string }) {
-  const text = match === title ? (kind === 'Category' ? 'category' : null) : title;
+  const text = match === title ? (KINDS[kind] ?? null) : title;
   return text ? <span className="beside"> {text}</span> : null;
 }

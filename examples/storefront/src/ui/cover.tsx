@@ -1,11 +1,11 @@
 // The cover of a product: its image, or a drawing that is the same one each time, by the text that it belongs to.
 import type { CardImageFragment } from '../gql/graphql';
 
-type ImageProps = Pick<CardImageFragment, 'alt' | 'width' | 'height' | 'thumbnailUrl'>;
+type ImageProps = Pick<CardImageFragment, 'alt' | 'thumbnailUrl'> & Record<'width' | 'height', number | null>;
 
 /** An image, with the space that it needs before it is there. */
 export function Picture({ alt, width, height, thumbnailUrl }: ImageProps) {
-  return <img className="cover" src={thumbnailUrl} alt={alt} width={width} height={height} loading="lazy" decoding="async" />;
+  return <img className="cover" src={thumbnailUrl} alt={alt} width={width ?? undefined} height={height ?? undefined} loading="lazy" decoding="async" />;
 }
 
 function hash(text: string): number {

@@ -1,0 +1,99 @@
+"""Downloads the images that records of an import name by their URLs.
+
+Whoever writes an import file could make the machine of the import read from hosts that only it can reach. So only http
+and https are read, and only from public addresses: each host is resolved once, all its addresses are checked, and the
+connection goes to a checked one, also after a redirect. The size and the time of a download are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import httpx
+
+from portico.resolvers.errors import InvalidInput, UnacceptableFile
+from portico.resolvers.urls import require_web_url
+
+_SECONDS = 30.0
+_MAX_REDIRECTS = 3
+
+
+async def _addresses_of(host: str, port: int) -> list[str]:
+    """Returns the addresses of a host. Raises OSError for an unknown one."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(place[0]) for *_, place in found]
+
+
+@dataclass(frozen=True)
+class RemoteImages:
+    """Downloads images.
+
+    Args:     allows_private: whether hosts may have private addresses, e.g. in a network of the shop's own.
+              seconds: how long a download may take, in all.
+              addresses_of: returns the addresses of a host.
+    """
+
+    allows_private: bool = False
+    seconds: float = _SECONDS
+    transport: httpx.AsyncBaseTransport | None = None
+    addresses_of: Callable[[str, int], Awaitable[list[str]]] = _addresses_of
+
+    async def read(self, url: str) -> AsyncIterator[bytes]:
+        """Yields the pieces of the file. Raises UnacceptableFile if it cannot be read."""
+        async with httpx.AsyncClient(transport=self.transport, timeout=self.seconds, trust_env=False) as client:
+            try:
+                async with asyncio.timeout(self.seconds):
+                    response = await self._open(client, url)
+                    try:
+                        async for piece in response.aiter_bytes():
+                            yield piece
+                    finally:
+                        await response.aclose()
+            except TimeoutError:
+                raise UnacceptableFile(f"The download took longer than {self.seconds:g} seconds.") from None
+            except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+                raise UnacceptableFile(f"The file cannot be downloaded: {type(error).__name__}.") from None
+
+    async def _open(self, client: httpx.AsyncClient, url: str) -> httpx.Response:
+        """Returns the response with the file, whose body is not read yet. Follows up to three redirects."""
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = await client.send(await self._request(client, url), stream=True)
+            if response.is_success:
+                return response
+            await response.aclose()
+            if not response.has_redirect_location:
+                raise UnacceptableFile(f"The file cannot be downloaded: status {response.status_code}.")
+            url = str(httpx.URL(url).join(response.headers["location"]))
+        raise UnacceptableFile(f"The file cannot be downloaded: more than {_MAX_REDIRECTS} redirects.")
+
+    async def _request(self, client: httpx.AsyncClient, url: str) -> httpx.Request:
+        """Returns a request to a checked address of the host."""
+        try:
+            target = httpx.URL(require_web_url(url, "url"))
+        except InvalidInput as error:
+            raise UnacceptableFile(str(error)) from None
+        address = await self._address_of(target.host, target.port or (443 if target.scheme == "https" else 80))
+        headers = {"host": target.netloc.decode(), "accept": "image/*"}
+        # The certificate must be that of the host, although the request goes to its address.
+        return client.build_request(
+            "GET", target.copy_with(host=address), headers=headers, extensions={"sni_hostname": target.host}
+        )
+
+    async def _address_of(self, host: str, port: int) -> str:
+        """Returns an address of the host. Raises UnacceptableFile if one of its addresses is private."""
+        addresses = await self.addresses_of(host, port)
+        if not self.allows_private and not all(_is_public(one) for one in addresses):
+            raise UnacceptableFile(
+                f"The host {host!r} has a private address. To import from it, set PORTICO_IMPORT_PRIVATE_HOSTS."
+            )
+        return addresses[0]
+
+
+def _is_public(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return (parsed if mapped is None else mapped).is_global and not parsed.is_multicast
