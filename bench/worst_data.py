@@ -144,6 +144,7 @@ async def _content(db: Database, size: int, _rng: random.Random) -> dict[str, st
         "type": "section",
         "slug": "site",
         "title": "Site",
+        "words": ["site"],
         "parent": None,
         "ancestors": [],
         "created": BEGIN,
@@ -154,6 +155,7 @@ async def _content(db: Database, size: int, _rng: random.Random) -> dict[str, st
         "revision": 1,
         "visible_from": BEGIN,
         "detail": {"kind": "FOLDER"},
+        "schema_version": NODES.version,
     }
     blog = {**section, "_id": numbered("site", 1), "slug": "blog", "detail": {"kind": "BLOG"}}
     await insert(db, NODES.name, [section, blog])

@@ -149,6 +149,8 @@ def _of_members(star: str) -> dict[str, Operation]:
 
 def _of_content() -> dict[str, Operation]:
     return {
+        "suggested pages": Operation('a%n: suggest(text: "site", first: 1) { c%n: kind }'),
+        "root content": Operation("a%n: rootContent(first: 100) { nodes { c%n: title path } }"),
         "content by tag": Operation('a%n: contentByTag(tag: "news", first: 100) { nodes { c%n: title path } }'),
         "discussions of content": Operation(
             'a%n: contentByTag(tag: "news", first: 100) { nodes { discussion { commentCount } parent { title } } }'

@@ -87,7 +87,7 @@ def create_app(
 
 
 class _Application(Starlette):
-    """The application. A POST of an operation that no middleware changes skips the search for its route.
+    """The application. An operation that no middleware changes skips the search for its route.
 
     The endpoint answers every error itself, so it does not need Starlette's handlers of errors either.
     """
@@ -106,7 +106,7 @@ class _Application(Starlette):
         if (
             scope["type"] == "http"
             and scope["path"] == _PATH
-            and scope["method"] == "POST"
+            and (scope["method"] == "POST" or (scope["method"] == "GET" and not explorer.wants_page(scope)))
             and not self._has_middleware
             and not (self._compresses and accepts_compression(scope))
         ):

@@ -7,6 +7,7 @@
    again: at most one run at a time, so an answer is never older than the one before.
 3. The answer goes to each listener whose last one has other bytes. A state that returns to what was sent is not sent.
    Only the newest answer waits for a slow client. While all clients of a live query are slow, it does not run.
+   Neither is the first answer, if the client has got the same one before it was cut off.
 4. Who begins to listen gets the answer of a run that began afterwards, so it shows everything that was acknowledged
    before. Those who come during a run share the next one.
 
@@ -74,15 +75,19 @@ class LiveQueries:
         self._groups: dict[Hashable, _Group] = {}
         self._is_stopping = False
 
-    async def listen(self, request: Hashable, caller: Caller | None, compute: Compute) -> LiveListener:
+    async def listen(
+        self, request: Hashable, caller: Caller | None, compute: Compute, known: str | None = None
+    ) -> LiveListener:
         """Returns the answers to a request. Equal requests have equal functions `compute`.
+
+        Args:     known: the digest of the answer that the client has got before it was cut off.
 
         Raises:   TooManyLive; Stopping; a driver's error if changes cannot be followed.
         """
         if self._is_stopping:
             raise Stopping
         await self.feed.open()
-        listener = LiveListener(self, caller)
+        listener = LiveListener(self, caller, known)
         key = (request, caller is None)
         try:
             group = self._groups.get(key)
@@ -283,7 +288,7 @@ class _LiveQuery:
 
     def _deliver(self, number: int, response: Response) -> None:
         is_failure = response.has_begun and not response.codes.isdisjoint(_RETRIED)
-        answer = EncodedResponse.of(response)
+        answer = EncodedResponse.of(response, is_state=True)
         if answer.json == self._answer:
             self._queries.counts.vain += 1
         self._answer = answer.json
@@ -298,10 +303,23 @@ class LiveListener:
     Raises an `Ended` when the gateway ends it.
     """
 
-    __slots__ = ("_error", "_is_closed", "_queries", "_query", "_sent", "_since", "_turn", "_waiting", "caller")
+    __slots__ = (
+        "_error",
+        "_is_closed",
+        "_known",
+        "_queries",
+        "_query",
+        "_sent",
+        "_since",
+        "_turn",
+        "_waiting",
+        "caller",
+    )
 
-    def __init__(self, queries: LiveQueries, caller: Caller | None) -> None:
+    def __init__(self, queries: LiveQueries, caller: Caller | None, known: str | None = None) -> None:
         self.caller = caller
+        # The digest of what the client has, as it says, until it gets something else.
+        self._known = known or None
         self._queries = queries
         self._query: _LiveQuery | None = None
         # The number of the last run that is too old for the client.
@@ -320,7 +338,7 @@ class LiveListener:
     @property
     def has_answer(self) -> bool:
         """Whether the client has got an answer, or one waits for it."""
-        return self._sent is not None or self._waiting is not None
+        return self._sent is not None or self._waiting is not None or self._known is not None
 
     def attach(self, query: _LiveQuery, number: int) -> None:
         """Follows this live query, from the run after that with this number."""
@@ -335,6 +353,10 @@ class LiveListener:
         if query is not self._query or number <= self._since or self._is_closed or self._error is not None:
             return
         self._since = number
+        if self._known is not None:
+            if self._known == answer.digest:
+                self._sent = answer.json
+            self._known = None
         self._waiting = None if answer.json == self._sent else answer
         if self._waiting is not None:
             self._continue()

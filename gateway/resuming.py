@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Hashable, Sequence
 from contextlib import aclosing
 
+from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.outages import EVENTS, fault_code
 from portico.resolvers.changes import ChangesLost, Event, Position
 from portico.resolvers.missed_changes import Page
@@ -52,6 +53,12 @@ class Resumable:
         self._last_id = last_id
         # All events up to here have been read.
         self._after: Position
+
+    def id_of(self, response: EncodedResponse) -> str | None:
+        """Returns the id of a response; None if it has none. The id of a live query's answer is its digest."""
+        if response.is_state:
+            return response.digest
+        return None if response.at is None else self.ids.id_of(response.at)
 
     @property
     def continues(self) -> bool:

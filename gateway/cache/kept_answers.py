@@ -43,7 +43,7 @@ _LARGEST = 8
 _MOST_BACKOFF = 8
 _DIGEST = 16
 # How long a request waits for the run of an equal one.
-_JOIN_SECONDS = 0.25
+JOIN_SECONDS = 0.25
 
 
 @dataclass
@@ -135,20 +135,25 @@ class CachedAnswers:
 
     async def lookup(self, query: Query, caller: Caller | None, now: Callable[[], datetime]) -> KeptAnswer | None:
         """Returns the answer for this caller, if it shows every write that was acknowledged before the call."""
-        view = query.view(caller)
-        if view not in query.answers and (running := query.running.get(view)) is not None:
-            await asyncio.wait([running], timeout=_JOIN_SECONDS)
-            view = query.view(caller)
-        if view in query.answers and await self.fence.passed():
-            answer = query.answers.get(query.view(caller))
-            if answer is not None:
-                if answer.until is None or now() < answer.until:
-                    answer.hits += 1
-                    self.counts.hits += 1
-                    self._kept.get(answer)
-                    return answer
-                self._drop(answer)
-        self.counts.misses += 1
+        answer = await self._fresh(query, caller)
+        if answer is None and (running := query.running.get(query.view(caller))) is not None:
+            await asyncio.wait([running], timeout=JOIN_SECONDS)
+            answer = await self._fresh(query, caller)
+        if answer is not None and answer.until is not None and now() >= answer.until:
+            self._drop(answer)
+            answer = None
+        if answer is None:
+            self.counts.misses += 1
+            return None
+        answer.hits += 1
+        self.counts.hits += 1
+        self._kept.get(answer)
+        return answer
+
+    async def _fresh(self, query: Query, caller: Caller | None) -> KeptAnswer | None:
+        """Returns the answer for this caller, if there is one that no change until now has affected."""
+        if query.view(caller) in query.answers and await self.fence.passed():
+            return query.answers.get(query.view(caller))
         return None
 
     def recording(self, query: Query, caller: Caller | None) -> Recording | None:

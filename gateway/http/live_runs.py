@@ -49,9 +49,13 @@ class LiveRuns:
         return response
 
 
-async def listen(executor: Executor, state: State, call: Call, caller: Caller | None, asked: Hashable) -> LiveListener:
+async def listen(
+    executor: Executor, state: State, call: Call, caller: Caller | None, asked: Hashable, known: str | None
+) -> LiveListener:
     """Returns the answers to a live query, which `asked` identifies, for this caller.
+
+    Args:     known: the id of the answer that the client has.
 
     Raises:   TooManyLive; Stopping; a driver's error.
     """
-    return await state.live_queries.listen(asked, caller, LiveRuns(executor, state, call).response)
+    return await state.live_queries.listen(asked, caller, LiveRuns(executor, state, call).response, known)

@@ -63,6 +63,8 @@ class Request:
     variables: Mapping[str, Any] = field(default_factory=dict)
     operation_name: str | None = None
     wants_plan: bool = False
+    # Whether the newer answers of a live query come as differences.
+    wants_patches: bool = False
     # The headers of W3C Trace Context, in `extensions`: on a WebSocket, each operation can belong to another trace.
     trace: Mapping[str, str] = field(default_factory=dict)
     reference: Reference | None = None
@@ -245,7 +247,8 @@ def parse_request(given: Mapping[str, Any]) -> Request:
     if last_id is not None and not isinstance(last_id, str):
         raise Refused(400, "BAD_REQUEST", "`extensions.lastEventId` must be a string.")
     options: dict[str, Any] = {"wants_plan": wants_plan, "trace": trace, "reference": reference, "on_error": on_error}
-    return Request(query, variables or {}, name, last_event_id=last_id, **options)
+    wants_patches = extensions.get("jsonPatch") is True
+    return Request(query, variables or {}, name, wants_patches=wants_patches, last_event_id=last_id, **options)
 
 
 def _on_error(given: Any) -> OnError:

@@ -122,14 +122,13 @@ class EventStream:
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             start = None if self._resumable is None else self._resumable.start
             # Browsers remember an id that has no event.
-            await self._write(_COMMENT if start is None else self._with_id(start, _retry()))
+            await self._write(_COMMENT if self._resumable is None or start is None else _retry(self._resumable, start))
             self._has_begun = True
 
-    def _with_id(self, at: Position | None, event: bytes) -> bytes:
-        """Returns an event with its id. The responses to queries and mutations have none."""
-        if at is None or self._resumable is None:
-            return event
-        return b"id: %b\n%b" % (self._resumable.ids.id_of(at).encode(), event)
+    def _with_id(self, response: EncodedResponse) -> bytes:
+        """Returns the event of a response with its id. The responses to queries and mutations have none."""
+        found = None if self._resumable is None else self._resumable.id_of(response)
+        return response.event if found is None else b"id: %b\n%b" % (found.encode(), response.event)
 
     async def _relay(self, answers: AsyncGenerator[EncodedResponse, None], gone: asyncio.Task[None]) -> None:
         """Sends the responses. Raises ClientGone, and InvalidToken if the token expires."""
@@ -149,7 +148,7 @@ class EventStream:
         async for response in answers:
             if not self._has_begun:
                 await self._start()
-            await self._write(self._with_id(response.at, response.event))
+            await self._write(self._with_id(response))
 
     async def _watch(self, sending: asyncio.Task[None], gone: asyncio.Task[None]) -> None:
         """Waits until all responses are sent. Starts the stream when it is live, and sends comments while it is idle.
@@ -205,9 +204,13 @@ class EventStream:
             pass
 
 
-def _retry() -> bytes:
-    """Returns when browsers come back after a break. Those that were cut off together come at different times."""
-    return b"retry: %d\n\n" % random.randint(*_RETRY_MS)  # noqa: S311 - spreads clients, guards nothing
+def _retry(resumable: Resumable, start: Position) -> bytes:
+    """Returns the id of the beginning, and when browsers come back after a break.
+
+    Those that were cut off together come at different times.
+    """
+    seconds = random.randint(*_RETRY_MS)  # noqa: S311 - spreads clients, guards nothing
+    return b"id: %b\nretry: %d\n\n" % (resumable.ids.id_of(start).encode(), seconds)
 
 
 def _next(payload: dict[str, Any]) -> bytes:

@@ -35,6 +35,7 @@ from portico.schema.context import Caller, Context, derived
 from portico.schema.subscriptions import Occurrences
 
 from .live_runs import listen
+from .patches import Patches
 from .requests import Request
 
 # How long an event is read again after it could not be read the first time. A failover takes seconds.
@@ -171,12 +172,14 @@ async def _answers(
         return
     call = opened
     try:
-        async with aclosing(await listen(executor, session.state, call, session.caller, _asked(request))) as answers:
+        asked, known = _asked(request), request.last_event_id
+        async with aclosing(await listen(executor, session.state, call, session.caller, asked, known)) as answers:
             progress.live.set()
+            patches = Patches() if request.wants_patches else None
             async for response in answers:
                 if not session.is_checked:
                     await session.renew()
-                yield response
+                yield response if patches is None else patches.message_of(response)
                 if response.is_last:
                     return
     except (Stopping, InvalidToken):

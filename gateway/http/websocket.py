@@ -384,11 +384,10 @@ class Operation:
 
 
 def _with_id(response: EncodedResponse, resumable: Resumable) -> bytes:
-    """Returns the response to an event with the id of the event in its `extensions`. Other responses have none."""
-    if response.at is None:
-        return response.json
+    """Returns the response to an event, or of a live query, with its id in its `extensions`. Others have none."""
     # Many operations send the same response. Their ids differ.
-    return response.with_extension("eventId", resumable.ids.id_of(response.at))
+    found = resumable.id_of(response)
+    return response.json if found is None else response.with_extension("eventId", found)
 
 
 def _error(key: str, errors: Sequence[Any]) -> dict[str, Any]:

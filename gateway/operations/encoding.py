@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import orjson
@@ -12,12 +13,15 @@ from portico.resolvers.changes import Position
 from .json_text import compact, encode
 from .responses import Response
 
+_DIGEST = 18
+
 
 @dataclass(frozen=True)
 class EncodedResponse:
     """A response of a stream, encoded once for all its receivers. The response that `is_last` ends its operation.
 
-    `order` as in `Response`. `at` is the place of the event that it answers.
+    `order` as in `Response`. `at` is the place of the event that it answers. One that `is_state` says what is, and not
+    what has happened.
     """
 
     json: bytes
@@ -25,12 +29,17 @@ class EncodedResponse:
     order: int | None = None
     at: Position | None = None
     has_extensions: bool = False
+    is_state: bool = False
+    # The whole answer, if `json` has only what is new.
+    whole: bytes | None = None
+    # What its receivers have in common.
+    shared: dict[bytes, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, response: Response, at: Position | None = None) -> EncodedResponse:
+    def of(cls, response: Response, at: Position | None = None, *, is_state: bool = False) -> EncodedResponse:
         json = compact(encode(response.payload))
         has_extensions = "extensions" in response.payload
-        return cls(json, not response.has_begun, response.order, at, has_extensions)
+        return cls(json, not response.has_begun, response.order, at, has_extensions, is_state)
 
     def with_extension(self, name: str, value: str) -> bytes:
         """Returns the response with one more of its `extensions`."""
@@ -43,6 +52,11 @@ class EncodedResponse:
     def is_newer_than(self, order: int | None) -> bool:
         """Returns whether a subscriber who has got the state at this place needs the response."""
         return self.order is None or order is None or self.order > order
+
+    @cached_property
+    def digest(self) -> str:
+        """What identifies a state, so that a client need not get it again."""
+        return hashlib.blake2b(self.whole or self.json, digest_size=_DIGEST).hexdigest()
 
     @cached_property
     def event(self) -> bytes:

@@ -22,7 +22,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.text import require_text
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes import idempotency, settlements
+from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import Noted
 
 from .transfer_records import TRANSFERS, call_off
@@ -88,7 +88,7 @@ async def find_by_ids(
 ) -> dict[ObjectId, AccountDocument]:
     """Returns the accounts with these ids. `decided` is the key of a transfer that is known to be decided."""
     found = await find_stored(db, ids, projection)
-    await settlements.shown(db, NOTED, list(found.values()), decided=decided)
+    await NOTED.shown(db, list(found.values()), decided=decided)
     return found
 
 
@@ -105,7 +105,7 @@ async def find_by_owner(db: Database, owner: str, projection: Projection | None 
     """Returns the owner's accounts, oldest first."""
     order = [("created_at", ASCENDING), ("_id", ASCENDING)]
     found = await ACCOUNTS.of(db).find({"owner": owner}, projection, sort=order).to_list()
-    await settlements.shown(db, NOTED, found)
+    await NOTED.shown(db, found)
     return found
 
 

@@ -29,7 +29,7 @@ async def finish_transfers(db: Database, *, now: datetime) -> int:
 
     Returns how many.
     """
-    return await in_turn(partial(settlements.finish_stale, db, NOTED, now=now), partial(_finish_former, db, now))
+    return await in_turn(partial(NOTED.finish_stale, db, now=now), partial(_finish_former, db, now))
 
 
 async def _finish_former(db: Database, now: datetime) -> int:

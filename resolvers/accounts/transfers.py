@@ -124,7 +124,7 @@ async def deposit(
     )
     if noted is None or made.get("key") != attempt.key:
         return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
-    await settlements.shown(db, NOTED, [noted], decided=attempt.key)
+    await NOTED.shown(db, [noted], decided=attempt.key)
     return noted
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NotRequired
 
 from pymongo import ASCENDING, IndexModel, WriteConcern
 from pymongo.errors import DuplicateKeyError
@@ -33,8 +34,8 @@ class RateDocument(Versioned):
     _id: RateKey
     # How often; never above the bound.
     used: int
-    # The latest repeatable operations that were counted.
-    operations: list[str]
+    # The latest repeatable operations that were counted; missing if there was none.
+    operations: NotRequired[list[str]]
     # When MongoDB deletes it.
     expires_at: datetime
 

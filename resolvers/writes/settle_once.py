@@ -65,17 +65,20 @@ async def settle_once(
 
 
 async def _may_try_again(db: Database, attempt: Attempt, now: datetime, *, may_wait: bool) -> bool:
-    """Settles what is decided or old in the documents of the parts. Returns whether they may allow the parts now.
+    """Settles what is decided or old in the documents that refuse their parts. Returns whether all may allow them now.
 
+    A note that was the reason can be gone already. So what refuses now is read together with its notes.
     Another process may carry out the same operation. Its notes are no reason to refuse: it decides, or they grow old.
     """
-    settled = in_flight = ours = 0
     for part in attempt.parts:
-        document = await db[part.noted.spec.name].find_one({"_id": part.document}, {part.noted.path: 1})
-        if document is not None:
-            notes = document.get(part.noted.path, ())
-            ended = await settle_decided(db, part.noted, document, now=now)
-            settled += ended
-            in_flight += len(notes) - ended
-            ours += sum(note["record"] == attempt.record for note in notes)
-    return bool(settled or ours or (in_flight and may_wait))
+        documents, path = db[part.noted.spec.name], part.noted.path
+        refusing = await documents.find_one({"_id": part.document, "$nor": [part.allowed]}, {path: 1})
+        if refusing is not None:
+            notes = refusing.get(path, ())
+            ended = await settle_decided(db, part.noted, refusing, now=now)
+            is_ours = any(note["record"] == attempt.record for note in notes)
+            if not (ended or is_ours or (notes and may_wait)):
+                return False
+        elif await documents.find_one({"_id": part.document}, {"_id": 1}) is None:
+            return False
+    return True

@@ -84,13 +84,31 @@ class Noted:
         """
         return Part(self, document, facts or {}, allowed, taken or {})
 
-    async def shown(self, db: Database, documents: Sequence[Any]) -> None:
-        """Makes documents, as they were read, show exactly what is decided. Their notes leave the lists."""
-        await shown(db, self, documents)
+    async def shown(self, db: Database, documents: Sequence[Any], *, decided: str | None = None) -> None:
+        """Makes documents, as they were read, show exactly what was decided when this read the records.
+
+        The notes leave the lists. Documents without the list of notes stay as they are.
+
+        Args:     decided: a key that the caller knows to be decided.
+        """
+        notes = [note for document in documents for note in _notes(self, document) if note["key"] != decided]
+        records = await _read(db, self, notes)
+        for document in documents:
+            for note in _notes(self, document):
+                is_decided = note["key"] == decided or was_decided(self, records.get(note["record"]), note)
+                document[self.path].remove(note)
+                for name, added in (self.given(note) if is_decided else self.back(note)).items():
+                    if name in document:
+                        document[name] += added
 
     async def finish_stale(self, db: Database, *, now: datetime) -> int:
         """Settles or undoes the notes that are older than five seconds: the job of a domain. Returns how many."""
-        return await finish_stale(db, self, now=now)
+
+        async def end(document: Mapping[str, Any]) -> int:
+            stale = [note for note in _notes(self, document) if _is_old(note, now)]
+            return await each(stale, lambda note: _end(db, self, document["_id"], note, now))
+
+        return await sweep(db, self.spec, {f"{self.path}.at": {"$lte": now - STALE_AFTER}}, end)
 
 
 @dataclass(frozen=True)
@@ -295,25 +313,6 @@ async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document |
 # ------------------------------------------------------------------------ others
 
 
-async def shown(db: Database, noted: Noted, documents: Sequence[Any], *, decided: str | None = None) -> None:
-    """Applies the notes that were decided to documents as they were read, and takes back those that were not.
-
-    The notes leave the lists. So a reader sees exactly what was decided when it read the records. Documents without the
-    list of notes stay as they are.
-
-    Args:     decided: a key that the caller knows to be decided.
-    """
-    notes = [note for document in documents for note in _notes(noted, document) if note["key"] != decided]
-    records = await _read(db, noted, notes)
-    for document in documents:
-        for note in _notes(noted, document):
-            is_decided = note["key"] == decided or was_decided(noted, records.get(note["record"]), note)
-            document[noted.path].remove(note)
-            for name, added in (noted.given(note) if is_decided else noted.back(note)).items():
-                if name in document:
-                    document[name] += added
-
-
 def _notes(noted: Noted, document: Mapping[str, Any]) -> list[Document]:
     """Returns the notes of a document, without those of former versions, which have no key."""
     return [note for note in document.get(noted.path, ()) if "key" in note]
@@ -357,13 +356,3 @@ async def _end(db: Database, noted: Noted, document: Any, note: Document, now: d
     added = noted.given(note) if was_decided(noted, record, note) else noted.back(note)
     await _remove(db, [(noted, document, note, added)])
     return 1
-
-
-async def finish_stale(db: Database, noted: Noted, *, now: datetime) -> int:
-    """Settles or undoes the notes that are older than five seconds: the job of a domain. Returns how many."""
-
-    async def end(document: Mapping[str, Any]) -> int:
-        stale = [note for note in _notes(noted, document) if _is_old(note, now)]
-        return await each(stale, lambda note: _end(db, noted, document["_id"], note, now))
-
-    return await sweep(db, noted.spec, {f"{noted.path}.at": {"$lte": now - STALE_AFTER}}, end)

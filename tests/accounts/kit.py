@@ -42,6 +42,6 @@ KIT = Kit(
         "find transfers ",
         "find accounts ",
     },
-    stages=(stages.Transfers, stages.Refusals, stages.FullAccount),
+    stages=(stages.Transfers, stages.Refusals, stages.FullAccount, stages.Openings),
     seed=seeds.seed,
 )

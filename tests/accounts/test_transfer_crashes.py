@@ -17,25 +17,6 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Transfers:
     return Transfers(gateway, clock)
 
 
-async def test_an_opening_that_crashes_anywhere_and_is_retried_with_its_key_happens_once(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    for stop in stops():
-        given = {"name": "Savings", "idempotencyKey": f"key-{stop}"}
-        with crashing(gateway, stop) as faulty:
-            await gateway.ask(MUTATIONS["openAccount"], {"input": given})
-        clock.advance(seconds=31)
-
-        opened = [await gateway.result("openAccount", given) for _ in range(2)]
-
-        assert opened[0]["__typename"] == "AccountPayload"
-        assert opened[0] == opened[1]
-        assert await gateway.db["accounts"].count_documents({}) == stop + 1
-        if not faulty.has_crashed:
-            break
-    assert stop > 2
-
-
 async def _others(scene: Transfers) -> None:
     """Run the jobs, then spend everything that is in the source."""
     await scene.run_jobs()

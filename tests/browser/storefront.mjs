@@ -66,7 +66,11 @@ const heading = (page, name) => page.getByRole('heading', { level: 1, name, exac
 
 async function visit(page) {
   await page.goto(url);
-  await page.locator('.card').first().waitFor();
+  // On a slow machine, the network is idle for a while before the page shows its cards and asks for their covers.
+  await page.waitForFunction(() => {
+    const covers = [...document.querySelectorAll('.cards img, .entry img')];
+    return covers.length > 12 && covers.every((image) => image.complete && image.naturalWidth > 0);
+  });
   await page.waitForLoadState('networkidle');
   seen.figures = await page.evaluate(() => {
     const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];

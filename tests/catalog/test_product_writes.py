@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog.support.stages import ONE_PRODUCT, WRITES, Products, own
+from tests.catalog.support.stages import WRITES, Products, crash_without_a_key, own
 from tests.support.harness import (
     GatewayClient,
     SettableClock,
@@ -156,7 +156,7 @@ async def test_a_job_that_undoes_a_creation_leaves_a_later_edit_alone(
     gone, kept = await create_category(gateway), await create_category(gateway)
     given = product_input(sku="S", categoryIds=[gone["id"]])
     # The creation crashes right after it has inserted the product.
-    assert await crash(gateway, "createProduct", given, 3)
+    assert await Products(gateway, clock).crash("createProduct", given, 3)
     (product,) = (await gateway.data("{ products { nodes { id nonce } } }"))["products"]["nodes"]
     clock.advance(seconds=6)
 
@@ -188,7 +188,7 @@ async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayCli
     insert = faulty.changes.index(inserts)
     await gateway.db["products"].delete_many({})
     # The first call crashes before its insert, the second one right after.
-    assert await crash(gateway, "createProduct", given, insert)
+    assert await Products(gateway, clock).crash("createProduct", given, insert)
     clock.advance(seconds=61)
 
     db = gateway.db
@@ -200,7 +200,7 @@ async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayCli
         assert deleted["__typename"] == "DeletedPayload"
 
     with database_of(gateway, interrupted(db, *inserts, settle_and_delete)):
-        assert await crash(gateway, "createProduct", given, insert + 1)
+        assert await Products(gateway, clock).crash("createProduct", given, insert + 1)
     clock.advance(seconds=6)
     await run_jobs(gateway, clock)
 
@@ -211,41 +211,11 @@ async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayCli
 # -------------------------------------------------------------------- crashes
 
 
-# The answer to a second call without a key if the first call has completed: the gateway cannot know that both are one.
-SECOND_CALLS = {"createProduct": "SkuTaken", "updateProduct": "ProductEditConflict", "deleteProduct": "NotFound"}
-
-
-async def crash(gateway: GatewayClient, mutation: str, given: dict[str, Any], stop: int) -> bool:
-    """Send the call, and return whether it crashed after this number of changes."""
-    kind = mutation[0].upper() + mutation[1:]
-    text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-    with crashing(gateway, stop) as faulty:
-        answer = await gateway.ask(text, {"input": given})
-    if faulty.has_crashed:
-        assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
-    return bool(faulty.has_crashed)
-
-
 @pytest.mark.parametrize("mutation", WRITES)
-async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
+async def test_a_write_without_a_key_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     gateway: GatewayClient, clock: SettableClock, mutation: str
 ) -> None:
-    scene = Products(gateway, clock)
-    for stop in stops():
-        given = {**await scene.set(mutation), "idempotencyKey": None}
-        if not await scene.crash(mutation, given, stop):
-            break
-
-        await scene.run_jobs()
-
-        left = await scene.state()
-        assert left in (ONE_PRODUCT, WRITES[mutation].after), stop
-        await scene.assert_settled()
-        again = await gateway.result(mutation, given)
-        assert again["__typename"] == (WRITES[mutation].member if left == ONE_PRODUCT else SECOND_CALLS[mutation]), stop
-        assert await scene.state() == WRITES[mutation].after, stop
-        await scene.assert_settled()
-    assert stop > 0
+    assert await crash_without_a_key(Products(gateway, clock), mutation) > 0
 
 
 async def test_a_retry_of_a_deletion_that_found_nothing_does_not_claim_success(

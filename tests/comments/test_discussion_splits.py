@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import replace
 from typing import Any
@@ -198,6 +199,35 @@ async def latest_first(gateway: GatewayClient, query: Document, place: int = 0) 
     found = await gateway.db["comment_pages"].find_one(query, sort=[("low", -1)], skip=place)
     assert found is not None
     return {**found, "comments": sorted(found["comments"], key=lambda cell: str(cell["key"]), reverse=True)}
+
+
+async def test_readers_from_the_end_see_all_earlier_comments_while_others_post(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comment_buckets, "FULL", 8)
+    monkeypatch.setattr(comment_pages, "FULL", 8)
+    discussion = await open_on_product(gateway, PAGES)
+    told = [await post(gateway, discussion, f"{number}") for number in range(20)]
+    is_over = False
+
+    async def write(rng: random.Random) -> None:
+        for number in range(25):
+            told.append(await post(gateway, discussion, f"Reply {number}.", rng.choice(told)["slug"]))
+
+    async def read() -> None:
+        while not is_over:
+            before = {one["slug"] for one in told}
+            slugs = [row["slug"] for row in await backwards(gateway, discussion, 100)]
+            assert before <= set(slugs)
+            assert len(set(slugs)) == len(slugs)
+
+    reading = asyncio.create_task(read())
+    await asyncio.gather(*(write(random.Random(seed)) for seed in range(3)))
+    is_over = True
+    await reading
+
+    assert len(await backwards(gateway, discussion, 100)) == 95
+    await assert_invariants(gateway)
 
 
 async def test_a_walk_backwards_ends_behind_a_lost_page(gateway: GatewayClient) -> None:

@@ -21,6 +21,7 @@ from portico.schema import encode_id
 from portico.testing import WAYS, Case, Given, Stage
 from tests.extending.festival import PASSES, PLACES
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, running
+from tests.support.interruptions import before_every_command
 from tests.support.library import served
 from tests.support.settling import Never
 
@@ -90,6 +91,26 @@ async def test_concurrent_callers_get_as_many_passes_as_there_are_places(festiva
     assert Counter(one["__typename"] for one in bought) == {"PassPayload": 4, "SoldOut": 12}
     assert await free(festival) == [5, 0]
     await assert_invariants(festival)
+
+
+async def test_a_place_that_comes_back_before_the_call_sees_why_it_has_none_is_taken(festival: GatewayClient) -> None:
+    """The note that held the place is gone then, so nothing in the concert says any more that it was there."""
+    await add_concerts(festival, 1)
+    concert = await festival.db["concerts"].find_one({})
+    assert concert is not None
+    part = PLACES.part(concert["_id"], allowed={"free": {"$gte": 1}}, taken={"free": -1})
+    now = SystemClock().now()
+    other = Attempt(ObjectId(), [part], now)
+    assert await prepare(festival.db, other)
+
+    async def give_back() -> None:
+        await undo(festival.db, other)
+
+    db = before_every_command(festival.db, give_back, collection="concerts", method="find_one")
+    sold = await settle_once(db, PASSES, [part], {}, now=now, operation_id="r-one")
+
+    assert sold is not None
+    assert await free(festival) == [0]
 
 
 async def test_a_place_that_is_noted_and_not_sold_is_free(festival: GatewayClient) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.cache import fence as fences
+from portico.gateway.cache import kept_answers
 from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
@@ -25,6 +26,13 @@ def settings(settings: Settings, variant: Any) -> Settings:
     if variant[0] == "motor":
         pytest.skip("the cache needs direct reads")
     return replace(settings, cache_bytes=1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No query runs because the machine is busy."""
+    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+    monkeypatch.setattr(kept_answers, "JOIN_SECONDS", 10.0)
 
 
 @pytest.fixture
@@ -188,6 +196,7 @@ async def test_while_a_look_takes_too_long_queries_run(
         await goes_on.wait()
         return await ask(command)
 
+    monkeypatch.setattr(fences, "WAIT_SECONDS", 0.02)
     monkeypatch.setattr(fence._reader, "ask", slow)
     before = counts.hits
     await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
@@ -236,3 +245,51 @@ async def test_without_a_cache_nothing_of_it_runs(without: GatewayClient, comman
     for _ in range(3):
         await without.data(NAME, JAZZ)
     assert commands.names() == ["find categories"] * 3
+
+
+async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
+    gateway: GatewayClient, jazz: str, commands: Commands
+) -> None:
+    async def get(known: str = "", query: str = NAME) -> Any:
+        headers = {"authorization": f"Bearer {gateway.token()}", "if-none-match": known}
+        return await gateway.http.get(
+            "/graphql", params={"query": query, "variables": '{"slug": "jazz"}'}, headers=headers
+        )
+
+    await keep(gateway, NAME, JAZZ)
+    first = await get()
+    tag = first.headers["etag"]
+    commands.clear()
+    again = await get(tag)
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
+
+    await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+    changed = await get(tag)
+    assert (changed.status_code, changed.json()["data"]["category"]["name"]) == (200, "Blues")
+    # The state that the client has comes back.
+    await gateway.result("renameCategory", {"id": jazz, "name": "Jazz"})
+    assert (await get(tag)).status_code == 304
+
+
+async def test_a_kept_answer_costs_its_caller_what_the_query_costs(settings: Settings) -> None:
+    query = "{ viewer { subject } }"
+    async with running(replace(settings, caller_rate=100)) as gateway:
+        codes: list[str] = []
+        while not codes:
+            answer = await gateway.ask(query)
+            codes = answer.codes
+            await asyncio.sleep(0)
+        assert codes == ["RATE_LIMITED"]
+        assert counts_of(gateway).hits
+
+
+async def test_equal_queries_that_come_together_run_once(gateway: GatewayClient, jazz: str, commands: Commands) -> None:
+    await keep(gateway, NAME, JAZZ)
+    for number in range(5):
+        await gateway.result("renameCategory", {"id": jazz, "name": f"Jazz {number}"})
+        commands.clear()
+        answers = await asyncio.gather(*(gateway.data(NAME, JAZZ) for _ in range(10)))
+        assert [answer["category"]["name"] for answer in answers] == [f"Jazz {number}"] * 10
+        assert commands.names().count("find categories") == 1
+        await keep(gateway, NAME, JAZZ)

@@ -84,6 +84,6 @@ KIT = Kit(
         "find carts expires_at status",
         "find carts holding items.sku",
     },
-    stages=(stages.Shop, stages.ShopWithAccounts, order_stages.Orders, merge_stages.Merging),
+    stages=(stages.Shop, stages.ShopWithAccounts, stages.ShopWithPoorBuyer, order_stages.Orders, merge_stages.Merging),
     seed=seeds.seed,
 )

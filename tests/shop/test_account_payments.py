@@ -1,11 +1,9 @@
-"""Payments by account: the shop gets the money exactly once, or the buyer keeps it."""
+"""Payments by account: the shop gets the money exactly once, or the buyer keeps it. The kit has the crashes."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
-
-import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.resolvers.accounts import accounts
@@ -23,7 +21,7 @@ from tests.shop.support.shop import (
     stock_of,
     stock_up,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs, stops_of
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
@@ -125,48 +123,6 @@ async def test_a_free_cart_is_bought_without_money(gateway: GatewayClient) -> No
 
     assert (await gateway.result("checkout", paid_by(cart, account)))["__typename"] == "CheckoutPayload"
     await assert_money(gateway, 0)
-
-
-@pytest.mark.parametrize("amount", [5 * PRICE, PRICE], ids=["enough", "too little"])
-@pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
-async def test_a_checkout_that_crashes_anywhere_is_paid_once_or_not_at_all(
-    gateway: GatewayClient, clock: SettableClock, amount: int, *, jobs_first: bool
-) -> None:
-    for stop in stops_of(jobs_first=jobs_first):
-        for collection in ("products", "stock", "carts", "orders", "operations", "accounts", "transfers"):
-            await gateway.db[collection].delete_many({})
-        account = await open_account(gateway.db, amount)
-        cart, sku = await full_cart(gateway)
-        given = paid_by(cart, account)
-        with crashing(gateway, stop) as faulty:
-            await gateway.ask(MUTATIONS["checkout"], {"input": given})
-        clock.advance(seconds=40)
-        if jobs_first:
-            for _ in range(2):
-                await run_jobs(gateway, clock, *SHOP_JOBS)
-            orders = await gateway.db["orders"].count_documents({})
-            assert await balances(gateway.db, account) == [amount - 2 * PRICE * orders], stop
-            await assert_nothing_in_flight(gateway.db)
-            await assert_money(gateway, amount)
-
-        outcome = [await gateway.result("checkout", given) for _ in range(2)]
-
-        assert outcome[0] == outcome[1]
-        if amount < 2 * PRICE:
-            assert outcome[0]["__typename"] == "InsufficientFunds", stop
-            await assert_unsold(gateway, cart, sku)
-        else:
-            assert outcome[0]["__typename"] == "CheckoutPayload", stop
-            assert await balances(gateway.db, account, SHOP) == [amount - 2 * PRICE, 2 * PRICE]
-            assert await stock_of(gateway, sku) == (8, 0, 2)
-        # The notes of the crashed call are left to the job.
-        clock.advance(seconds=40)
-        await run_jobs(gateway, clock, *SHOP_JOBS)
-        await assert_money(gateway, amount)
-        if not faulty.has_crashed:
-            break
-    # A transfer that is refused leaves no notes.
-    assert stop > (7 if amount >= 2 * PRICE else 5)
 
 
 async def test_a_checkout_whose_cart_changes_before_the_lock_pays_for_the_changed_cart(gateway: GatewayClient) -> None:

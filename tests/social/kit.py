@@ -48,6 +48,13 @@ KIT = Kit(
         "find social.posts audience deleted fan_out",
         "find social.posts deleted",
     },
-    stages=(stages.Circles, stages.Names, stages.Newcomer, post_stages.Posts, post_stages.Comments),
+    stages=(
+        stages.Circles,
+        stages.Names,
+        stages.Newcomer,
+        post_stages.Posts,
+        post_stages.Comments,
+        post_stages.LatestComments,
+    ),
     seed=seeds.seed,
 )

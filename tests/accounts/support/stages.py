@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from portico.resolvers.money import MAX_AMOUNT
 from portico.schema.roles import Role
@@ -17,7 +17,7 @@ class Transfers(Stage):
     job_names = ("finish-transfers",)
     job_seconds = 6
     least = (3, 3)
-    before = [100, 0]  # noqa: RUF012 - no test changes it
+    before: ClassVar[Any] = [100, 0]
     cases = {  # noqa: RUF012 - no test changes it
         "a deposit": Case("deposit", lambda stage: deposit_input(stage.mine, 50), "AccountPayload", [150, 0]),
         "a transfer": Case("transfer", lambda stage: stage.transfer(30), "TransferPayload", [70, 30]),
@@ -36,7 +36,7 @@ class Transfers(Stage):
     def transfer(self, amount: int) -> dict[str, Any]:
         return transfer_input(self.mine, self.theirs, amount)
 
-    async def state(self) -> list[int]:
+    async def state(self) -> Any:
         return await balances(self.gateway.db, self.mine, self.theirs)
 
     async def assert_settled(self) -> None:
@@ -55,7 +55,7 @@ class Refusals(Transfers):
 class FullAccount(Transfers):
     """A transfer to an account that has no room for it. The note of the source is undone."""
 
-    before = [100, MAX_AMOUNT - 50]  # noqa: RUF012 - no test changes it
+    before: ClassVar[Any] = [100, MAX_AMOUNT - 50]
     cases = {  # noqa: RUF012 - no test changes it
         "a transfer without room": Case("transfer", lambda stage: stage.transfer(51), "InvalidInput", before),
     }
@@ -65,3 +65,19 @@ class FullAccount(Transfers):
             await open_account(self.gateway.db, 100),
             await open_account(self.gateway.db, MAX_AMOUNT - 50, owner="another"),
         )
+
+
+class Openings(Transfers):
+    """The same accounts. The state is their number."""
+
+    least = (2, 3)
+    before: ClassVar[Any] = 2
+    cases = {  # noqa: RUF012 - no test changes it
+        "an opening": Case("openAccount", lambda _: {"name": "Savings"}, "AccountPayload", 3),
+    }
+
+    async def state(self) -> Any:
+        return await self.gateway.db["accounts"].count_documents({})
+
+    async def assert_settled(self) -> None:
+        await assert_money(self.gateway, 100)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 from portico.resolvers.catalog.vocabulary import store_words
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
 from tests.support.harness import create_category, create_product, product_input
 
+# The answer to a second call without a key if the first call has completed: the gateway cannot know that both are one.
+SECOND_CALLS = {
+    "createCategory": "SlugTaken",
+    "deleteCategory": "NotFound",
+    "createProduct": "SkuTaken",
+    "updateProduct": "ProductEditConflict",
+    "deleteProduct": "NotFound",
+}
 MARKS = ("pending", "refresh.0", "moving", "deleting")
 Ways = dict[str, list[str]]
 BEFORE: Ways = {"top": [], "subject": ["top"], "below": ["top", "subject"], "place": []}
@@ -56,6 +66,22 @@ class Hierarchy(Stage):
         for mark in MARKS:
             assert await self.gateway.db["categories"].find_one({mark: {"$exists": True}}) is None, mark
         await super().assert_settled()
+
+
+async def crash_without_a_key(stage: Stage, name: str) -> int:
+    """Crashes a call without a key after each change. The jobs finish or undo it, and it can be sent again."""
+    case = stage.cases[name]
+    for stop in itertools.count():
+        given = {**await stage.set(name), "idempotencyKey": None}
+        if not await stage.crash(case.mutation, given, stop):
+            break
+        await stage.run_jobs()
+        is_undone = await stage.state() == stage.built
+        await stage.assert_is(stage.built, case.after, place=stop)
+        again = await stage.typename_of(case.mutation, given)
+        assert again == (case.member if is_undone else SECOND_CALLS.get(case.mutation, case.member)), stop
+        await stage.assert_is(case.after, place=stop)
+    return stop
 
 
 def own(product: Given) -> Given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -55,14 +55,20 @@ class Received:
 
 @contextlib.asynccontextmanager
 async def stream_of(
-    port: int, discussion: str, last_id: str = "", *, token: str | None = None, query: str = POSTED
+    port: int,
+    discussion: str,
+    last_id: str = "",
+    *,
+    token: str | None = None,
+    query: str = POSTED,
+    variables: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Received]:
     headers = dict(EVENTS)
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
     if last_id:
         headers["last-event-id"] = last_id
-    body = {"query": query, "variables": {"id": discussion}}
+    body = {"query": query, "variables": variables or {"id": discussion}}
     async with (
         httpx.AsyncClient(timeout=SECONDS) as client,
         client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,

@@ -131,9 +131,17 @@ class Comments(Posts):
             "commentOnPost", _on("full", text="New."), "PostPayload", _comments("full", lambda texts: [*texts, "New."])
         ),
         "deleting a comment in the page": _deletion(5),
-        "deleting a comment in the post": _deletion(30),
     }
 
     async def fill(self) -> None:
         await self.write("full", 39)
+        await self.write("paged", 45)
+
+
+class LatestComments(Comments):
+    """A post with a page of comments. The latest ones are in the post."""
+
+    cases: ClassVar[dict[str, Case]] = {"deleting a comment in the post": _deletion(30)}
+
+    async def fill(self) -> None:
         await self.write("paged", 45)

@@ -1,0 +1,86 @@
+// Follows a live query with Apollo Client, urql, Relay and EventSource, set up as docs/frontend.md says:
+// node live.mjs URL TOKEN SKU LAST [CHROMIUM]. Prints `following` when each has an answer, then the titles that each has
+// shown when it shows the last one.
+import { gql } from '@apollo/client';
+import { EventSource } from 'eventsource';
+import { createClient } from 'graphql-ws';
+import { chromium } from 'playwright-core';
+import relay from 'relay-runtime';
+import { pipe, subscribe } from 'wonka';
+import WebSocket from 'ws';
+import { apolloClient } from './live/apollo.mjs';
+import { follow } from './live/eventsource.mjs';
+import { relayEnvironment } from './live/relay.mjs';
+import { urqlClient } from './live/urql.mjs';
+
+const [url, token, sku, last, browserPath] = process.argv.slice(2);
+const text = 'query Title($sku: String!) @live { product(sku: $sku) { id title } }';
+const variables = { sku };
+const headers = { Authorization: `Bearer ${token}` };
+const socket = createClient({ url: url.replace(/^http/, 'ws'), webSocketImpl: WebSocket, connectionParams: headers });
+const at = { url, headers, socket };
+globalThis.EventSource = EventSource;
+
+const shown = {};
+const waiting = [];
+// What one client shows. Anything but a new title is a failure.
+function shower(name) {
+  shown[name] = [];
+  const state = {};
+  state.begun = new Promise((resolve) => { state.begin = resolve; });
+  state.ended = new Promise((resolve) => { state.end = resolve; });
+  waiting.push(state);
+  return (data) => {
+    if (!data?.product) return;
+    if (shown[name].at(-1) !== data.product.title) shown[name].push(data.product.title);
+    state.begin();
+    if (data.product.title === last) state.end();
+  };
+}
+const failed = (error) => {
+  console.error(error);
+  process.exit(1);
+};
+
+const showInApollo = shower('Apollo Client');
+apolloClient(at).watchQuery({ query: gql(text), variables }).subscribe({ next: ({ data }) => showInApollo(data), error: failed });
+
+const showInUrql = shower('urql');
+pipe(urqlClient(at).query(text, variables), subscribe(({ data, error }) => (error ? failed(error) : showInUrql(data))));
+
+const argument = { defaultValue: null, kind: 'LocalArgument', name: 'sku' };
+const scalar = (name) => ({ alias: null, args: null, kind: 'ScalarField', name, storageKey: null });
+const selections = [{
+  alias: null, args: [{ kind: 'Variable', name: 'sku', variableName: 'sku' }], concreteType: 'Product', kind: 'LinkedField',
+  name: 'product', plural: false, selections: [scalar('id'), scalar('title')], storageKey: null,
+}];
+// What Relay's compiler makes of the text.
+const request = {
+  kind: 'Request',
+  fragment: { argumentDefinitions: [argument], kind: 'Fragment', metadata: null, name: 'Title', selections, type: 'Query', abstractKey: null },
+  operation: { argumentDefinitions: [argument], kind: 'Operation', name: 'Title', selections },
+  params: { cacheID: 'title', id: null, metadata: {}, name: 'Title', operationKind: 'query', text },
+};
+const showInRelay = shower('Relay');
+relay.fetchQuery(relayEnvironment(at), request, variables).subscribe({ next: showInRelay, error: failed });
+
+const showInStream = shower('EventSource');
+await follow({ url, token, query: text, variables, onAnswer: ({ data }) => showInStream(data) });
+
+let browser;
+if (browserPath) {
+  const showInBrowser = shower('Chromium');
+  browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] });
+  const page = await browser.newPage();
+  await page.goto(url.replace('/graphql', '/livez'));
+  await page.exposeFunction('onAnswer', ({ data }) => showInBrowser(data));
+  await page.evaluate(`(${follow})({ ...${JSON.stringify({ url, token, query: text, variables })}, onAnswer: window.onAnswer }).then(() => true)`);
+}
+
+setTimeout(() => failed(new Error(`too late: ${JSON.stringify(shown)}`)), 60_000);
+await Promise.all(waiting.map(({ begun }) => begun));
+console.log('following');
+await Promise.all(waiting.map(({ ended }) => ended));
+console.log(JSON.stringify(shown));
+await browser?.close();
+process.exit(0);

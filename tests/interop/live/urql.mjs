@@ -1,0 +1,23 @@
+import { cacheExchange, Client, fetchExchange, subscriptionExchange } from '@urql/core';
+
+// Live queries and subscriptions go over the socket of graphql-ws.
+const lasts = ({ query }) =>
+  query.definitions.some(
+    ({ operation, directives }) => operation === 'subscription' || directives?.some(({ name }) => name.value === 'live'),
+  );
+
+export const urqlClient = ({ url, headers, socket }) =>
+  new Client({
+    url,
+    fetchOptions: { headers },
+    exchanges: [
+      cacheExchange,
+      subscriptionExchange({
+        isSubscriptionOperation: lasts,
+        forwardSubscription: ({ query, variables }) => ({
+          subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, variables }, sink) }),
+        }),
+      }),
+      fetchExchange,
+    ],
+  });
