@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,8 @@ from portico.gateway.settings import Settings
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.catalog.vocabulary import store_words
-from portico.resolvers.documents import Database
 from portico.resolvers.domains import Job, Turn, Wakeups
 from portico.resolvers.text import words
-from portico.resolvers.writes import leases
 from tests.gateway.support.workers import worker
 from tests.support.domains import DOMAINS, JOBS
 from tests.support.harness import (
@@ -38,9 +36,6 @@ from tests.support.interruptions import crashing, interrupted
 
 pytestmark = pytest.mark.both_drivers
 
-NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver returns it, UTC without a zone
-MINUTE = timedelta(minutes=1)
-
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
@@ -53,50 +48,6 @@ async def idle(settings: Settings, clock: SettableClock) -> AsyncIterator[Gatewa
     """A gateway without jobs, for tests that run a job themselves. The first run of all jobs takes most of a test."""
     async with running(replace(settings, jobs=False), clock=clock) as client:
         yield client
-
-
-async def acquire(db: Database, owner: str, *, after: float = 0, name: str = "work") -> bool:
-    return await leases.acquire(db, name, owner=owner, now=NOON + timedelta(seconds=after), duration=MINUTE)
-
-
-# Leases
-
-
-async def test_a_lease_excludes_others_until_it_expires(db: Database) -> None:
-    assert await acquire(db, "one")
-
-    assert not await acquire(db, "other", after=0)
-    assert not await acquire(db, "other", after=59.999)
-    assert await acquire(db, "other", after=60)
-    assert not await acquire(db, "one", after=61)
-
-
-async def test_an_owner_can_renew_its_lease(db: Database) -> None:
-    assert await acquire(db, "one")
-    assert await acquire(db, "one", after=59)
-
-    assert not await acquire(db, "other", after=118)
-    assert await acquire(db, "other", after=119)
-
-
-async def test_only_its_owner_can_release_a_lease(db: Database) -> None:
-    assert await acquire(db, "one")
-
-    await leases.release(db, ["work"], owner="other")
-    assert not await acquire(db, "other")
-    await leases.release(db, ["work"], owner="one")
-    assert await acquire(db, "other")
-
-
-async def test_leases_with_different_names_are_independent(db: Database) -> None:
-    assert await acquire(db, "one", name="work")
-    assert await acquire(db, "other", name="other work")
-
-
-async def test_exactly_one_of_many_concurrent_requests_gets_a_lease(db: Database) -> None:
-    for after in (0, 60, 120):
-        taken = await asyncio.gather(*(acquire(db, f"owner {n} after {after}", after=after) for n in range(20)))
-        assert sorted(taken) == [False] * 19 + [True]
 
 
 # Marks of interrupted writes
