@@ -181,7 +181,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "schema.files": ("uploads", {"Upload"}),
     "schema.inputs": ("inputs of the analytics", {"Span", "flat"}),
-    "schema.markdown": ("texts in Markdown", {"comment_html", "page_html", "plain_text"}),
+    "schema.markdown": ("texts in Markdown", {"comment_html", "first_picture", "page_html", "plain_text"}),
     "schema.mutations": ("inputs that must not be stored", {"secret_by"}),
     "schema.nodes": (
         "rules of visibility over several kinds; other domains use `load_related` and `find_visible`",
