@@ -50,6 +50,7 @@ KIT = Kit(
     scattered={
         "find cms.assets.files metadata.sweep",
         "find cms.nodes words",
+        "find cms.nodes $or upgrade_failed",
         "find cms.nodes pending.at",
         "find cms.nodes unrevised.at",
         "find cms.nodes deleting.at",

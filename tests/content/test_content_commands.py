@@ -238,6 +238,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: Gatew
         BY_ID,
         "find cms.nodes deleting.at",
         "find cms.nodes pending.at",
+        "find cms.nodes $or upgrade_failed",
         "find cms.nodes unrevised.at",
         "find cms.nodes ",
         "find cms.nodes type unrevised",
