@@ -316,6 +316,7 @@ def _of_inventories() -> dict[str, Operation]:
         "stacks by prefix": Operation(
             f'a%n: {shop} {{ stacks(first: %p, namePrefix: "th", category: "kind %n") {{ pageInfo {{ hasNextPage }} }} }}'
         ),
+        "numbers of stacks": Operation(f"a%n: {shop} {{ stacks(first: 1) {{ totalCount }} }}"),
         "trades": Operation(
             "a%n: trades(first: 100, state: OFFERED) { nodes { c%n: id } }",
             before="viewer {",
@@ -345,6 +346,7 @@ def _of_the_shop(size: int) -> dict[str, Operation]:
             "a%n: orders(first: %p, status: PLACED) { nodes { items { title } history { status } } }",
             caller=("m", "MERCHANT"),
         ),
+        "numbers of orders": Operation("a%n: orders(first: 1) { totalCount }", caller=("m", "MERCHANT")),
         "orders by id": Operation("a%n: order(id: %i) { c%n: status items { product { title } } }", ids=orders),
         "ids of orders": Operation("a%n: orders(first: 100) { nodes { c%n: id } }", **mine),
     }

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from portico.resolvers import keyed
-from portico.resolvers.documents import CollectionSpec, D, Database, Projection
-from portico.resolvers.paging import Listing, Page
+from portico.resolvers.documents import Collection, CollectionSpec, D, Database, Projection
+from portico.resolvers.paging import Listing, Page, count_listings
 
 from .batching import BatchRead
 
@@ -82,6 +82,15 @@ def pages(spec: CollectionSpec[D]) -> PageLoader[D]:
         return await keyed.find_pages(db, spec, listings, **given)
 
     return in_order(find)
+
+
+def counts(collection: Collection, *, most: int) -> BatchRead[Listing, int]:
+    """Makes the read of the number of rows of each listing, at most `most`: one command for a hundred listings."""
+
+    async def read(listings: Sequence[Listing]) -> Mapping[Listing, int]:
+        return dict(zip(listings, await count_listings(collection, listings, most=most), strict=True))
+
+    return read
 
 
 def have_previous() -> BatchRead[Page, bool]:

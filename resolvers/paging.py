@@ -94,8 +94,10 @@ class Listing:
 
     def counted(self, collection: Collection, most: int) -> list[Document]:  # noqa: ARG002 - for subclasses
         """Returns the stages that find the rows to count, at most `most`."""
-        # Without a sort order, the server counts index keys and reads no documents.
-        return [{"$match": self.filter}, {"$limit": most}]
+        # Without a sort order, the server counts index keys and reads no documents. Without a condition, only a sort
+        # order leads to an index.
+        order: list[Document] = [] if self.filter else [{"$sort": dict(self.sort.keys)}]
+        return [{"$match": self.filter}, *order, {"$limit": most}]
 
     def stages(
         self,
@@ -156,7 +158,8 @@ class Page(Generic[D]):
     Otherwise a client would have no cursor for the next page, and would start again from the first.
 
     `cursors` is set before a client gets the page. So is `sees_before`, if callers do not see all rows: it returns
-    whether the caller sees any row before the page.
+    whether the caller sees any row before the page. `is_counted` is set if the caller sees each row of the listing, so
+    that a count shows nothing that is hidden.
     """
 
     listing: Listing
@@ -166,6 +169,7 @@ class Page(Generic[D]):
     after: Key | None = None
     end: Key | None = None
     sees_before: Callable[[Page[D]], Awaitable[bool]] | None = field(default=None, repr=False)
+    is_counted: bool = field(default=False, repr=False)
     cursors: Cursors | None = field(default=None, repr=False)
     _binding: bytes = field(default=b"", repr=False)
 

@@ -16,6 +16,7 @@ from strawberry.types.private import is_private
 
 from portico.resolvers.served import Domains, InvalidDomains
 
+from .connections import Counted
 from .errors import camel_case
 from .fields import Related, declaration_of
 from .mutations import Write
@@ -46,12 +47,14 @@ class AssembledSchema(strawberry.Schema):
 
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
         """Returns the fields of the type and the added ones. Raises InvalidDomains if both have the same name."""
-        names = (type_definition.name, *(interface.name for interface in type_definition.interfaces))
+        # The name of a connection follows from the type of its rows.
+        name = self.config.name_converter.from_type(type_definition)
+        names = (name, *(interface.name for interface in type_definition.interfaces))
         added = {one.name: one for name in names for one in self._additions.get(name, ())}
-        for name in map(_name_of, type_definition.fields):
-            if name in added:
+        for field in map(_name_of, type_definition.fields):
+            if field in added:
                 raise InvalidDomains(
-                    f"{added[name].source} adds the field {name} to {type_definition.name}, which already has one. "
+                    f"{added[field].source} adds the field {field} to {name}, which already has one. "
                     "Rename the added field."
                 )
         return [*type_definition.fields, *(one.field for one in added.values())]
@@ -186,6 +189,7 @@ def _mixins(domains: Domains) -> Iterator[tuple[str, str, type]]:
             yield from ((domain.name, root, mixin) for mixin in getattr(domain, declared))
         for type_name, mixins in domain.extensions.items():
             yield from ((domain.name, type_name, mixin) for mixin in mixins)
+        yield from ((domain.name, paged.connection, Counted) for paged in domain.pages if paged.counts is not None)
         if domain.kind_extensions is not None:
             for kind in kinds:
                 mixin = domain.kind_extensions(kind, domains.hosts)

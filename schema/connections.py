@@ -15,7 +15,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Listing, Page, page_size
 
 from .context import Context, Info, core
-from .fields import Source, computed
+from .fields import Source, computed, costs
 from .inputs import Span
 from .nodes import BatchRule, Kind, types_of, visible_of
 from .selections import Selection, cached, selection_of
@@ -26,6 +26,11 @@ _MOST_HIDDEN = 2_000
 # After hidden rows, each read takes this many times the rows of the one before, up to the most.
 _GROWTH, _MOST_ROWS = 4, 400
 
+# `totalCount` counts up to so many rows. MongoDB examines up to a key and a document for each.
+MOST_COUNTED = 1_000
+_COUNT = 2_500
+
+CountRule = Callable[[Context, Mapping[str, Any]], bool]
 PageReader = Callable[..., BatchRead[Listing, Page]]
 
 
@@ -91,6 +96,38 @@ class Connection(Generic[T]):
     )
 
 
+@strawberry.type
+class Counted:
+    """The fields that the connection of a counted list has in addition."""
+
+    page: strawberry.Private[Page]
+
+    @strawberry.field(
+        metadata=costs(extra=_COUNT),
+        description=f"How many rows the whole list has, up to {MOST_COUNTED:,}. Counted only when you select it. A "
+        "lower bound if `totalCountIsExact` is false.",
+    )
+    async def total_count(self, info: Info) -> int:
+        return min(await _count_of(info.context, self.page), MOST_COUNTED)
+
+    @strawberry.field(
+        metadata=costs(extra=_COUNT),
+        description="Whether the list has exactly `totalCount` rows. If false, it has more.",
+    )
+    async def total_count_is_exact(self, info: Info) -> bool:
+        return await _count_of(info.context, self.page) <= MOST_COUNTED
+
+
+async def _count_of(context: Context, page: Page) -> int:
+    """Returns the number of rows of the list, at most one more than are shown; read in one batch with other counts."""
+    if not page.is_counted:
+        return 0
+    collection = page.collection
+    name = ("counts", collection.name)
+    loader = context.loader(name, lambda: declaring.counts(collection, most=MOST_COUNTED + 1))
+    return await loader.load(page.listing) or 0
+
+
 @dataclass(frozen=True)
 class Paged:
     """A kind of object that is listed in pages. `pages` makes the batched read of pages.
@@ -100,12 +137,16 @@ class Paged:
     The query of a listing filters out the rows that the caller may not see. The rule of the kind is checked
     nevertheless: hidden rows are left out, and the rows after them fill up the page. So a listing without such a filter
     shows no hidden row either, but reads them. `shown_to` replaces that part of the kind's rule.
+
+    With `counts`, the connection has `totalCount`. It is a function of the context and the filter of a listing: whether
+    the caller sees each row that matches the filter. Otherwise the count is 0. An index must lead to these rows alone.
     """
 
     kind: str
     pages: PageReader
     name: str = ""
     shown_to: BatchRule | None = None
+    counts: CountRule | None = None
 
     @property
     def connection(self) -> str:
@@ -149,11 +190,10 @@ class Paged:
         With `last` or `before`, it is a page of the opposite order, whose rows are turned round again.
         """
         size, key, is_backwards = extent_of(info.context, listing, Span(first, after, last, before), default=default)
-        if not is_backwards:
-            return await self._read(info, listing, size, key)
-        read = await self._read(info, listing.reversed(), size, key)
-        page = BackwardPage(read, listing, before=key)
+        read = await self._read(info, listing.reversed() if is_backwards else listing, size, key)
+        page = BackwardPage(read, listing, before=key) if is_backwards else read
         page.cursors = info.context.cursors
+        page.is_counted = self.counts is not None and self.counts(info.context, listing.filter)
         return page
 
     async def _read(self, info: Info, listing: Listing, size: int, key: Key | None) -> Page:

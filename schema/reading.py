@@ -11,7 +11,7 @@ from portico.resolvers.documents import CollectionSpec, D, Database, Document, d
 from portico.resolvers.errors import NotFound
 
 from . import nodes
-from .connections import Paged
+from .connections import CountRule, Paged
 from .context import Context, Info, core
 from .nodes import BatchRule, Kind, Rule
 
@@ -56,12 +56,14 @@ def document_kind(
     )
 
 
-def document_pages(kind: Kind[D], spec: CollectionSpec, *, name: str = "") -> Paged:
+def document_pages(kind: Kind[D], spec: CollectionSpec, *, name: str = "", counts: CountRule | None = None) -> Paged:
     """Returns the definition of the pages of a kind.
 
     Args:     name: the prefix of the connection's name; by default, the name of the kind.
+              counts: gives the connection `totalCount`. It takes the context and the filter of a listing, and returns
+              whether the caller sees each row that matches the filter. An index must lead to these rows alone.
     """
-    return Paged(kind.name, declaring.pages(spec), name=name)
+    return Paged(kind.name, declaring.pages(spec), name=name, counts=counts)
 
 
 async def load_one(info: Info, kind: Kind[D], key: Any) -> D | None:

@@ -299,6 +299,8 @@ def _counted(collection: str, stages: Sequence[Stage]) -> Plan | None:
 
 def _count(left: _Stages) -> Count | None:
     matches = left.take_all("$match")
+    # The order of the documents does not change their number.
+    left.take("$sort")
     limit = left.take("$limit")
     name = left.take("$count")
     if name is None:

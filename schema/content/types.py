@@ -58,7 +58,9 @@ REVISION = document_kind(
 )
 NODE_PAGES = Paged(CONTENT.name, loaders.pages, name="Content")
 ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
-REVISION_PAGES = document_pages(REVISION, revisions.REVISIONS)
+REVISION_PAGES = document_pages(
+    REVISION, revisions.REVISIONS, counts=lambda context, _wanted: sees_until(context) is None
+)
 
 
 Tag = Annotated[str, described("The tag. Case-sensitive.")]

@@ -1,8 +1,9 @@
 """Orders, and the checkout of carts."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import strawberry
 
@@ -44,7 +45,13 @@ def is_merchant(context: Context) -> bool:
 
 
 ORDER = document_kind("Order", orders.ORDERS, parse=random_key, reads=("owner",), visible_to=_is_visible)
-PAGES = document_pages(ORDER, orders.ORDERS)
+
+
+def _sees_all(context: Context, wanted: Mapping[str, Any]) -> bool:
+    return is_merchant(context) or (context.subject is not None and wanted.get("owner") == context.subject)
+
+
+PAGES = document_pages(ORDER, orders.ORDERS, counts=_sees_all)
 
 
 @strawberry.enum(description="The state of an order.")

@@ -31,6 +31,8 @@ MOST_EXAMINED, MOST_COMMANDS = 60_000, 250
 BOUNDED = {"totals", "facets", *(f"filters {kind}" for kind in ("of two conditions", "that exclude each other"))}
 BOUNDED |= {"filters below categories", "products below one category"}
 MOST_BOUNDED = 4 * CatalogSettings.max_counted
+# A count of a list stops at a number of rows, which the small database does not have.
+BOUNDED |= {"numbers of stacks"}
 # The range of the daily roll-ups and of the log stops at `PORTICO_MAX_PAGE_COUNT_EVENTS` events.
 BOUNDED |= {"counts of pages"}
 # The small database has too few of these to fill a page, or to give each part ids of its own.

@@ -36,6 +36,7 @@ BUDGETS = KIT.budgets
 Given = dict[str, Any]
 # These commands go to all shards.
 OF_OWNERS = {"find carts owner status", "find orders owner", "find orders ", "find orders status"}
+OF_OWNERS |= {"aggregate orders owner", "aggregate orders status"}
 # To claim a cart looks for the current one of the viewer.
 # The viewer's active carts, which a call looks for.
 OF_CURRENT = {
@@ -88,8 +89,10 @@ READS = {
     """,
     "the viewer's cart": "{ viewer { cart { status items { sku } } } }",
     "the viewer's orders": "{ viewer { orders { nodes { total { amount } items { title } } } } }",
+    "the number of the viewer's orders": "{ viewer { orders(first: 1) { totalCount totalCountIsExact } } }",
     "orders of all buyers": "{ orders { nodes { status history { status } items { product { title } } } } }",
     "orders with a status": "{ orders(status: PLACED, last: 10) { nodes { id } } }",
+    "orders with a status and their number": "{ orders(status: PLACED, first: 1) { totalCount nodes { id } } }",
     "a cart and an order by id": "query ($cart: ID!, $order: ID!) { nodes(ids: [$cart, $order]) { id } }",
     "a list of products with their stock": "{ products(first: 100) { nodes { sku stock { available reserved } } } }",
 }

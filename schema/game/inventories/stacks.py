@@ -55,8 +55,14 @@ TRADE = document_kind(
     reads=("owners",),
     visible_to=_takes_part,
 )
-STACK_PAGES = document_pages(STACK, stacks.STACKS)
-TRADE_PAGES = document_pages(TRADE, trade_records.TRADES)
+STACK_PAGES = document_pages(
+    STACK,
+    stacks.STACKS,
+    counts=lambda context, wanted: viewer_of(context).sees(Place(wanted["owner"], wanted["inventory"])),
+)
+TRADE_PAGES = document_pages(
+    TRADE, trade_records.TRADES, counts=lambda context, wanted: viewer_of(context).owns(wanted["owners"])
+)
 
 
 @strawberry.enum(description="The order of the stacks of an inventory.")

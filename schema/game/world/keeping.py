@@ -30,7 +30,7 @@ from .locations import LOCATION, Location
 from .results import CharacterPayload
 
 DEFAULT_CHARACTERS = 20
-CHARACTER_PAGES = document_pages(CHARACTER, CHARACTERS)
+CHARACTER_PAGES = document_pages(CHARACTER, CHARACTERS, counts=lambda context, _wanted: context.has_role(GAME_MASTER))
 
 
 @strawberry.input(description="A move of a character by a GAME_MASTER.")
