@@ -3,71 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
-from bson import Decimal128, Int64, ObjectId
+from bson import Decimal128
 
 from portico.gateway.reads.interests import Window
 from portico.gateway.reads.matching import Filter
 from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
 from portico.resolvers.documents import Database, Document
-
-_DAY = datetime(2024, 5, 1, tzinfo=UTC)
-_IDS = [ObjectId(f"{number:024x}") for number in range(3)]
-LEAVES: list[Any] = [
-    None, 0, 1, 2, 1.0, 1.5, -1, Int64(2), Decimal128("1"), Decimal128("2.5"), True, False, "", "a", "b", "é", "😀",
-    _DAY, _DAY + timedelta(seconds=1, microseconds=1500), *_IDS, b"x", float("inf"), Decimal128(Decimal(3)),
-]  # fmt: skip
-_NAMES = ("a", "b", "c")
-_TYPES = ["string", "object", "array", "bool", "null", "date", "number", ["int", "long"]]
-PATHS = ("a", "b", "c", "a.b", "a.c", "b.a", "a.0", "a.b.c", "b.0.a")
-
-
-def value(rng: random.Random, depth: int = 2) -> Any:
-    kind = rng.random()
-    if depth and kind < 0.2:
-        return [value(rng, depth - 1) for _ in range(rng.randrange(4))]
-    if depth and kind < 0.45:
-        return document(rng, depth - 1)
-    return rng.choice(LEAVES)
-
-
-def document(rng: random.Random, depth: int = 3) -> Document:
-    return {name: value(rng, depth) for name in _NAMES if rng.random() < 0.7}
-
-
-def operators(rng: random.Random, depth: int) -> Document:
-    makes: list[Callable[[], Document]] = [
-        lambda: {rng.choice(["$eq", "$ne"]): value(rng, 1)},
-        lambda: {rng.choice(["$in", "$nin"]): [value(rng, 1) for _ in range(rng.randrange(1, 4))]},
-        lambda: {rng.choice(["$gt", "$gte", "$lt", "$lte"]): rng.choice(LEAVES)},
-        lambda: {rng.choice(["$gt", "$gte", "$lt", "$lte"]): rng.choice(LEAVES)},
-        lambda: {"$exists": rng.random() < 0.5},
-        lambda: {"$size": rng.randrange(3)},
-        lambda: {"$all": [rng.choice(LEAVES) for _ in range(rng.randrange(1, 3))]},
-        lambda: {"$type": rng.choice(_TYPES)},
-    ]
-    if depth:
-        makes.append(lambda: {"$not": operators(rng, depth - 1)})
-        makes.append(lambda: {"$elemMatch": query(rng, depth - 1)})
-        makes.append(lambda: {"$elemMatch": operators(rng, 0)})
-    return rng.choice(makes)()
-
-
-def query(rng: random.Random, depth: int = 2) -> Document:
-    found: Document = {}
-    for _ in range(rng.randrange(1, 3)):
-        kind = rng.random()
-        if depth and kind < 0.2:
-            found[rng.choice(["$and", "$or", "$nor"])] = [query(rng, depth - 1) for _ in range(rng.randrange(1, 3))]
-        elif kind < 0.5:
-            found[rng.choice(PATHS)] = value(rng, 1)
-        else:
-            found[rng.choice(PATHS)] = operators(rng, depth)
-    return found
+from tests.gateway.support.filters import NAMES, document, query, value
 
 
 async def test_a_known_answer_about_a_filter_is_that_of_mongodb(db: Database) -> None:
@@ -94,7 +39,7 @@ async def test_a_window_has_every_row_up_to_its_last_one(db: Database) -> None:
     collection = db["matching"]
     await collection.insert_many([{"_id": number, **document(rng, 1)} for number in range(300)])
     for _ in range(60):
-        order = [(rng.choice(_NAMES), rng.choice([1, -1])), ("_id", rng.choice([1, -1]))]
+        order = [(rng.choice(NAMES), rng.choice([1, -1])), ("_id", rng.choice([1, -1]))]
         rows = await collection.find({}, sort=order).to_list()
         last = rng.randrange(len(rows))
         window = Window(order, rows[last])
@@ -114,7 +59,7 @@ async def test_an_update_that_changes_whether_a_document_matches_is_no_surprise(
     collection = db["matching"]
     for number in range(400):
         old = {"_id": number, **document(rng)}
-        path = rng.choice(_NAMES)
+        path = rng.choice(NAMES)
         new = {**old, path: value(rng)}
         wanted = query(rng)
         await collection.insert_many([old, {**new, "_id": number + 10_000}])

@@ -15,7 +15,7 @@ from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Cha
 from portico.gateway.reads.matching import Filter
 from portico.gateway.reads.paths import NO_PATHS, Paths
 from portico.gateway.reads.spans import Spans, place_of
-from tests.gateway.test_matching import LEAVES, PATHS, document, query
+from tests.gateway.support.filters import LEAVES, PATHS, document, query
 
 THINGS = "things"
 
