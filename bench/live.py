@@ -81,6 +81,14 @@ async def insert(gateway: Gateway, number: int) -> list[str]:
     return [f"live-{one}" for one in range(number)]
 
 
+async def settled(gateway: Gateway) -> None:
+    """Wait until nothing runs any more: the changes that inserted the products may arrive after the first answers."""
+    counts, before = gateway.state.live_queries.counts, -1
+    while counts.runs != before:
+        before = counts.runs
+        await asyncio.sleep(1)
+
+
 async def commits(gateway: Gateway, number: int, rate: int, seconds: float, followed: Followed) -> list[float]:
     """Change products at this rate. Return the seconds from each acknowledgement to its answer."""
     rng, acknowledged, version = random.Random(1), {}, 0
@@ -144,6 +152,7 @@ async def measured(settings: Settings, numbers: Sequence[int], rate: int, second
             while followed.answers < number:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
             started, done = time.perf_counter() - begun, number
+            await settled(gateway)
             gateway.commands.clear()
             await asyncio.sleep(1)
             idle = len([name for name in gateway.commands.names() if not name.startswith("getMore")])

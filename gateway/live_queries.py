@@ -7,12 +7,10 @@
    again: at most one run at a time, so an answer is never older than the one before.
 3. The answer goes to each listener whose last one has other bytes. A state that returns to what was sent is not sent.
    Only the newest answer waits for a slow client. While all clients of a live query are slow, it does not run.
-   Neither is the first answer, if the client has got the same one before it was cut off.
 4. Who begins to listen gets the answer of a run that began afterwards, so it shows everything that was acknowledged
    before. Those who come during a run share the next one.
 
-A run that compares the time with dates of documents is repeated when the next of these has come
-(`ReadSet.look_ahead`). Any other run that reads the time is repeated every second.
+A run that compares dates with the time is repeated when the next one has come. Others that read it, every second.
 """
 
 from __future__ import annotations

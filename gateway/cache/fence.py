@@ -142,8 +142,9 @@ class Fence:
                     is_passed = await self._look()
                 except Exception as error:  # noqa: BLE001 - whatever fails, no answer may be kept
                     self._lose(error)
-                timer.cancel()
-                self._is_late = False
+                finally:
+                    timer.cancel()
+                    self._is_late = False
                 _answer(waiting, passed=is_passed)
         finally:
             self._task = None

@@ -60,6 +60,11 @@ def class_of(value: Any) -> int | None:
     return _CLASSES.get(type(value))
 
 
+def is_decimal(value: Any) -> bool:
+    """Returns whether it is a decimal number, of which it is not known here how it compares with others."""
+    return isinstance(value, Decimal128)
+
+
 def is_type(value: Any, names: Sequence[Any]) -> bool | None:
     """Returns whether the value has one of these types of BSON."""
     kind = class_of(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 def without_positions(path: str) -> str:
@@ -20,6 +21,13 @@ def _and_above(path: str) -> Iterable[str]:
         yield path
 
 
+@lru_cache(maxsize=4_096)
+def _sets_of(paths: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the paths without positions, and with those above them. Thousands of reads have the same ones."""
+    named = frozenset(map(without_positions, paths))
+    return named, frozenset(part for path in named for part in _and_above(path))
+
+
 class Paths:
     """Some paths of documents. Each stands for the value at it and everything below.
 
@@ -30,9 +38,8 @@ class Paths:
     __slots__ = ("above", "is_all", "named")
 
     def __init__(self, paths: Iterable[str] = (), *, is_all: bool = False) -> None:
-        self.named = frozenset(map(without_positions, paths))
-        # The paths themselves, and those that contain them.
-        self.above = frozenset(part for path in self.named for part in _and_above(path))
+        # `above` are the paths themselves, and those that contain them.
+        self.named, self.above = _sets_of(frozenset(paths))
         self.is_all = is_all
 
     def touch(self, other: Paths) -> bool:

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from bson import Decimal128
-
-from .comparing import ORDERED, class_of, is_plain
+from .comparing import ORDERED, class_of, is_decimal, is_plain
 
 T = TypeVar("T")
 Place = tuple[Any, ...]
@@ -25,7 +23,7 @@ _SPREAD = 2_654_435_761
 def place_of(value: Any) -> Place | None:
     """Returns the place of a value; None if it is not known how it sorts."""
     kind = class_of(value)
-    if kind is None or kind not in ORDERED or isinstance(value, Decimal128) or value != value:  # noqa: PLR0124 - NaN
+    if kind is None or kind not in ORDERED or is_decimal(value) or value != value:  # noqa: PLR0124 - NaN
         return None
     if isinstance(value, str) and not is_plain(value):
         return None

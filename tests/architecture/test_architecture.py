@@ -65,7 +65,6 @@ EXCEPTIONS = {
     "gateway/reads/feed.py": {"pymongo.errors", "bson"},  # orders changes and reads by the time of the database
     "gateway/reads/matching.py": {"bson"},  # tells a regular expression from a value
     "gateway/reads/recorded.py": {"pymongo.errors"},  # does without a date if a read fails
-    "gateway/reads/spans.py": {"bson"},  # sorts values as the database does
     "gateway/telemetry/command_spans.py": {"pymongo.monitoring"},  # listens to commands
     "gateway/work/jobs.py": {"pymongo.errors"},  # releases its leases if the database is reachable
 }

@@ -35,6 +35,7 @@ CACHES = {
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
     ("gateway/rates.py", "_network"),
+    ("gateway/reads/paths.py", "_sets_of"),
     ("gateway/settings.py", "_types_of"),  # by the class
     ("resolvers/projections.py", "_sorted_projection"),
 }

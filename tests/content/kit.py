@@ -49,7 +49,6 @@ KIT = Kit(
     },
     scattered={
         "find cms.assets.files metadata.sweep",
-        "find cms.nodes words",
         "find cms.nodes $or upgrade_failed",
         "find cms.nodes pending.at",
         "find cms.nodes unrevised.at",

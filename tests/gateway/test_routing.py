@@ -16,6 +16,7 @@ from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.ads.support.leftovers import unused_image
 from tests.catalog.support.catalog import add_categories, add_products, album, document, product
+from tests.shop.support.leftovers import uncounted_order
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.harness import (
     MUTATIONS,
@@ -162,6 +163,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         with crashing(gateway, stop):
             await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
     await unused_image(gateway)
+    await uncounted_order(gateway)
     gateway.commands.clear()
 
     for job in JOBS:
@@ -177,6 +179,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
         "update accounts",
         "update ads.images",
         "update catalog_word_walks",
+        "update orders",
         "update products",
     }
 

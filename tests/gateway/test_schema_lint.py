@@ -57,6 +57,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
                 "AdSize",
                 "Address",
                 "Armor",
+                "Cover",
                 "Dimensions",
                 "Intrinsics",
                 "Money",

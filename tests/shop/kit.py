@@ -83,6 +83,8 @@ KIT = Kit(
         "find carts due status",
         "find carts expires_at status",
         "find carts holding items.sku",
+        "aggregate carts holding items.sku",
+        "aggregate orders items.sku status",
     },
     stages=(stages.Shop, stages.ShopWithAccounts, stages.ShopWithPoorBuyer, order_stages.Orders, merge_stages.Merging),
     seed=seeds.seed,

@@ -34,6 +34,7 @@ export function apollo({ possibleTypes }) {
           orders: relayStylePagination(['status']),
           products: relayStylePagination(['filter', 'sort']),
           publicPosts: relayStylePagination(['month']),
+          rootContent: paged,
           rootSections: paged,
           users: paged,
         },
