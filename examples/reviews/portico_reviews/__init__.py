@@ -20,7 +20,7 @@ REVIEW = schema.document_kind(
     reads=("hidden",),
     visible_to=lambda review, context: not review["hidden"] or context.has_role(Role.EDITOR),
 )
-PAGES = schema.document_pages(REVIEW, store.REVIEWS)
+PAGES = schema.document_pages(REVIEW, store.REVIEWS, counts=lambda _context, wanted: not wanted["hidden"])
 
 
 @strawberry.type(description="What a buyer says about a product.")
