@@ -162,11 +162,15 @@ class Client:
         self.counts: Counter[str] = Counter()
         self._gateways = served_
         self._rng = rng
-        self._http = httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=_ANSWER_SECONDS)
+        self._token = token
+        self._http = httpx.AsyncClient(timeout=_ANSWER_SECONDS)
 
-    async def ask(self, query: str, variables: Mapping[str, Any], *, token: str | None = None) -> Any:
-        """Returns the data. Fails for an error that a repetition does not cure. `token` is of another caller."""
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    async def ask(self, query: str, variables: Mapping[str, Any], *, token: str | None = "") -> Any:
+        """Returns the data. Fails for an error that a repetition does not cure.
+
+        Args:     token: that of another caller; None for an anonymous one.
+        """
+        headers = {} if token is None else {"authorization": f"Bearer {token or self._token}"}
         async with asyncio.timeout(_LOST_SECONDS):
             while True:
                 url = self._rng.choice(self._gateways.all).graphql

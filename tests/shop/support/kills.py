@@ -61,9 +61,9 @@ class Writer:
         for _ in turns(seconds, self._world.operations):
             await self._rng.choice(writes)()
 
-    async def call(self, mutation: str, given: dict[str, Any], expected: str) -> Any:
-        key = {"idempotencyKey": new_key()}
-        result = (await self._client.ask(MUTATIONS[mutation], {"input": {**given, **key}}))[mutation]
+    async def call(self, mutation: str, given: dict[str, Any], expected: str, *, token: str | None = "") -> Any:
+        variables = {"input": {**given, "idempotencyKey": new_key()}}
+        result = (await self._client.ask(MUTATIONS[mutation], variables, token=token))[mutation]
         assert result["__typename"] == expected, result
         self._world.operations[mutation] += 1
         return result
@@ -89,7 +89,8 @@ class Writer:
 
     async def buy(self) -> None:
         quantity = self._rng.randint(1, 5)
-        cart = (await self.call("createCart", {}, "CartPayload"))["cart"]["id"]
+        # All clients have the same caller, who has one active cart.
+        cart = (await self.call("createCart", {}, "CartPayload", token=None))["cart"]["id"]
         await self.call("addItemToCart", {"cartId": cart, "sku": self._world.sku, "quantity": quantity}, "CartPayload")
         payment = {"accountId": self._rng.choice(self._world.accounts)}
         await self.call("checkout", {"cartId": cart, "payment": payment}, "CheckoutPayload")
