@@ -184,19 +184,18 @@ class Post(Node):
         last: Last = None,
         before: Before = None,
     ) -> Connection[PostComment]:
-        page = await _comment_page(info.context, root["_id"], Span(first, after, last, before))
-        return Connection(page=replace(page, documents=below(root, page.documents)))
+        return Connection(page=await _comment_page(info.context, root, Span(first, after, last, before)))
 
 
-async def _comment_page(context: Context, post: DocumentId, span: Span) -> Page:
-    extent = extent_of(context, comment_reads.comments_of(post), span, default=DEFAULT_COMMENTS)
+async def _comment_page(context: Context, post: ShownPost, span: Span) -> Page:
+    extent = extent_of(context, comment_reads.comments_of(post["_id"]), span, default=DEFAULT_COMMENTS)
     page = await context.loader(
         ("pages of comments", extent),
         lambda: loaders.comment_pages(context.db, viewer=context.subject, **extent._asdict()),
-    ).load(post)
+    ).load(post["_id"])
     if page is None:
-        raise NotFound(POST.name, str(post))
-    return extent.page_of(context, page)
+        raise NotFound(POST.name, str(post["_id"]))
+    return extent.page_of(context, replace(page, documents=below(post, page.documents)))
 
 
 @strawberry.type(description="A post with a text.")
