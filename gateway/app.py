@@ -106,13 +106,17 @@ class _Application(Starlette):
         if (
             scope["type"] == "http"
             and scope["path"] == _PATH
-            and (scope["method"] == "POST" or (scope["method"] == "GET" and not explorer.wants_page(scope)))
+            and (scope["method"] == "POST" or self._is_plain_get(scope))
             and not self._has_middleware
             and not (self._compresses and accepts_compression(scope))
         ):
             await self._gateway.operations(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def _is_plain_get(self, scope: Scope) -> bool:
+        # Where answers can be compressed, the middleware tells stores that they vary by encoding.
+        return scope["method"] == "GET" and not self._compresses and not explorer.wants_page(scope)
 
 
 class Gateway:

@@ -19,7 +19,7 @@ from pymongo import DESCENDING
 
 from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.catalog.related_products import MAX_RELATED, set_bought_with
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import LENIENT, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import sweep
@@ -58,8 +58,18 @@ async def _relate(db: Database, sku: str) -> None:
 
 async def _bought_with(db: Database, sku: str) -> list[str]:
     """Returns the SKUs that the latest orders have besides this one: the most frequent first, then the latest."""
-    found = db[ORDERS.name].find({"items.sku": sku}, {"_id": 0, "items.sku": 1})
+    collection = db[ORDERS.name].with_options(codec_options=LENIENT)
+    found = collection.find({"items.sku": sku}, {"_id": 0, "items.sku": 1})
     orders = await found.sort([("placed_at", DESCENDING), ("_id", DESCENDING)]).limit(LATEST).to_list()
-    counts = Counter(line["sku"] for order in orders for line in order["items"][:MAX_COUNTED])
+    counts = Counter(other for order in orders for other in _skus_of(order))
     del counts[sku]
     return [other for other, _ in counts.most_common(MAX_RELATED)]
+
+
+def _skus_of(order: Document) -> list[str]:
+    """Returns the SKUs of an order. A damaged order has fewer, and keeps no other order from being counted."""
+    lines = order.get("items")
+    if not isinstance(lines, list):
+        return []
+    skus = [line.get("sku") for line in lines[:MAX_COUNTED] if isinstance(line, dict)]
+    return [sku for sku in skus if isinstance(sku, str)]

@@ -250,12 +250,13 @@ async def test_a_written_node_shows_its_rows(gateway: GatewayClient) -> None:
     assert (untagged["content"], untagged["news"]) == (draft["content"], None)
 
 
-async def test_a_page_at_the_root_is_a_row_of_no_list(gateway: GatewayClient) -> None:
+async def test_a_page_at_the_root_is_a_row_of_what_is_at_the_root(gateway: GatewayClient) -> None:
     given = {"slug": "about", "title": "About", "text": "Hello"}
 
     made = await _result(gateway, "createPage", given, "... on ContentPayload { contentEdge { cursor } }")
 
-    assert made == {"contentEdge": None}
+    found = await gateway.data("{ rootContent { edges { cursor } } rootSections { edges { cursor } } }")
+    assert found == {"rootContent": {"edges": [made["contentEdge"]]}, "rootSections": {"edges": []}}
 
 
 async def test_a_deactivated_campaign_shows_its_former_zones(gateway: GatewayClient) -> None:

@@ -1,18 +1,16 @@
-"""The covers of the demo's blog entries: pictures of its gallery in their texts."""
+"""The covers of the demo's blog entries: pictures of its gallery before their texts."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from pathlib import Path
 
-from portico.gateway.demo.loading import OPERATION
-from portico.resolvers.content.edits import Edit, edit_text
 from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photos import path_of_bytes
-from portico.resolvers.documents import Author, Database
+from portico.resolvers.documents import Database
 
 from .gallery import SLUG
 
-_AUTHOR: Author = {"id": "mara", "name": "Mara"}
 # The slugs of entries, with those of their pictures.
 _COVERS = {
     "what-is-on-the-turntable": "red-evening",
@@ -20,15 +18,17 @@ _COVERS = {
 }
 
 
-async def add_covers(db: Database, *, now: datetime) -> int:
-    """Puts a picture before the texts of some entries. Returns how many have one. May be repeated."""
-    entries = {("blog", entry): (SLUG, picture) for entry, picture in _COVERS.items()}
-    found = await find_by_paths(db, [*entries, *entries.values()])
-    for entry, picture in entries.items():
-        node, photo = found.get(entry), found.get(picture)
-        if node is None or photo is None or node["detail"]["text"].startswith("!["):
-            continue
-        text = f"![{photo['title']}]({path_of_bytes(photo)})\n\n{node['detail']['text']}"
-        edit = Edit(node["_id"], node["nonce"], _AUTHOR, now=now, operation_id=f"{OPERATION}cover of {entry[1]}")
-        await edit_text(db, edit, text=text)
-    return len(_COVERS)
+async def with_covers(db: Database, posts: Path, folder: Path) -> Path:
+    """Writes the posts to a file in the folder, some with a picture before their text. Returns the file.
+
+    An entry whose picture is gone has none.
+    """
+    photos = await find_by_paths(db, [(SLUG, picture) for picture in _COVERS.values()])
+    written = folder / posts.name
+    with posts.open() as lines, written.open("w") as file:
+        for post in map(json.loads, lines):
+            photo = photos.get((SLUG, _COVERS.get(post["slug"], "")))
+            if photo is not None:
+                post["text"] = f"![{photo['title']}]({path_of_bytes(photo)})\n\n{post['text']}"
+            file.write(f"{json.dumps(post)}\n")
+    return written

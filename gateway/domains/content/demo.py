@@ -11,7 +11,7 @@ from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Author, Database
 
-from .covers import add_covers
+from .covers import with_covers
 from .gallery import add_pictures
 
 FOLDER = Path(__file__).parent / "data"
@@ -21,11 +21,10 @@ _AUTHOR: Author = {"id": "mara", "name": "Mara"}
 
 
 async def load(demo: Demo) -> None:
-    await demo.load_files("posts", [POSTS])
-    demo.say(f"pages: {await write_pages(demo.db, now=demo.now):,}")
     photos = await add_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
     demo.say(f"photos: {photos:,} in the gallery")
-    demo.say(f"covers: {await add_covers(demo.db, now=demo.now):,} blog entries")
+    await demo.load_files("posts", [await with_covers(demo.db, POSTS, demo.folder)])
+    demo.say(f"pages: {await write_pages(demo.db, now=demo.now):,}")
 
 
 async def write_pages(db: Database, *, now: datetime) -> int:

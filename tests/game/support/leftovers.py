@@ -47,7 +47,7 @@ async def room_with_outcome(gateway: GatewayClient) -> Left:
 
 
 async def room_with_entry(gateway: GatewayClient) -> Left:
-    return await _room(gateway, "move", 8, "leaving_since")
+    return await _room(gateway, "move", 6, "leaving_since")
 
 
 async def idle_character(gateway: GatewayClient) -> Left:
