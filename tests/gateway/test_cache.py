@@ -50,6 +50,11 @@ def cache_of(gateway: GatewayClient) -> CachedAnswers:
     return gateway.state.cache
 
 
+async def follow_changes(gateway: GatewayClient) -> None:
+    """Waits until the change stream of the cache is open. No answer is kept before."""
+    await until(lambda: cache_of(gateway).fence.is_open)
+
+
 async def keep(gateway: GatewayClient, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
     """Asks until the answer comes from the cache. Returns it."""
     counts = counts_of(gateway)
@@ -134,6 +139,7 @@ async def test_another_operation_of_a_text_or_other_variables_have_other_answers
 ) -> None:
     del jazz
     await gateway.result("createCategory", category_input(slug="blues", name="Blues"))
+    await follow_changes(gateway)
     text = 'query A { category(slug: "jazz") { name } } query B { category(slug: "blues") { name } }'
     for _ in range(4):
         assert (await gateway.data(text, operation="A"))["category"]["name"] == "Jazz"
@@ -275,6 +281,7 @@ async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
 async def test_a_kept_answer_costs_its_caller_what_the_query_costs(settings: Settings) -> None:
     query = "{ viewer { subject } }"
     async with running(replace(settings, caller_rate=100)) as gateway:
+        await follow_changes(gateway)
         codes: list[str] = []
         while not codes:
             answer = await gateway.ask(query)

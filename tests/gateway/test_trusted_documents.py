@@ -312,8 +312,8 @@ async def test_many_different_texts_log_a_bounded_number_of_lines(gateway: Gatew
         for number in range(150):
             await sent(gateway, {"query": f"{{ a{number}: __typename }}"})
 
-    # The minute can end meanwhile.
-    assert len(logs) in {60, 120}
+    # A minute has 60 lines. If it ends meanwhile, the next one has up to 60 others.
+    assert 60 <= len(logs) <= 120
 
 
 async def test_there_is_no_graphiql_with_trusted_documents_only(gateway: GatewayClient) -> None:
