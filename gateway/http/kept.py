@@ -29,7 +29,7 @@ def query_of(cache: CachedAnswers, state: State, request: Request, caller: Calle
     if request.wants_plan or request.refusal is not None:
         return None
     if caller is None and state.reading is not state.database:
-        # A secondary does not have everything that the changes tell of.
+        # A secondary can lack changes that the change stream has delivered.
         return None
     if state.executor.kind_of(request.query, request.operation_name) is not OperationType.QUERY:
         return None

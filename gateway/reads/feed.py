@@ -37,7 +37,7 @@ from .paths import NO_PATHS, Paths
 COLLECT_SECONDS = 0.004
 _AGAIN_SECONDS = 0.25
 _MOST_AHEAD = 5_000
-# What a stream must tell of a change.
+# The fields of a change that the stream must deliver.
 PATHS = ("documentKey", "fullDocument", "updateDescription", "clusterTime")
 _KINDS = {"insert": INSERT, "update": UPDATE, "replace": REPLACE, "delete": DELETE}
 
@@ -250,7 +250,7 @@ def _streamed(change: Mapping[str, Any]) -> _Streamed:
 
 
 def change_of(change: Mapping[str, Any]) -> Change:
-    """Returns a change as the stream tells of it, with the paths `PATHS`. An update has no document."""
+    """Returns a change from an event of the stream with the paths `PATHS`. An update has no document."""
     collection = change["ns"]["coll"]
     kind = _KINDS.get(change["operationType"], ALL)
     if kind == ALL:

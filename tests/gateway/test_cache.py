@@ -229,6 +229,7 @@ async def test_an_unused_stream_is_closed(gateway: GatewayClient, jazz: str, mon
     await until(lambda: counts_of(gateway).answers == 0)
     monkeypatch.setattr(fences, "IDLE_SECONDS", 60.0)
     await keep(gateway, NAME, JAZZ)
+    assert counts_of(gateway).answers == 1
 
 
 async def test_a_random_choice_is_made_each_time(gateway: GatewayClient) -> None:

@@ -1,6 +1,6 @@
 """Downloads the images that records of an import name by their URLs.
 
-Whoever writes an import file could make the machine of the import read from hosts that only it can reach. So only http
+The author of an import file could make the importing machine read from hosts that only it can reach. So only http
 and https are read, and only from public addresses: each host is resolved once, all its addresses are checked, and the
 connection goes to a checked one, also after a redirect. The size and the time of a download are bounded.
 """

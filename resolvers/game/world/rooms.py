@@ -73,7 +73,7 @@ Report = Callable[[Exception, Document], None]
 class Rooms:
     """The rooms as a process knows them, and the tasks that work for them. One for each process.
 
-    Args:     report: is told of turns that are refused because of a fault.
+    Args:     report: is called for each turn that is refused because of a fault.
               settler: takes over what nobody waits for.
     """
 
