@@ -101,9 +101,11 @@ class Worker:
         The server carries out an acquisition that was sent, so its lease would otherwise stay until it expires.
         """
         names = [job.name for job in self._jobs]
+        # Noted before, as an acquisition can take effect after the release and be answered before it.
+        acquiring = tuple(self._acquiring)
         await leases.release(self._db, names, owner=self._owner)
-        if self._acquiring:
-            await asyncio.gather(*self._acquiring, return_exceptions=True)
+        if acquiring:
+            await asyncio.gather(*acquiring, return_exceptions=True)
             await leases.release(self._db, names, owner=self._owner)
 
     async def _repeat(self, job: Job) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -199,6 +199,33 @@ async def test_a_stopping_worker_releases_its_leases_and_then_those_that_it_is_a
         await running
 
     assert await asyncio.gather(*server.sent.values()) == [True] * len(slow)
+    assert await gateway.db["leases"].count_documents({}) == 0
+
+
+async def test_a_stopping_worker_releases_leases_that_it_acquires_while_it_releases_the_others(
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, release = SlowServer(monkeypatch, "wait"), leases.release
+    one = worker(gateway, clock, jobs=[waiting([], asyncio.Event())])
+
+    async def slowly(db: Database, names: Sequence[str], *, owner: str) -> None:
+        # Over two connections, an acquisition takes effect after the release and is answered before it.
+        monkeypatch.setattr(leases, "release", release)
+        await release(db, names, owner=owner)
+        server.may_go.set()
+        while one._acquiring:  # noqa: ASYNC110 - ends as soon as the acquisition is answered
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(leases, "release", slowly)
+    monkeypatch.setattr(jobs, "RELEASE_SECONDS", None)
+    running = asyncio.create_task(one.run())
+    await eventually(server.got_all)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert await server.sent["wait"]
     assert await gateway.db["leases"].count_documents({}) == 0
 
 
