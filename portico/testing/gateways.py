@@ -258,20 +258,25 @@ async def running_as(
 
 
 async def _wait_for_idle_jobs(count: int) -> None:
-    """Waits until each job sleeps, so that its first run does not overlap with a test."""
+    """Waits until each job has slept, so that its first run does not overlap with a test."""
+    rested: set[asyncio.Task[Any]] = set()
     async with asyncio.timeout(30):
-        while not _are_all_idle(count):  # noqa: ASYNC110 - a worker signals nothing
+        while not _have_all_rested(rested, count):  # noqa: ASYNC110 - a worker signals nothing
             await asyncio.sleep(0.001)
 
 
-def _are_all_idle(count: int) -> bool:
-    coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
+def _have_all_rested(rested: set[asyncio.Task[Any]], count: int) -> bool:
+    """Notes which jobs sleep now. With short pauses, they may never all do at the same time."""
     workers, jobs = (
-        [found for found in coroutines if getattr(found, "__qualname__", "") == name]
+        {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == name}
         for name in ("Worker.run", "Worker._repeat")
     )
-    idle = [job for job in jobs if getattr(job.cr_await, "__name__", "") == rest.__name__]
-    return len(idle) == len(jobs) == len(workers) * count
+    rested |= {task for task in jobs if getattr(_awaited(task), "__name__", "") == rest.__name__}
+    return jobs <= rested and len(jobs) == len(workers) * count
+
+
+def _awaited(task: asyncio.Task[Any]) -> object:
+    return getattr(task.get_coro(), "cr_await", None)
 
 
 async def assert_budget(
