@@ -11,7 +11,7 @@ from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import DomainError
 from portico.resolvers.shop.payments import Payments
 from portico.resolvers.shop.refusals import PaymentPending
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import merging, moves
@@ -136,7 +136,7 @@ async def finish_orders(db: Database, *, now: datetime) -> int:
         await db[CARTS.name].update_one({"_id": cart["_id"], "status": COMPLETE}, _SEEN)
         return 1
 
-    return await in_turn(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
+    return await in_sequence(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
 
 
 def _order_of(cart: Document) -> str:

@@ -8,7 +8,7 @@ A new post carries its pending fan-out as `fan_out`, which is stored by the inse
 
     pending  →  claimed (due = now + lease, op)  →  pending again (after, due = now)  →  …  →  done (no `fan_out`)
 
-1. A worker claims a post that is due by one guarded update. Authors take turns: see `fan_out_order`.
+1. A worker claims a post that is due by one guarded update, round-robin over the authors: see `fan_out_order`.
 2. It reads the next 1,000 followers of the author, and inserts an entry for each that the post is for. An entry that
    exists is skipped, so a batch can be repeated.
 3. One update, guarded by the claim, stores the progress, and puts the post back behind the author's others that are
@@ -42,7 +42,7 @@ from portico.resolvers.writes.timer import Timer
 
 from . import deliveries, merging, relations
 from .deliveries import OLD
-from .fan_out_order import Turns
+from .fan_out_order import DueBatches
 from .members import MEMBERS
 from .news import NEWS
 from .posts import CIRCLES, POSTS, PUBLIC
@@ -73,8 +73,8 @@ async def deliver_posts(db: Database, limits: Limits, *, now: datetime, woken: a
     Raises:   SweepFailed, after trying every post.
     """
     timer = Timer(now)
-    turns = Turns(db, timer, woken or asyncio.Event())
-    return await turns.run(lambda post_id: _deliver_batch(db, post_id, timer, limits))
+    batches = DueBatches(db, timer, woken or asyncio.Event())
+    return await batches.run(lambda post_id: _deliver_batch(db, post_id, timer, limits))
 
 
 async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits: Limits) -> int:
