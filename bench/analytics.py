@@ -35,8 +35,8 @@ from bench.load import percentile
 from portico.gateway.clock import SystemClock
 from portico.resolvers.analytics.periods import Granularity, start_of
 from portico.resolvers.analytics.session_recording import session_of
+from portico.resolvers.declarations import JobRun, Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import JobRun, Resources
 from portico.resolvers.served import Domains
 from portico.schema.scalars import format_instant
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Command, CommandRun, Counter, Gauge, Job, JobRun, Wakeups
+from portico.resolvers.declarations import Command, CommandRun, Counter, Gauge, Job, JobRun, Wakeups
 from portico.resolvers.problems import Invariant, Problem, Problems, named, problems_in
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 

@@ -21,8 +21,8 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.documents import CollectionSpec, Database, Document, key_of
-from portico.resolvers.domains import Job, JobRun
 from portico.resolvers.errors import Conflict
 from portico.resolvers.problems import Invariant, Problem
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from .attachments import Attachments, Hosts
 from .changes import ChangeSource
+from .declarations import Command, Counter, Domain, Gauge, Job, JobRun, Resources
 from .documents import CollectionSpec, Database, upgrade_batch
-from .domains import Command, Counter, Domain, Gauge, Job, JobRun, Resources
 from .notifying import Notifications
 from .persisted_queries import PERSISTED_QUERIES
 from .problems import Invariant

@@ -13,8 +13,8 @@ from graphql import GraphQLResolveInfo
 from portico.loaders.batching import BatchRead, Loader, Loaders
 from portico.resolvers.changes import Event
 from portico.resolvers.cursors import Cursors
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Author, Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settlements import Answering

@@ -20,8 +20,8 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
+from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, JobRun, Resources, Wakeups
 from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from portico.gateway.mongo.faults import Crash
-from portico.resolvers.domains import Domain, JobRun
+from portico.resolvers.declarations import Domain, JobRun
 from portico.resolvers.writes.intents import INTENTS
 from portico.resolvers.writes.settler import Settler
 

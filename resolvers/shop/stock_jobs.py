@@ -10,7 +10,7 @@ from portico.resolvers.catalog import product_deletions
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 
-from . import merging, moves
+from . import cart_merging, moves
 from .stock import STOCK, notify_product
 
 
@@ -25,11 +25,11 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         if move["at"] > before:
             return 0
         if move["kind"] == "reserve" and "line" in move:
-            await merging.take(db, [move], now=now)
+            await cart_merging.take(db, [move], now=now)
         else:
             await moves.settle(db, move, now=now)
         if move["kind"] == "pass":
-            await merging.take(db, [moves.arriving(move)], now=now)
+            await cart_merging.take(db, [moves.arriving(move)], now=now)
         return 1
 
     async def settle_moves(stock: Document) -> int:

@@ -18,9 +18,9 @@ After a crash, the lease expires, and another worker repeats the batch. A deleti
 `post_jobs` for entries that are inserted after it. Several workers can deliver different posts at the same time.
 
 A post is for the members who followed its author when it was stored, even if they have stopped since. By its audience,
-they are in circles of the author when it is delivered. If the author has too many followers, see `merging`. A post that
-is already old when it is delivered, e.g. of an import, is in the news feeds, and no event for subscribers: see
-`deliveries`.
+they are in circles of the author when it is delivered. If the author has too many followers, see `merged_authors`. A
+post that is already old when it is delivered, e.g. of an import, is in the news feeds, and no event for subscribers:
+see `deliveries`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from portico.resolvers.hints import with_hint
 from portico.resolvers.import_outcomes import refused_row
 from portico.resolvers.writes.timer import Timer
 
-from . import deliveries, merging, relations
+from . import deliveries, merged_authors, relations
 from .deliveries import OLD
 from .fan_out_order import DueBatches
 from .members import MEMBERS
@@ -88,9 +88,9 @@ async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits
         return 0
     author = await _current_author(db, post)
     is_old = now - post["posted"] > limits.news_age
-    if await merging.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
+    if await merged_authors.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
         after = None
-        is_done = await merging.mark_batch(db, author["_id"])
+        is_done = await merged_authors.mark_batch(db, author["_id"])
         end = {"$set": {**deliveries.MERGED, **(OLD if is_old else {})}}
     else:
         after = await _insert_entries(db, post, is_old=is_old)

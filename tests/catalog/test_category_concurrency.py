@@ -13,8 +13,8 @@ import pytest
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.catalog import category_edits, category_jobs
 from portico.resolvers.catalog.refusals import CategoryNotEmpty
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import JobRun
 from portico.resolvers.writes import idempotency
 from tests.support.domains import JOBS
 from tests.support.harness import (

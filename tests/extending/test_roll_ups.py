@@ -9,8 +9,8 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.catalog.products import HOST
+from portico.resolvers.declarations import JobRun, Resources
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.domains import JobRun, Resources
 from portico.resolvers.owned import Owned, OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes.sweeps import STALE_AFTER

@@ -19,8 +19,8 @@ from portico.gateway.clock import SystemClock, machine_time
 from portico.gateway.logs import configure
 from portico.gateway.mongo.database_clock import DatabaseClock, clock_of
 from portico.gateway.settings import Settings
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import JobRun
 from portico.resolvers.server_time import server_time
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.writes.timer import Timer

@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import vocabulary
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Document
-from portico.resolvers.domains import JobRun
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed

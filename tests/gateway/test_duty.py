@@ -11,7 +11,7 @@ import pytest
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.gateway.work.duty import Duty
 from portico.gateway.work.jobs import Worker
-from portico.resolvers.domains import Job, JobRun, Resources, Wakeups
+from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
 from tests.support.harness import GatewayClient, SettableClock
 
 PATIENCE = 0.5

@@ -13,7 +13,7 @@ import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import Import
-from portico.resolvers.domains import JobRun
+from portico.resolvers.declarations import JobRun
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.catalog.support.catalog import (

@@ -23,8 +23,8 @@ from portico.gateway.work import job_runs
 from portico.gateway.work.job_runs import LONGEST_PAUSE, AllRuns, JobRuns
 from portico.gateway.work.jobs import Worker
 from portico.gateway.work.loop_watch import LoopWatch
+from portico.resolvers.declarations import Counter, Gauge, Job, JobRun, Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Counter, Gauge, Job, JobRun, Resources
 from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.writes.sweeps import SweepFailed
 from tests.gateway.support.workers import at_work

@@ -11,7 +11,7 @@ import orjson
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.products import PRODUCTS
-from portico.resolvers.domains import JobRun
+from portico.resolvers.declarations import JobRun
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.ads.support.leftovers import unused_image

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.work import jobs
+from portico.resolvers.declarations import Job, JobRun, Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, JobRun, Resources
 from portico.resolvers.shop.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
 from tests.gateway.support.workers import at_work, worker

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.clock import SystemClock
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import JobRun
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import open_account
 from tests.shop.kit import KIT

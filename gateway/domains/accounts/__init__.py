@@ -5,7 +5,7 @@ from __future__ import annotations
 from portico.resolvers.accounts import transfer_checks, transfer_jobs
 from portico.resolvers.accounts.accounts import ACCOUNTS
 from portico.resolvers.accounts.transfer_records import TRANSFERS
-from portico.resolvers.domains import Domain, Job, JobRun
+from portico.resolvers.declarations import Domain, Job, JobRun
 from portico.resolvers.problems import Invariant
 from portico.schema.accounts import accounts as schema
 

@@ -14,8 +14,8 @@ from portico.gateway.pictures.checking import PictureProcesses
 from portico.gateway.state import State
 from portico.resolvers.ads import creative_checks, creatives, images
 from portico.resolvers.ads.images import ImageRules
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, JobRun, Resources, Service
 from portico.resolvers.pictures import SUFFIXES
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import creatives as fields

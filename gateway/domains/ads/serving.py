@@ -10,8 +10,8 @@ from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.clicks import ClickLinks
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.tallying import Tally
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, JobRun, Resources, Service
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import profiles, serving
 

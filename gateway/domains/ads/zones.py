@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from portico.resolvers.ads import cap_checks, zone_checks, zone_jobs
 from portico.resolvers.ads.zone_reads import Zones
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, JobRun, Resources, Service
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import choosing, placing, zones
 

@@ -10,8 +10,8 @@ from portico.resolvers.analytics.hit_counters import HIT_DAYS, HIT_MONTHS
 from portico.resolvers.analytics.hit_slots import HIT_IDS, HIT_SLOTS
 from portico.resolvers.analytics.hit_writing import HitWriter
 from portico.resolvers.analytics.settings import AnalyticsSettings
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, JobRun, Resources, Service
 from portico.resolvers.problems import Invariant
 from portico.schema.analytics import hits
 

@@ -9,7 +9,7 @@ from portico.resolvers.analytics import log_jobs, page_checks, page_roll_ups
 from portico.resolvers.analytics.log_days import LOG_DAYS, PAGE_DAYS
 from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.domains import Job, JobRun
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.problems import Invariant
 from portico.schema.analytics import log_events, logging
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portico.resolvers.analytics import session_checks, session_reads, session_roll_ups
 from portico.resolvers.analytics.sessions import ROLL_UPS, SESSIONS
-from portico.resolvers.domains import Command, CommandRun, Gauge, Job, JobRun
+from portico.resolvers.declarations import Command, CommandRun, Gauge, Job, JobRun
 from portico.resolvers.errors import DomainError
 from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed

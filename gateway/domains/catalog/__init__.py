@@ -29,8 +29,8 @@ from portico.resolvers.catalog.images import IMAGES
 from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.catalog.vocabulary import WALKS, WORDS
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
 from portico.schema.catalog import categories as category_schema

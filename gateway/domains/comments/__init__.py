@@ -12,10 +12,10 @@ from portico.resolvers.comments import checks, discussion_checks, events, jobs, 
 from portico.resolvers.comments.buckets import BUCKETS
 from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttachment
 from portico.resolvers.comments.document_storage import COMMENTS
-from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.embedded_storage import EMBEDDED_DISCUSSIONS
 from portico.resolvers.comments.page_storage import KEYS
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import in_sequence
 from portico.schema.comments import discussions, posting
@@ -52,7 +52,7 @@ def _invariants_of(hosts: Hosts) -> Sequence[Invariant]:
 DOMAIN = Domain(
     name="comments",
     about="Discussions of products, content and other objects.",
-    collections=(DISCUSSIONS, COMMENTS, DISCUSSION_DOCUMENTS, BUCKETS, KEYS),
+    collections=(DISCUSSIONS, COMMENTS, EMBEDDED_DISCUSSIONS, BUCKETS, KEYS),
     attachments=(DiscussionAttachment(),),
     services=(Service(discussions.KnownDiscussions, _known_discussions),),
     jobs=(Job("finish-comments", _finish_comments),),

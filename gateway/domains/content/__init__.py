@@ -21,8 +21,8 @@ from portico.resolvers.content.nodes import NODES
 from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.settings import ContentSettings
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
 from portico.schema.content import creation, edits, photos, suggestions

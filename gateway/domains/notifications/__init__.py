@@ -7,8 +7,8 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from portico.resolvers.attachments import Hosts
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.notifications import checks
 from portico.resolvers.notifications.delivery import Delivery
 from portico.resolvers.notifications.notifications import EVENTS, NOTIFICATIONS

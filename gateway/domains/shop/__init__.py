@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from portico.resolvers.attachments import Attachments
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.problems import Invariant
 from portico.resolvers.shop import (
     bought_together,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Job, JobRun
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import relation_checks, relation_jobs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from portico.gateway.settings import Settings
-from portico.resolvers.domains import Gauge, Job, JobRun, Resources, Wakeups
+from portico.resolvers.declarations import Gauge, Job, JobRun, Resources, Wakeups
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import fan_out, post_checks, post_jobs, renames
 from portico.resolvers.social.settings import SocialSettings

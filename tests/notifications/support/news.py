@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from portico.gateway.clock import SystemClock
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import JobRun
 from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
 from portico.resolvers.notifying import Notice
 from portico.schema.nodes import encode_id

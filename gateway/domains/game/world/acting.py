@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Job, JobRun
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.game.world import turn_checks, turn_jobs
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.problems import Invariant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from portico.resolvers.domains import Job, JobRun
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import resting
 from portico.resolvers.game.world.rooms import Rooms
