@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.resolvers.changes import Event
 from portico.resolvers.flights import Flight, Flights
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
@@ -75,7 +75,7 @@ class Answers:
         self._steps = LoopSteps()
         self._selections: WeakValueDictionary[Hashable, Selection] = WeakValueDictionary()
         self._flights: Flights[_Key, _Run] = Flights()
-        self._kept: Kept[_Key, Answer] = Kept(most_size=kept_bytes, size_of=_size)
+        self._kept: Lru[_Key, Answer] = Lru(most_size=kept_bytes, size_of=_size)
 
     def selection(self, *request: Hashable) -> Selection:
         """Returns the selection of this request, the same for all subscribers who send it."""
