@@ -35,7 +35,7 @@ from portico.gateway.domains import load
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.comments import THREADED, listing_of
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.embedded_storage import EMBEDDED_DISCUSSIONS
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Document
@@ -112,7 +112,7 @@ class Plain:
         behind = {"$filter": {"input": "$comments", "cond": {"$gt": ["$$this.key", after]}}}
         rows = {"$slice": [{"$sortArray": {"input": behind, "sortBy": {"key": 1}}}, FIRST + 1]}
         stages = [{"$match": {"_id": self._discussion}}, {"$project": {"rows": rows}}]
-        (found,) = self._db[DISCUSSION_DOCUMENTS.name].aggregate(stages)
+        (found,) = self._db[EMBEDDED_DISCUSSIONS.name].aggregate(stages)
         return list(found["rows"])
 
     def _pages(self, after: str) -> list[Document]:
@@ -127,7 +127,7 @@ class Plain:
             row = self._db["comments"].find_one({**here, "slug": slug})
         elif self._storage == EMBEDDED:
             one = {"comments": {"$elemMatch": {"slug": slug}}}
-            row = self._db[DISCUSSION_DOCUMENTS.name].find_one({"_id": self._discussion}, one)
+            row = self._db[EMBEDDED_DISCUSSIONS.name].find_one({"_id": self._discussion}, one)
         else:
             key = self._db["comment_keys"].find_one({**here, "slug": slug})
             query = {**here, "low": {"$lte": key["key"]}}
@@ -222,7 +222,7 @@ def cases_of(
 def sizes(uri: str) -> dict[str, int]:
     """Return the bytes on disk of each collection, with its indexes."""
     with MongoClient[Document](uri) as client:
-        names = ("comments", DISCUSSION_DOCUMENTS.name, "comment_pages", "comment_keys")
+        names = ("comments", EMBEDDED_DISCUSSIONS.name, "comment_pages", "comment_keys")
         found = {name: client["bench"].command("collStats", name) for name in names}
         return {name: int(one["storageSize"] + one["totalIndexSize"]) for name, one in found.items()}
 

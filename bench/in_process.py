@@ -20,8 +20,8 @@ from portico.gateway.operations.execution import Executor
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.cursors import Cursors
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes
 from portico.resolvers.served import Domains, Served
 

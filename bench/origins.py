@@ -50,7 +50,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "profile": (*_SERVING, *_PLANS, *_CATALOG),
     "shop": _domain("shop", "loaders"),
     "social": _domain("social", "loaders"),
-    "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/loop_turns.py"),
+    "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/loop_steps.py"),
     "writes": (
         "schema/mutations.py",
         "resolvers/writes",

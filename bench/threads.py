@@ -14,7 +14,7 @@ from portico.resolvers.comments.buckets import BUCKETS
 from portico.resolvers.comments.comments import END, new_comment, with_slug
 from portico.resolvers.comments.discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, open_discussion
 from portico.resolvers.comments.document_storage import COMMENTS, LISTED
-from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.embedded_storage import EMBEDDED_DISCUSSIONS
 from portico.resolvers.comments.page_storage import KEYS
 from portico.resolvers.documents import Database, Document
 
@@ -90,7 +90,7 @@ async def put_discussion(
     if storage == DOCUMENTS:
         await db[COMMENTS.name].insert_many(comments)
     elif storage == EMBEDDED:
-        await db[DISCUSSION_DOCUMENTS.name].insert_one(_embedded(discussion["_id"], comments))
+        await db[EMBEDDED_DISCUSSIONS.name].insert_one(_embedded(discussion["_id"], comments))
     else:
         await db[KEYS.name].insert_many(
             [{name: one[name] for name in ("_id", "discussion", "slug", *LISTED)} for one in comments]

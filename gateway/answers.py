@@ -28,12 +28,12 @@ from weakref import WeakValueDictionary
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.resolvers.changes import Event
 from portico.resolvers.flights import Flight, Flights
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
 from .live import Counts
-from .loop_turns import LoopTurns, complete
+from .loop_steps import LoopSteps, complete
 
 # The answers that are kept for subscribers who come later, in bytes, with the memory of an entry itself.
 _KEPT_BYTES = 4_000_000
@@ -72,10 +72,10 @@ class Answers:
 
     def __init__(self, counts: Counts, *, kept_bytes: int = _KEPT_BYTES) -> None:
         self._counts = counts
-        self._turns = LoopTurns()
+        self._steps = LoopSteps()
         self._selections: WeakValueDictionary[Hashable, Selection] = WeakValueDictionary()
         self._flights: Flights[_Key, _Run] = Flights()
-        self._kept: Kept[_Key, Answer] = Kept(most_size=kept_bytes, size_of=_size)
+        self._kept: Lru[_Key, Answer] = Lru(most_size=kept_bytes, size_of=_size)
 
     def selection(self, *request: Hashable) -> Selection:
         """Returns the selection of this request, the same for all subscribers who send it."""
@@ -114,7 +114,7 @@ class Answers:
                 flight.release()
 
         facts = Facts() if watched is None else watched.facts
-        flight = _Run(self._flights, key, run(), facts, self._turns)
+        flight = _Run(self._flights, key, run(), facts, self._steps)
         facts.on_read = move
         return flight
 
@@ -127,11 +127,11 @@ class _Run(Flight[_Key, Answer]):
     """A run in flight, and those who wait for its answer. `facts` are what it has read of its caller."""
 
     def __init__(
-        self, flights: Flights[_Key, _Run], key: _Key, run: Awaitable[Answer], facts: Facts, turns: LoopTurns
+        self, flights: Flights[_Key, _Run], key: _Key, run: Awaitable[Answer], facts: Facts, steps: LoopSteps
     ) -> None:
         super().__init__(flights, key, run)
         self._facts = facts
-        self._turns = turns
+        self._steps = steps
         self._waiters: dict[asyncio.Future[None], Caller | None] = {}
 
     @property
@@ -155,10 +155,10 @@ class _Run(Flight[_Key, Answer]):
         waiters = [
             waiter for waiter, caller in self._waiters.items() if caller is not None and not agrees(caller, self._facts)
         ]
-        self._turns.each(complete, waiters)
+        self._steps.each(complete, waiters)
 
     def _land(self, task: asyncio.Future[Answer]) -> None:
         super()._land(task)
         # The facts would hold the run, and its answer, until the next collection of garbage.
         self._facts.on_read = None
-        self._turns.each(complete, tuple(self._waiters))
+        self._steps.each(complete, tuple(self._waiters))

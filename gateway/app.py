@@ -33,12 +33,13 @@ from portico.gateway.pages import explorer, storefront
 from portico.gateway.work.job_runs import AllRuns
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.cursors import Cursors
-from portico.resolvers.domains import Resources
+from portico.resolvers.declarations import Resources
 from portico.resolvers.indexes import create_indexes
 from portico.resolvers.served import Served
 
 from .auth import Authenticator
 from .cache.kept_answers import CacheCounts, CachedAnswers
+from .caller_rates import Rates
 from .clock import Clock
 from .cursor_secret import cursors_of
 from .live import Counts, Hub
@@ -53,7 +54,6 @@ from .metrics import (
     OperationMetrics,
     SubscriptionMetrics,
 )
-from .rates import Rates
 from .reads.feed import Feed, FeedCounts
 from .settings import Settings
 from .state import State

@@ -15,7 +15,7 @@ import jwt
 from jwt.types import Options
 
 from portico.resolvers.configuration import Secret
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
 from portico.schema.roles import OWN_ROLES, Claim, Role
 
@@ -112,7 +112,7 @@ class Authenticator:
         if settings.jwks_url is not None:
             # The client that reads the keys takes long to import.
             self._jwks = importlib.import_module("portico.gateway.jwks").Jwks(settings.jwks_url, transport)
-        self._good: Kept[str, Identity] = Kept(_KEPT_TOKENS)
+        self._good: Lru[str, Identity] = Lru(_KEPT_TOKENS)
         self._unknown_roles: set[str] = set()
         self._misread_claims: set[str] = set()
 

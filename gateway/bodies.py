@@ -40,12 +40,12 @@ class ByteRoom:
         if not self._waiting and self._has(size):
             self._lent += size
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, place))
         try:
-            await turn
+            await place
         except asyncio.CancelledError:
-            if turn.cancelled():
+            if place.cancelled():
                 self._lend()
             else:
                 self.give_back(size)
@@ -60,12 +60,12 @@ class ByteRoom:
 
     def _lend(self) -> None:
         while self._waiting:
-            size, turn = self._waiting[0]
-            if not turn.done():
+            size, place = self._waiting[0]
+            if not place.done():
                 if not self._has(size):
                     return
                 self._lent += size
-                turn.set_result(None)
+                place.set_result(None)
             self._waiting.popleft()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 
 from .logs import logger
 
@@ -16,7 +16,7 @@ class BoundedLog:
     """Logs each different thing once, unless it was not seen for long. `not_logged` in a line counts the others."""
 
     def __init__(self) -> None:
-        self._logged: Kept[str, bool] = Kept(_KEPT)
+        self._logged: Lru[str, bool] = Lru(_KEPT)
         self._minute = -1
         self._lines = self._hidden = 0
 

@@ -18,7 +18,7 @@ from portico.resolvers.missed_changes import Replays
 
 from .ended import Ended, EventsLost, Stopping, TooSlow
 from .logs import logger
-from .loop_turns import LoopTurns, complete
+from .loop_steps import LoopSteps, complete
 
 # How many of the latest events keep the reads that their listeners share.
 _SHARED = 100
@@ -73,7 +73,7 @@ class Hub:
         )
         # Open WebSockets wait for this event, too.
         self.stopping = asyncio.Event()
-        self.turns = LoopTurns()
+        self.steps = LoopSteps()
         self._sources = sources
         # When a failure of a source was last logged, by the ids of sources.
         self._logged: dict[int, float] = {}
@@ -122,7 +122,7 @@ class Hub:
         self.counts.events += 1
         listeners = self._topics.get(event.topic)
         if listeners:
-            self.turns.each(lambda listener: listener.put(event), tuple(listeners))
+            self.steps.each(lambda listener: listener.put(event), tuple(listeners))
 
     def _opened_replay(self) -> None:
         self.counts.replays += 1
@@ -139,7 +139,7 @@ class Hub:
     def end_all(self, error: Callable[[], Ended]) -> None:
         """Ends every listener with a new error: a shared one would collect the frames of every task that raises it."""
         # They get all earlier events first.
-        self.turns.finish()
+        self.steps.finish()
         for listener in {listener for listeners in self._topics.values() for listener in listeners}:
             listener.end(error())
 
@@ -160,12 +160,12 @@ class Hub:
 class Listener:
     """An iterator over the events of its topics. Close it when you need no more events.
 
-    Many listeners get the same event. Each takes it in its turn. Raises an `Ended` after the events that arrived before
-    it. TooSlow discards those events and is raised at once.
+    Many listeners get the same event. Each takes it in a step of the event loop. Raises an `Ended` after the events
+    that arrived before it. TooSlow discards those events and is raised at once.
     """
 
     # An event reaches thousands of listeners, whose attributes are in no cache any more. Slots keep them together.
-    __slots__ = ("_error", "_hub", "_is_closed", "_is_state", "_loop", "_max_waiting", "_turn", "_waiting", "topics")
+    __slots__ = ("_error", "_hub", "_is_closed", "_is_state", "_loop", "_max_waiting", "_waiting", "_wanted", "topics")
 
     def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int, *, is_state: bool = False) -> None:
         self.topics = tuple(dict.fromkeys(topics))
@@ -176,12 +176,12 @@ class Listener:
         self._is_state = is_state
         self._waiting: deque[Event] = deque()
         # Completed when the iteration, which waits for it, may continue.
-        self._turn: asyncio.Future[None] | None = None
+        self._wanted: asyncio.Future[None] | None = None
         self._error: Ended | None = None
         self._is_closed = False
 
     def put(self, event: Event) -> None:
-        """Adds an event to those that wait. It is this listener's turn: its iteration continues at once."""
+        """Adds an event to those that wait. Its iteration continues at once."""
         if self._is_closed or self._error is not None:
             return
         if self._is_state:
@@ -194,8 +194,8 @@ class Listener:
             self.end(TooSlow())
             return
         self._waiting.append(event)
-        if self._turn is not None:
-            complete(self._turn)
+        if self._wanted is not None:
+            complete(self._wanted)
 
     def end(self, error: Ended) -> None:
         """Ends the iteration with this error, after the events that wait."""
@@ -205,18 +205,18 @@ class Listener:
         self._hub.remove(self)
 
     def _continue(self) -> None:
-        """Lets the iteration continue in its turn."""
-        if self._turn is not None:
-            self._hub.turns.each(complete, (self._turn,))
+        """Lets the iteration continue among the steps of the event loop."""
+        if self._wanted is not None:
+            self._hub.steps.each(complete, (self._wanted,))
 
     def __aiter__(self) -> Listener:
         return self
 
     async def __anext__(self) -> Event:
-        self._turn = self._loop.create_future()
+        self._wanted = self._loop.create_future()
         if self._waiting or self._error is not None or self._is_closed:
             self._continue()
-        await self._turn
+        await self._wanted
         if self._waiting:
             self._hub.counts.deliveries += 1
             return self._waiting.popleft()

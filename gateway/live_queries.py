@@ -27,7 +27,7 @@ from portico.schema.watching import Fact, WatchedCaller, fact_of
 
 from .ended import Ended, Stopping
 from .logs import logger
-from .loop_turns import LoopTurns, complete
+from .loop_steps import LoopSteps, complete
 from .reads.feed import Feed
 from .reads.recorded import ReadSet
 
@@ -67,7 +67,7 @@ class LiveQueries:
         """`most` bounds the different live queries. One runs at most every `pause` seconds."""
         self.feed = feed
         self.counts = counts
-        self.turns = LoopTurns()
+        self.steps = LoopSteps()
         self.pause = pause
         self._most = most
         self._groups: dict[Hashable, _Group] = {}
@@ -292,7 +292,7 @@ class _LiveQuery:
         self._answer = answer.json
         # A failure that will pass is for those who have no answer yet.
         listeners = [one for one in self.listeners if not (is_failure and one.has_answer)]
-        self._queries.turns.each(lambda listener: listener.put(self, number, answer), listeners)
+        self._queries.steps.each(lambda listener: listener.put(self, number, answer), listeners)
 
 
 class LiveListener:
@@ -309,8 +309,8 @@ class LiveListener:
         "_query",
         "_sent",
         "_since",
-        "_turn",
         "_waiting",
+        "_wanted",
         "caller",
     )
 
@@ -324,7 +324,7 @@ class LiveListener:
         self._since = 0
         self._sent: bytes | None = None
         self._waiting: EncodedResponse | None = None
-        self._turn: asyncio.Future[None] | None = None
+        self._wanted: asyncio.Future[None] | None = None
         self._error: Ended | None = None
         self._is_closed = False
 
@@ -366,8 +366,8 @@ class LiveListener:
             self._continue()
 
     def _continue(self) -> None:
-        if self._turn is not None:
-            complete(self._turn)
+        if self._wanted is not None:
+            complete(self._wanted)
 
     def __aiter__(self) -> LiveListener:
         return self
@@ -378,8 +378,8 @@ class LiveListener:
                 raise self._error
             if self._is_closed:
                 raise StopAsyncIteration
-            self._turn = asyncio.get_running_loop().create_future()
-            await self._turn
+            self._wanted = asyncio.get_running_loop().create_future()
+            await self._wanted
         answer, self._waiting = self._waiting, None
         self._sent = answer.json
         self._queries.counts.sent += 1

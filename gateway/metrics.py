@@ -14,8 +14,8 @@ from starlette.responses import Response
 from portico.gateway.operations.execution import Executor
 from portico.gateway.outages import log_fault
 from portico.gateway.work.job_runs import AllRuns
+from portico.resolvers.declarations import Counter, Gauge, Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Counter, Gauge, Resources
 
 from .cache.kept_answers import CacheCounts
 from .live import Counts

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
+from portico.gateway.caller_rates import Rates
 from portico.gateway.operations.execution import Executor
-from portico.gateway.rates import Rates
 from portico.loaders.batching import Loaders
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process
 from portico.schema.context import Caller, Context, derived

@@ -36,8 +36,8 @@ class Siblings:
 class Loader(Generic[K, V]):
     """Collects keys until no new ones arrive, reads them together, and caches the values.
 
-    A batch is sent after a whole turn of the event loop without a new key. Therefore, siblings that reach the loader a
-    few turns apart still share a command. The value of a key that the read does not return is None.
+    A batch is sent after a whole iteration of the event loop without a new key. Therefore, siblings that reach the
+    loader a few iterations apart still share a command. The value of a key that the read does not return is None.
     """
 
     def __init__(self, read: BatchRead[K, V], siblings: Siblings | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.configuration import HttpUrl, Secret, setting
-from portico.resolvers.domains import Domain, Resources, Service
+from portico.resolvers.declarations import Domain, Resources, Service
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.schema.context import Caller, Context, Info
 from portico.schema.roles import Claim, Role

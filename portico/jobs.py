@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Command, CommandRun, Counter, Gauge, Job, Turn, Wakeups
+from portico.resolvers.declarations import Command, CommandRun, Counter, Gauge, Job, JobRun, Wakeups
 from portico.resolvers.problems import Invariant, Problem, Problems, named, problems_in
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 
 __all__ = [
     "STALE_AFTER",
@@ -14,12 +14,12 @@ __all__ = [
     "Gauge",
     "Invariant",
     "Job",
+    "JobRun",
     "Problem",
     "Problems",
-    "Turn",
     "Wakeups",
     "each",
-    "in_turn",
+    "in_sequence",
     "named",
     "problems_in",
     "sweep",

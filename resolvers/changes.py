@@ -20,7 +20,7 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import NetworkTimeout, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.writes import retries
 
 from .documents import LENIENT, CollectionSpec, Database, Document
@@ -265,7 +265,7 @@ class _Seen:
     """The latest changes, by their resume tokens."""
 
     def __init__(self) -> None:
-        self._tokens: Kept[str, None] = Kept(_REMEMBERED)
+        self._tokens: Lru[str, None] = Lru(_REMEMBERED)
 
     def is_repeat(self, change: Document) -> bool:
         """Returns whether this change was delivered before, and remembers it."""

@@ -142,7 +142,7 @@ class Replays:
         self._asking: Combiner[None, _Asking] = Combiner(self._ask)
 
     async def now(self) -> Position:
-        """Returns the place after all events so far. All who ask in a turn of the event loop share one command."""
+        """Returns the place after all events so far. Those who ask in one iteration of the loop share a command."""
         return position_after(await self._newest())
 
     async def read(self, topics: frozenset[Hashable], after: Position, most: int) -> Page:

@@ -21,8 +21,8 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.documents import CollectionSpec, Database, Document, key_of
-from portico.resolvers.domains import Job, Turn
 from portico.resolvers.errors import Conflict
 from portico.resolvers.problems import Invariant, Problem
 
@@ -91,14 +91,14 @@ class RollUp:
     def job(self, name: str) -> Job:
         """Returns the job that settles the marks that crashes have left."""
 
-        async def settle_all(turn: Turn) -> int:
-            hosts = turn.resources.of(Hosts)
+        async def settle_all(run: JobRun) -> int:
+            hosts = run.resources.of(Hosts)
 
             async def settle(document: Document) -> int:
-                await self.settle(turn.db, hosts, document)
+                await self.settle(run.db, hosts, document)
                 return 1
 
-            return await sweep(turn.db, self.below, {f"{DIRTY}.at": {"$lte": turn.now - STALE_AFTER}}, settle)
+            return await sweep(run.db, self.below, {f"{DIRTY}.at": {"$lte": run.now - STALE_AFTER}}, settle)
 
         return Job(name, settle_all)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from .attachments import Attachments, Hosts
 from .changes import ChangeSource
+from .declarations import Command, Counter, Domain, Gauge, Job, JobRun, Resources
 from .documents import CollectionSpec, Database, upgrade_batch
-from .domains import Command, Counter, Domain, Gauge, Job, Resources, Turn
 from .notifying import Notifications
 from .persisted_queries import PERSISTED_QUERIES
 from .problems import Invariant
@@ -20,7 +20,7 @@ from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
 from .writes.settler import Settler
-from .writes.sweeps import in_turn
+from .writes.sweeps import in_sequence
 
 
 class InvalidDomains(Exception):
@@ -186,8 +186,8 @@ class Domains:
         return [one for _, one in found.values()]
 
     def _upgrades(self) -> Job:
-        async def upgrade_documents(turn: Turn) -> int:
-            return await in_turn(*(partial(upgrade_batch, turn.db, spec) for spec in self.collections))
+        async def upgrade_documents(run: JobRun) -> int:
+            return await in_sequence(*(partial(upgrade_batch, run.db, spec) for spec in self.collections))
 
         return Job(UPGRADES, upgrade_documents)
 

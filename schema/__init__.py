@@ -15,12 +15,12 @@ from .errors import handlers
 from .fields import costs
 from .inputs import described
 from .installation import install
-from .kept import require_keepable
 from .live_directive import add_live
 from .nodes import MAX_NODES, Node, find_node
 from .notification_reasons import add_reasons
 from .roles import add_roles
 from .scalars import SCALARS
+from .stored_answers import require_keepable
 from .suggesting import SuggestQuery
 from .viewer import ViewerQuery
 

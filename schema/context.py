@@ -13,8 +13,8 @@ from graphql import GraphQLResolveInfo
 from portico.loaders.batching import BatchRead, Loader, Loaders
 from portico.resolvers.changes import Event
 from portico.resolvers.cursors import Cursors
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Author, Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settlements import Answering
@@ -133,7 +133,7 @@ class Operation:
 
     @property
     def now(self) -> datetime:
-        """The time of the operation; before its beginning, the time at which its turn came."""
+        """The time of the operation; before its beginning, the time at which it got its slot."""
         return self._now
 
     @property
@@ -158,12 +158,11 @@ class Context:
     `db` reads from the primary. `reading` may read from secondaries; it is for data that everybody may see.
     `selections` is cached with the parsed operation, for all its requests. `served` is what the gateway serves, with
     the settings and services of its domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is
-    the process of the gateway.
-    `seen` has the objects that the caller may see, by kind and key as text; `listed` has pages whose rows are not in it
-    yet. `connection` identifies the connection that the operation came by: connections take turns. `slots` has
-    what domains keep for the fields of the operation, see `Slot`. `record` is what telemetry records of the
-    operation; None if it records nothing. If it `is_read_only`, mutations are refused. If it `is_live`, the operation
-    is run again when what it reads changes, so it shares no reads with others.
+    the process of the gateway. `seen` has the objects that the caller may see, by kind and key as text; `listed` has
+    pages whose rows are not in it yet. `connection` identifies the connection that the operation came by: connections
+    get slots round-robin. `slots` has what domains keep for the fields of the operation, see `Slot`. `record` is what
+    telemetry records of the operation; None if it records nothing. If it `is_read_only`, mutations are refused. If it
+    `is_live`, the operation is run again when what it reads changes, so it shares no reads with others.
     """
 
     db: Database

@@ -24,9 +24,9 @@ from .context import Context, Info, Operation, core
 from .errors import member_name
 from .fields import as_types, costs, kept_privately
 from .files import Upload, uploads_in
-from .kept import Restoring, record_of, record_values, references_in
 from .nodes import Kind, Node, encode_id, find_node, shown
 from .roles import Role
+from .stored_answers import Restoring, record_of, record_values, references_in
 from .viewer import ShowsViewer
 
 Next = Callable[..., Awaitable[Any]]

@@ -11,7 +11,7 @@ The rule of visibility of a kind runs where documents are read, and not in each 
 * A repeated mutation and each event of a subscription check the rule again.
 
 Where documents belong to others, one read checks all of a level, and the context remembers the objects that the caller
-has been shown (`context.seen`). A mutation forgets what it remembers when its turn comes. If a field cannot be null and
+has been shown (`context.seen`). A mutation forgets what it remembers when it begins. If a field cannot be null and
 its object is hidden or gone, the error is `NOT_FOUND`. This is no fault, and the log has no entry: another request may
 delete an object between two reads.
 """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from portico.resolvers.answer_bounds import METER, counted_apart
 from portico.resolvers.flights import Flight, Flights
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 
 from .context import Context
 from .nodes import Kind
@@ -36,7 +36,7 @@ class SharedReads:
 
     def __init__(self, seconds: float) -> None:
         self._lifetime = timedelta(seconds=seconds)
-        self._kept: Kept[Hashable, tuple[datetime, _Read]] = Kept(MAX_KEPT)
+        self._kept: Lru[Hashable, tuple[datetime, _Read]] = Lru(MAX_KEPT)
         self._flights: Flights[Hashable, Flight[Hashable, tuple[datetime, _Read]]] = Flights()
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[V]], *, now: datetime) -> V:

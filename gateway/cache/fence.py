@@ -4,8 +4,8 @@ A change stream that waits for changes does not say at once that there are none:
 change matches, or for the whole time that it may wait. Other writes move the stream, but do not end the wait. So the
 stream of the fence is read when a request asks, with the shortest wait, and not otherwise:
 
-1. All requests of one turn of the event loop share one look. Those that come while it is under way share the next one.
-   So the command of a look is sent after its requests began.
+1. All requests of one iteration of the event loop share one look. Those that come while it is under way share the next
+   one. So the command of a look is sent after its requests began.
 2. If nothing was written of late, the look is a `ping`. Its answer has the time of the primary's newest write. If the
    stream has read up to that time, nothing is missing.
 3. Otherwise the look is a `getMore`. The server reads its oplog up to what a majority has at that moment. This includes

@@ -28,7 +28,7 @@ import orjson
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.recorded import ReadSet
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, WatchedCaller, fact_of
 
@@ -112,11 +112,11 @@ class CachedAnswers:
         self.index = Index()
         self.fence = Fence(reader, collections, self.index, self.counts, self._forget_all)
         self._largest = most_bytes // _LARGEST
-        self._kept: Kept[KeptAnswer, KeptAnswer] = Kept(
+        self._kept: Lru[KeptAnswer, KeptAnswer] = Lru(
             most_size=most_bytes, size_of=lambda _key, answer: answer.size, on_drop=self._dropped
         )
         most_queries = min(most_bytes // (4 * _QUERY_BYTES) + 1, _MOST_QUERIES)
-        self._queries: Kept[bytes, Query] = Kept(most_queries, on_drop=self._forget_query)
+        self._queries: Lru[bytes, Query] = Lru(most_queries, on_drop=self._forget_query)
 
     def query(self, text: str, name: str | None, on_error: str, variables: Mapping[str, Any]) -> Query | None:
         """Returns the query of these. None if its variables cannot be compared."""

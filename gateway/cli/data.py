@@ -26,8 +26,8 @@ from portico.gateway.mongo.rights import require_rights
 from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.gateway.work.jobs import Worker
 from portico.gateway.work.loop_watch import LoopWatch
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.indexes import create_indexes, filling, migrate, shard_collections
 from portico.resolvers.problems import Invariant
 from portico.resolvers.server_time import server_time

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from portico.gateway import domains
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.settings import Settings
-from portico.resolvers.domains import Command, CommandRun
+from portico.resolvers.declarations import Command, CommandRun
 from portico.resolvers.indexes import create_indexes
 
 from . import data

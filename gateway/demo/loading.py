@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources
 
 # The prefix of the demo's operation ids. They are fixed, so an operation has its effect once, however often it runs.
 OPERATION = "k-demo."

@@ -18,7 +18,7 @@ import strawberry
 from portico.gateway.error_codes import ERROR_CODES
 from portico.gateway.settings import Settings, declared
 from portico.resolvers.attachments import Attachments, Hosts
-from portico.resolvers.domains import Domain, Resources, Wakeups
+from portico.resolvers.declarations import Domain, Resources, Wakeups
 from portico.resolvers.errors import DomainError
 from portico.resolvers.notifying import Notifications
 from portico.resolvers.owned import OwnedDocuments

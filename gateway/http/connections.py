@@ -30,7 +30,7 @@ _PER_HEADER = 4
 _UNUSUAL = {b"connection", b"transfer-encoding"}
 # How long an idle connection of a gateway that stops stays open: a request may have been sent already.
 _IDLE_SECONDS = 0.25
-_TURN_SECONDS = 0.01
+_ONE_MORE_TIMER_SECONDS = 0.01
 # How long a gateway that stops waits for the rest of a body. What arrived in full has the seconds of the settings.
 _BODY_SECONDS = 1.0
 
@@ -252,7 +252,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _close_after_reading(self) -> None:
         # If the loop was busy, it calls timers before it reads what has arrived. It reads before a second timer.
-        self.loop.call_later(_TURN_SECONDS, self._close_if_idle)
+        self.loop.call_later(_ONE_MORE_TIMER_SECONDS, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         if self.cycle is None or self.cycle.response_complete:

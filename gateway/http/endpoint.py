@@ -17,13 +17,13 @@ from starlette.types import Receive, Scope, Send
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
 from portico.gateway.cache.kept_answers import KeptAnswer, Query, Recording
+from portico.gateway.caller_rates import RateLimited
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import MutationNotAllowed, Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS, Response
-from portico.gateway.rates import RateLimited
 from portico.gateway.state import State
 from portico.schema.context import Context
 

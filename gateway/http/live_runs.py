@@ -40,7 +40,7 @@ class LiveRuns:
         )
         with self._state.telemetry.event(self._call.context) as record:
             record.identify(self._call.definition, self._call.operation.document)
-            # It has been admitted, so it must run. All live queries together take turns with each other connection.
+            # It has been admitted, so it must run. All live queries together are one connection of the round.
             async with self._executor.queries.slot(_LIVE, must_run=True):
                 result = await self._executor.run(replace(self._call, context=record.recording(here)))
                 await reads.look_ahead(context.db)

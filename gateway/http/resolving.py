@@ -39,12 +39,12 @@ async def resolved(
     if request.reference is None and references.accepts_all:
         return request
     text = request.query or None
-    turn: AbstractAsyncContextManager[Any] = contextlib.nullcontext()
+    slot: AbstractAsyncContextManager[Any] = contextlib.nullcontext()
     if references.needs_database(request.reference):
-        turn = executor.queries.slot(connection)
+        slot = executor.queries.slot(connection)
     about = {"operation": request.operation_name, "client": client_name(headers)}
     try:
-        async with turn:
+        async with slot:
             text = await references.text_of(text, request.reference, db=db, now=now, about=about)
     except InvalidOperation as refusal:
         return replace(request, query="", refusal=refusal)

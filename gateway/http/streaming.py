@@ -17,6 +17,7 @@ from graphql import ExecutionResult, GraphQLError, OperationType
 from starlette.types import Scope
 
 from portico.gateway.auth import Identity, InvalidToken, KeysUnavailable
+from portico.gateway.caller_rates import Meter, RateLimited
 from portico.gateway.ended import Stopping, TooSlow
 from portico.gateway.event_ids import EventIds
 from portico.gateway.operations.admission import Slot
@@ -24,7 +25,6 @@ from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Call, Executor, Progress, Subscription
 from portico.gateway.operations.json_text import compact
 from portico.gateway.operations.responses import Response, format_error, response_of
-from portico.gateway.rates import Meter, RateLimited
 from portico.gateway.resuming import Resumable
 from portico.gateway.state import State
 from portico.resolvers.changes import Event

@@ -232,7 +232,7 @@ class Connection:
             raise Close(INIT_TWICE, "Too many initialisation requests")
         self._has_begun = True
         self._timer.cancel()
-        # An object of its own identifies this connection, which takes turns with others.
+        # An object of its own identifies this connection, which is one of the round with others.
         authorization = authorization_of(payload or {}, self._headers)
         headers = headers_of(payload or {}, self._headers)
         session = Session(self.state, authorization, headers, connection=object(), address=self._address)
@@ -358,9 +358,9 @@ class Operation:
             resumable = self._session.resumable(self._request) if self._connection.has_ids else None
             context = self._context if resumable is None else derived(self._context, live=resumable)
             executor = self._session.state.executor
-            turn = self._connection.queries if self._is_query(executor) else contextlib.nullcontext()
+            counted = self._connection.queries if self._is_query(executor) else contextlib.nullcontext()
             answers = responses(executor, self._request, self._session, context, self.progress)
-            async with turn, aclosing(answers):
+            async with counted, aclosing(answers):
                 async for response in answers:
                     if response.is_last:
                         last = _error(self._key, orjson.loads(response.json)["errors"])

@@ -15,8 +15,8 @@ from typing import IO, Any, cast
 import orjson
 
 from portico.gateway.clock import Clock
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import CollectionSpec, Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.errors import DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, is_overtaken, refusal_of
 

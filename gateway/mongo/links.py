@@ -16,9 +16,9 @@ The topology is an immutable object, so the comparison is by identity; its serve
 replaced. The driver's topology listeners are not used: the driver delivers their events up to a second late.
 
 When all links are busy, reads wait in the order in which they came. They would starve at the driver's pool: the driver
-needs many turns of the event loop for a command, and a link needs one. A link that is given back goes to the read that
-has waited longest. Reads wait only while a link is busy, so each of them gets a link, times out, or falls back to the
-driver because the last link is lost or the primary has changed.
+needs many iterations of the event loop for a command, and a link needs one. A link that is given back goes to the read
+that has waited longest. Reads wait only while a link is busy, so each of them gets a link, times out, or falls back to
+the driver because the last link is lost or the primary has changed.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Links:
         try:
             return await waiting.link
         except asyncio.CancelledError:
-            # The read may have got a link in the same turn of the event loop.
+            # The read may have got a link in the same iteration of the event loop.
             if not waiting.link.cancelled() and waiting.link.exception() is None:
                 link = waiting.link.result()
                 if link is not None:

@@ -1,8 +1,8 @@
 """Admits operations: a bounded number runs at a time, and a bounded number waits for a slot.
 
-Connections take turns. Each turn starts one operation of the connection, its oldest. So a connection that sends many
-operations delays its own, and hardly those of others. If the queue is full, an operation is refused at once, and if it
-has waited too long, it is refused then.
+The queue is round-robin over the connections: each round starts one operation of each connection, its oldest. So a
+connection that sends many operations delays its own, and hardly those of others. If the queue is full, an operation is
+refused at once, and if it has waited too long, it is refused then.
 
     new ──► queued ──► running ──► ended
      │         │        │   ▲
@@ -14,10 +14,10 @@ slot again before all operations that have not started, and is never refused: it
 operations that wait for each other do not block each other. While it waits, it counts towards the length of the queue.
 
 Events of subscriptions are never refused either, because a subscription must miss none. They do not count towards the
-length of the queue, but take turns like everything else.
+length of the queue, but wait for their round like everything else.
 
-Few slots keep the turns of the event loop short, and a write needs many turns: about ten for each command. But an
-operation that waits for a slow command of MongoDB uses no turns. So while others wait, an operation that has had its
+Few slots keep the iterations of the event loop short, and a write needs many of them: about ten for each command. But
+an operation that waits for a slow command of MongoDB uses none. So while others wait, an operation that has had its
 slot for SLOW_SECONDS gives it up and runs on. At most as many operations as there are slots run in this way.
 
 With six queries at a time, a worker is busy, and a write beside any number of readers waits for less than twice its
@@ -94,7 +94,7 @@ class Admission:
         self._looking: asyncio.TimerHandle | None = None
         # Each future is an operation that waits. Its result is its slot.
         self._returning: deque[asyncio.Future[None]] = deque()
-        # The connections in the order of their turns, each with its operations in the order of their arrival.
+        # The connections in the order of the round, each with its operations in the order of their arrival.
         self._queues: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
     @property
@@ -134,12 +134,12 @@ class Admission:
             self._used += 1
             return
         if must_run:
-            await self._turn(connection)
+            await self._wait_in_round(connection)
             return
         self.queued += 1
         try:
             with self._deadlines.limit(self._seconds):
-                await self._turn(connection)
+                await self._wait_in_round(connection)
         except TimeoutError:
             self.refused += 1
             raise Overloaded from None
@@ -156,7 +156,7 @@ class Admission:
         await self._granted(place)
 
     def leave(self) -> None:
-        """Gives a slot to the operation whose turn it is."""
+        """Gives a slot to the next operation of the round."""
         while (place := self._next()) is not None:
             # An operation that was cancelled a moment ago is still in the queue.
             if not place.done():
@@ -193,7 +193,7 @@ class Admission:
     def _has_waiting(self) -> bool:
         return bool(self._returning or self._queues)
 
-    async def _turn(self, connection: Hashable) -> None:
+    async def _wait_in_round(self, connection: Hashable) -> None:
         place = self._place()
         self._queues.setdefault(connection, deque()).append(place)
         try:

@@ -25,7 +25,7 @@ from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from portico.gateway.operations.plans.plan import NotCompiled, Plan
 from portico.gateway.settings import Settings
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 
 from .limits import Limits, too_complex
 from .numbers import LargeIntegers, may_be_too_large
@@ -95,10 +95,10 @@ class Operations:
         self._limits = Limits(
             schema, max_depth=settings.max_depth, max_cost=settings.max_cost, max_fields=settings.max_tokens
         )
-        self._kept: Kept[str, Operation] = Kept(
+        self._kept: Lru[str, Operation] = Lru(
             settings.cached_operations, most_size=_KEPT_CHARACTERS, size_of=lambda text, _operation: len(text)
         )
-        self._refused: Kept[bytes, list[GraphQLError]] = Kept(_KEPT_REFUSALS)
+        self._refused: Lru[bytes, list[GraphQLError]] = Lru(_KEPT_REFUSALS)
         # The operations of the trusted documents by their texts. They stay.
         self.trusted: Mapping[str, Operation] = {}
 

@@ -107,7 +107,7 @@ class Executor:
         """Runs a query or a mutation. Returns a valid subscription unrun: `streaming.responses` runs it.
 
         With `may_stream`, a live query is returned unrun, too. Otherwise it is answered once. With `must_run`, it waits
-        for its turn even if too many operations wait.
+        for a slot even if too many operations wait.
 
         A mutation times out after `seconds`; with None, after those of the settings. `charge` is called with the cost
         before the operation runs, and may raise. `on_error` says what an error of a field does to its place. `refusal`

@@ -20,7 +20,7 @@ from portico.gateway.bounded_log import BoundedLog
 from portico.gateway.outages import log_fault
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.persisted_queries import persist_query, persisted_query
 
 from .documents import LONGEST_KEPT, InvalidOperation, Operations
@@ -57,7 +57,7 @@ class References:
         self._most = settings.max_persisted_queries
         self._operations = operations
         self._trusted = trusted
-        self._texts: Kept[str, str] = Kept(
+        self._texts: Lru[str, str] = Lru(
             settings.cached_operations, most_size=_KEPT_CHARACTERS, size_of=lambda _key, text: len(text)
         )
         self._log = BoundedLog()

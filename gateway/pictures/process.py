@@ -37,8 +37,8 @@ _TYPES = {
 }
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF")
 _ORIENTATION = 0x0112
-# How to turn a picture upright, by its EXIF orientation. Other values have no effect, as in browsers.
-_TURNS = {
+# How to rotate or flip a picture, by its EXIF orientation. Other values have no effect, as in browsers.
+_UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -121,7 +121,7 @@ def _orientation(image: Image.Image) -> int:
     with contextlib.suppress(Exception):
         # EXIF data may be damaged in any way.
         found = image.getexif().get(_ORIENTATION)
-        if isinstance(found, int) and found in _TURNS:
+        if isinstance(found, int) and found in _UPRIGHT:
             return found
     return 1
 
@@ -240,10 +240,10 @@ def _decode(image: Image.Image) -> None:
 def _thumbnail(file: IO[bytes], width: int) -> bytes:
     with Image.open(file, formats=_FORMATS) as image:
         box = (width, _TALLEST * width)
-        # Decodes a JPEG at a fraction of its size. Both sides are the longer one, because it may be turned afterwards.
+        # Decodes a JPEG at a fraction of its size. Both sides are the longer one, because it may be rotated afterwards.
         image.draft(None, (max(box), max(box)))
-        turn = _TURNS.get(_orientation(image))
-        shown = _in_srgb(image if turn is None else image.transpose(turn))
+        transpose = _UPRIGHT.get(_orientation(image))
+        shown = _in_srgb(image if transpose is None else image.transpose(transpose))
     shown.thumbnail(box, Image.Resampling.LANCZOS, reducing_gap=2.0)
     # The copy has only the pixels, without metadata.
     plain = Image.new(shown.mode, shown.size)

@@ -19,10 +19,10 @@ from opentelemetry import context as contexts
 from opentelemetry.metrics import Counter, Histogram
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 
+from portico.gateway.caller_rates import RateLimited
 from portico.gateway.operations.admission import Overloaded
 from portico.gateway.operations.execution import MutationNotAllowed
 from portico.gateway.operations.responses import Response
-from portico.gateway.rates import RateLimited
 from portico.schema.context import Context, derived
 
 from .names import LONGEST, Names

@@ -18,7 +18,7 @@ from typing import Any
 
 from portico.gateway.logs import logger
 from portico.gateway.outages import fault_code, log_fault
-from portico.resolvers.domains import Job
+from portico.resolvers.declarations import Job
 from portico.resolvers.writes.sweeps import SweepFailed
 
 # In seconds.

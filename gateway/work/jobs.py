@@ -20,8 +20,8 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
+from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Turn, Wakeups
 from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
 from portico.resolvers.writes.sweeps import SweepFailed
@@ -93,7 +93,7 @@ class Worker:
 
     async def run_once(self) -> int:
         """Runs every job once that no other worker has leased, and every shared job. Returns how much was done."""
-        return sum(await asyncio.gather(*map(self._turn, self._jobs)))
+        return sum(await asyncio.gather(*map(self._take_lease_and_run, self._jobs)))
 
     async def _release(self) -> None:
         """Releases the leases that this worker holds, and then those that it is still acquiring.
@@ -119,7 +119,7 @@ class Worker:
             woken.clear()
             runs = self._runs.of(job)
             if is_called or self._duty is None or self._duty.is_ours():
-                worked = await self._turn(job, min(self._pause, _PATIENCE) if job.waits else 0)
+                worked = await self._take_lease_and_run(job, min(self._pause, _PATIENCE) if job.waits else 0)
                 self._note_work(job, worked)
             else:
                 worked = 0
@@ -132,7 +132,7 @@ class Worker:
                 has_waited = job.waits and loop.time() - begun >= min(self._pause, _PATIENCE) / 2
                 await rest(woken, _PAUSE_AFTER_WORK if worked or has_waited else self._pause)
 
-    async def _turn(self, job: Job, patience: float = 0) -> int:
+    async def _take_lease_and_run(self, job: Job, patience: float = 0) -> int:
         done, runs = 0, self._runs.of(job)
         try:
             if job.is_shared:
@@ -155,8 +155,8 @@ class Worker:
         if self._duty is not None and job.is_shared:
             (self._duty.at_work.add if worked else self._duty.at_work.discard)(job.name)
 
-    def _begin(self, patience: float) -> Turn:
-        return Turn(self._db, self._clock.now(), self._resources, patience)
+    def _begin(self, patience: float) -> JobRun:
+        return JobRun(self._db, self._clock.now(), self._resources, patience)
 
     async def _acquire(self, job: Job) -> bool:
         """Acquires or renews the lease. Returns whether this worker has it. Cancelling it does not stop the command."""

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from portico.gateway.domains import schema_of
-from portico.resolvers.domains import Domain
+from portico.resolvers.declarations import Domain
 from portico.resolvers.writes.intents import INTENTS
 
 from .crashes import RECOVERY_SECONDS, crashing, database_of, stopping

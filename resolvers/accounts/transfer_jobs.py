@@ -14,7 +14,7 @@ from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, require, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, require, sweep
 
 from . import former_transfers
 from .accounts import ACCOUNTS, NOTED
@@ -29,7 +29,7 @@ async def finish_transfers(db: Database, *, now: datetime) -> int:
 
     Returns how many.
     """
-    return await in_turn(partial(NOTED.finish_stale, db, now=now), partial(_finish_former, db, now))
+    return await in_sequence(partial(NOTED.finish_stale, db, now=now), partial(_finish_former, db, now))
 
 
 async def _finish_former(db: Database, now: datetime) -> int:

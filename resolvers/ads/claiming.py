@@ -23,7 +23,7 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.timer import Timer
 
@@ -123,7 +123,7 @@ class Counters:
         # How long claims that were tried wait for the next look at the counter of their ad.
         self._looks: dict[CountedAd, float] = {}
         # The shown and claimed impressions of ads, and their caps: the latest that this process has seen.
-        self._used: Kept[str, tuple[int, int | None]] = Kept(_REMEMBERED)
+        self._used: Lru[str, tuple[int, int | None]] = Lru(_REMEMBERED)
 
     async def claim(
         self,

@@ -12,8 +12,8 @@ from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Any
 
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import Resources
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 

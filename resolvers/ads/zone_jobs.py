@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 
 from . import capping, deactivating
 from .campaigns import CAMPAIGNS
@@ -19,7 +19,7 @@ async def settle_ads(db: Database, *, now: datetime) -> int:
 
     Returns how many.
     """
-    return await in_turn(
+    return await in_sequence(
         partial(_finish_deactivations, db, now), partial(_remove_pending, db, now), partial(_settle_caps, db, now)
     )
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 
 from .ads import folded, key_of_ad
 from .counters import smaller
@@ -85,7 +85,7 @@ class Zones:
     """
 
     def __init__(self, most: int = MAX_KEPT) -> None:
-        self._kept: Kept[str, ParsedZone] = Kept(most_size=most, size_of=lambda _key, zone: zone.size)
+        self._kept: Lru[str, ParsedZone] = Lru(most_size=most, size_of=lambda _key, zone: zone.size)
 
     async def read(self, db: Database, site_id: str, zone_id: str) -> ParsedZone:
         """Returns the current zone; an empty one if there is none. One command.

@@ -23,7 +23,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import rejected_rows
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.text import require_filled
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.retries import attempts
@@ -99,7 +99,7 @@ class HitWriter:
         # Whether the outcome of the last write of the slot is unknown.
         self._is_unsure = False
         # Counters that exist, by collection and key: the counter of a month has the key of the one of its first day.
-        self._known: Kept[tuple[str, ObjectId], None] = Kept(_REMEMBERED)
+        self._known: Lru[tuple[str, ObjectId], None] = Lru(_REMEMBERED)
 
     async def record(self, db: Database, hits: Sequence[Hit], *, now: datetime) -> None:
         """Counts hits, except those whose `eventId` was recorded before. Safe to repeat for hits with an `eventId`.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import Resources
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.import_outcomes import Outcome
 

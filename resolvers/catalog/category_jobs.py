@@ -11,7 +11,7 @@ from portico.resolvers.catalog.refusals import CategoryNotEmpty
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
 from portico.resolvers.problems import Problem, Problems, named, problems_in
-from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_sequence, sweep
 
 from . import category_edits
 from .categories import CATEGORIES, CategoryDocument, find_by_ids, lineage_below
@@ -34,7 +34,7 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
     def settle_all(mark: str) -> Awaitable[int]:
         return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_try_settle, db, mark, now))
 
-    return await in_turn(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
+    return await in_sequence(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
 
 
 async def _try_settle(db: Database, mark: str, now: datetime, category: CategoryDocument) -> int:

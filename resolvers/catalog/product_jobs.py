@@ -12,7 +12,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.problems import Problem, Problems, named, problems_in
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.intents import Intent
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
 
 from . import product_deletions, product_edits
 from .categories import find_by_ids
@@ -61,7 +61,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         await product_deletions.settle_deletion(db, attachments, product["sku"], product["deleting"]["id"], now=now)
         return 1
 
-    return await in_turn(
+    return await in_sequence(
         partial(intents.sweep_left_behind, db, confirm, kind=product_edits.CREATION, before=before),
         partial(sweep, db, PRODUCTS, {"incoming": {"$elemMatch": stale}}, forget_incoming, fields=()),
         partial(sweep, db, PRODUCTS, {"deleting.at": {"$lte": before}}, settle_deletion, fields=("deleting",)),

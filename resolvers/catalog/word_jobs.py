@@ -8,7 +8,7 @@ from typing import Any
 
 from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.problems import Problem, Problems, named, problems_in
-from portico.resolvers.writes.sweeps import in_turn
+from portico.resolvers.writes.sweeps import in_sequence
 
 from .categories import CATEGORIES
 from .product_terms import words_in
@@ -34,7 +34,7 @@ async def collect(db: Database) -> int:
 
     Raises:   SweepFailed: some documents are damaged. The words of the others are stored.
     """
-    return await in_turn(*(partial(collect_words, db, spec, field, read) for spec, _, field, read in _ALL))
+    return await in_sequence(*(partial(collect_words, db, spec, field, read) for spec, _, field, read in _ALL))
 
 
 async def find_unknown_words(db: Database) -> Problems:

@@ -19,7 +19,7 @@ from .buckets import BUCKETS, FULL
 from .comments import END
 from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, OPEN, find_by_ids
 from .document_storage import COMMENTS
-from .embedded_storage import DISCUSSION_DOCUMENTS
+from .embedded_storage import EMBEDDED_DISCUSSIONS
 from .ledger import LedgerStorage, is_childless
 from .page_storage import KEYS
 from .storages import STORAGES
@@ -63,7 +63,7 @@ async def _mend(db: Database, wrong: Document, *, now: datetime) -> None:
     storage = STORAGES[wrong["storage"]]
     if wrong["repair"] == _COUNT and wrong["storage"] == EMBEDDED:
         query = {"_id": wrong["_id"], "count": wrong["stored"], "comments": {"$size": wrong["there"]}}
-        await db[DISCUSSION_DOCUMENTS.name].update_one(query, {"$set": {"count": wrong["right"]}})
+        await db[EMBEDDED_DISCUSSIONS.name].update_one(query, {"$set": {"count": wrong["right"]}})
     elif wrong["repair"] == _COUNT:
         query = {"_id": wrong["_id"], "count": wrong["stored"], "under_way": []}
         await db[DISCUSSIONS.name].update_one(query, {"$set": {"count": wrong["right"]}})
@@ -79,7 +79,7 @@ async def _mend(db: Database, wrong: Document, *, now: datetime) -> None:
     elif comment is not None:
         path = f"replies.{comment['_id']}"
         query = {"_id": wrong["_id"], path: comment["replies"]}
-        await db[DISCUSSION_DOCUMENTS.name].update_one(query, {"$set": {path: wrong["right"]}})
+        await db[EMBEDDED_DISCUSSIONS.name].update_one(query, {"$set": {path: wrong["right"]}})
 
 
 async def _outline(db: Database, discussion: Document) -> tuple[list[Document], list[Document]] | None:
@@ -105,7 +105,7 @@ async def _outline(db: Database, discussion: Document) -> tuple[list[Document], 
 
 async def _embedded_outline(db: Database, discussion: ObjectId) -> tuple[list[Document], list[Document]]:
     fields = {"count": 1, "replies": 1, **{f"comments.{name}": 1 for name in _FIELDS}}
-    document = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
+    document = await db[EMBEDDED_DISCUSSIONS.name].find_one({"_id": discussion}, fields)
     if document is None:
         return [], []
     replies = document["replies"]

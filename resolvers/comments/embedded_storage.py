@@ -31,7 +31,7 @@ from .posted import EMBEDDED_COLLECTION
 from .storage import CONTESTED, MARKS_KEPT, Draft, Slug, posted_id
 
 
-class CommentsDocument(Versioned):
+class EmbeddedDiscussion(Versioned):
     """The comments of a discussion, whose `_id` it has."""
 
     _id: ObjectId
@@ -48,7 +48,7 @@ class CommentsDocument(Versioned):
     newest: NotRequired[str]
 
 
-DISCUSSION_DOCUMENTS = CollectionSpec(EMBEDDED_COLLECTION, document=CommentsDocument, shard_key={"_id": "hashed"})
+EMBEDDED_DISCUSSIONS = CollectionSpec(EMBEDDED_COLLECTION, document=EmbeddedDiscussion, shard_key={"_id": "hashed"})
 
 # Bytes of comments. Every read takes the whole document. An edit may still make texts longer when posts are refused.
 MAX_POSTED = 1024 * 1024
@@ -84,7 +84,7 @@ class EmbeddedStorage:
     async def find_removed(self, db: Database, discussion: ObjectId, ids: Sequence[ObjectId]) -> set[ObjectId]:
         cond = {"$and": [{"$in": ["$$this._id", list(ids)]}, {"$ne": [{"$ifNull": ["$$this.gone", None]}, None]}]}
         fields = {"gone": {"$map": {"input": {"$filter": {"input": "$comments", "cond": cond}}, "in": "$$this._id"}}}
-        found = await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": discussion}, fields)
+        found = await db[EMBEDDED_DISCUSSIONS.name].find_one({"_id": discussion}, fields)
         return set() if found is None else set(found["gone"])
 
     async def find_posted_ids(
@@ -108,7 +108,7 @@ class EmbeddedStorage:
 
     async def count(self, db: Database, discussions: Sequence[ObjectId]) -> Mapping[ObjectId, int]:
         query = {"_id": {"$in": list(discussions)}}
-        found = await db[DISCUSSION_DOCUMENTS.name].find(query, {"count": 1}).to_list()
+        found = await db[EMBEDDED_DISCUSSIONS.name].find(query, {"count": 1}).to_list()
         return {document["_id"]: document["count"] for document in found}
 
     async def post(self, db: Database, draft: Draft) -> Document:
@@ -147,7 +147,7 @@ class EmbeddedStorage:
             counts[f"replies.{comment['parent']}"] = 1
         newest = str(CommentRef(EMBEDDED, comment["discussion"], comment["_id"]))
         update = {"$push": {"comments": cell}, "$inc": counts, "$set": {"newest": newest}}
-        return bool((await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count)
+        return bool((await db[EMBEDDED_DISCUSSIONS.name].update_one(guard, update)).matched_count)
 
     async def _read_push_state(self, db: Database, comment: Document) -> Document | None:
         """Reads why a comment could not be pushed: the size, whether the slug is taken, the comment, and its parent.
@@ -160,7 +160,7 @@ class EmbeddedStorage:
             "found": {"$filter": {"input": "$comments", "cond": {"$in": ["$$this._id", ids]}}},
             "is_slug_taken": {"$in": [comment["slug"], "$comments.slug"]},
         }
-        return await db[DISCUSSION_DOCUMENTS.name].find_one({"_id": comment["discussion"]}, fields)
+        return await db[EMBEDDED_DISCUSSIONS.name].find_one({"_id": comment["discussion"]}, fields)
 
     def _explain_failed_push(self, about: Document, comment: Document) -> CommentRef | None:
         """Returns the reference of the comment if it is already posted, and None if the push can be retried.
@@ -203,7 +203,7 @@ class EmbeddedStorage:
                 "$set": {f"comments.$.{name}": value for name, value in changes.items()},
                 "$inc": {"size": growth},
             }
-            if (await db[DISCUSSION_DOCUMENTS.name].update_one(guard, update)).matched_count:
+            if (await db[EMBEDDED_DISCUSSIONS.name].update_one(guard, update)).matched_count:
                 return await self._require(db, ref)
             if growth > 0 and await self._is_full(db, ref.discussion, growth):
                 message = "The discussion has no room for a longer text. Shorten the text."
@@ -212,7 +212,7 @@ class EmbeddedStorage:
 
     async def _is_full(self, db: Database, discussion: ObjectId, growth: int) -> bool:
         query = {"_id": discussion, "size": {"$gt": MAX_EDITED - growth}}
-        return await db[DISCUSSION_DOCUMENTS.name].find_one(query, {"_id": 1}) is not None
+        return await db[EMBEDDED_DISCUSSIONS.name].find_one(query, {"_id": 1}) is not None
 
     async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
         ref: CommentRef = comment["ref"]
@@ -222,7 +222,7 @@ class EmbeddedStorage:
             if cell is None or (cell["deleted"] and cell["replies"]):
                 raise NotFound("Comment", str(ref))
             guard, update, filters = _tombstone(ref, cell) if cell["replies"] else _removal(ref, chain, now)
-            collection = db[DISCUSSION_DOCUMENTS.name]
+            collection = db[EMBEDDED_DISCUSSIONS.name]
             if (await collection.update_one(guard, update, array_filters=filters)).matched_count:
                 return {**comment, "deleted": True, "text": ""}
         raise Conflict(CONTESTED)
@@ -294,9 +294,9 @@ async def _insert(db: Database, discussion: ObjectId) -> None:
         "replies": {},
         "count": 0,
         "size": 0,
-        SCHEMA_VERSION: DISCUSSION_DOCUMENTS.version,
+        SCHEMA_VERSION: EMBEDDED_DISCUSSIONS.version,
     }
     try:
-        await db[DISCUSSION_DOCUMENTS.name].insert_one(fresh)
+        await db[EMBEDDED_DISCUSSIONS.name].insert_one(fresh)
     except DuplicateKeyError:
         return

@@ -12,8 +12,8 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.text import MAX_AUTHOR, require_text

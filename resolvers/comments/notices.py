@@ -18,7 +18,7 @@ from .buckets import BUCKETS
 from .comments import CommentRef
 from .discussions import DOCUMENTS, EMBEDDED, PAGES
 from .document_storage import COMMENTS
-from .embedded_storage import DISCUSSION_DOCUMENTS
+from .embedded_storage import EMBEDDED_DISCUSSIONS
 from .events import POSTED
 
 REPLIED, COMMENTED = "COMMENT_REPLIED", "CONTENT_COMMENTED"
@@ -89,7 +89,7 @@ SOURCES: Sequence[NotificationSource] = (
         notices=_notices,
         backlogs=(
             Backlog(COMMENTS, ("discussion", "posted"), _of_documents),
-            Backlog(DISCUSSION_DOCUMENTS, ("comments._id", "comments.posted"), _of_discussion),
+            Backlog(EMBEDDED_DISCUSSIONS, ("comments._id", "comments.posted"), _of_discussion),
             Backlog(BUCKETS, ("discussion", "comments._id", "comments.posted"), _of_page),
         ),
     ),

@@ -15,7 +15,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import intents
 from portico.resolvers.writes.intents import Intent
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
 
 from . import creation, deletion, revisions
 from .nodes import NODES, NodeDocument
@@ -37,7 +37,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         )
         return 1
 
-    return await in_turn(
+    return await in_sequence(
         # Deletions first, because creations and copies of texts depend on their outcome.
         *(partial(settle_all, mark) for mark in ("deleting", "pending", "unrevised")),
         partial(intents.sweep_left_behind, db, finish_removal, kind=deletion.DELETION, before=before),

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from portico.resolvers.documents import Database
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
 
 from . import assets, photos, thumbnails
 from .assets import FileDocument
@@ -40,7 +40,7 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
         await assets.delete_removed(db, file["_id"], before=forgotten)
         return 1
 
-    return await in_turn(
+    return await in_sequence(
         partial(sweep, db, NODES, {"detail.upload.until": {"$lte": now}}, give_up),
         partial(sweep, db, NODES, {"detail.replaced.at": {"$lte": read}}, delete_replaced),
         # A photo names a file before the file is created. An older file that no photo names is not in use.

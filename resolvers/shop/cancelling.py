@@ -31,7 +31,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import sweep
 from portico.resolvers.writes.timer import Timer
 
-from . import cart_settlements, moves
+from . import cart_closing, moves
 from .account_payments import transfer_of
 from .carts import PENDING, find_cart, is_visible_to
 from .order_edits import require_order
@@ -115,7 +115,7 @@ async def _sell_all(db: Database, order: Document, *, now: datetime) -> None:
     if cart is None or id_of(cart.get("checkout", {}).get("reference", "")) != order["_id"]:
         return
     if cart["status"] == PENDING:
-        cart = await cart_settlements.settle(db, cart, now=now)
+        cart = await cart_closing.close(db, cart, now=now)
     await moves.conclude_all(db, cart.get("settlement", ()), is_taken=True, now=now)
 
 

@@ -22,7 +22,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import moves
-from .cart_settlements import settle
+from .cart_closing import close
 from .carts import (
     ACTIVE,
     CARTS,
@@ -136,7 +136,7 @@ async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
 
     Returns:  the cart, expired.
     Raises:   NotFound, CartInactive, Conflict (others kept changing the cart).
-    Writes:   carts, then a settlement of the cart, which a job finishes after a crash.
+    Writes:   carts; then the cart is closed, which a job finishes after a crash.
     """
     async for _ in attempts(ATTEMPTS, longest=LONGEST_PAUSE):
         cart = await require_cart(db, cart_id, buyer.viewer)
@@ -148,7 +148,7 @@ async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
             if locked is None:
                 continue
             cart = locked
-        return await settle(db, cart, now=buyer.now) if cart["status"] == EXPIRING else cart
+        return await close(db, cart, now=buyer.now) if cart["status"] == EXPIRING else cart
     raise Conflict("Other callers are changing the cart. Try again.")
 
 

@@ -11,11 +11,11 @@ from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import DomainError
 from portico.resolvers.shop.payments import Payments
 from portico.resolvers.shop.refusals import PaymentPending
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 from portico.resolvers.writes.timer import Timer
 
-from . import merging, moves
-from .cart_settlements import settle
+from . import cart_merging, moves
+from .cart_closing import close
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING, expiring
 from .checkout import ASKED_AGAIN_AFTER, finish
 from .orders import find_by_ids, order_id, place_due
@@ -43,7 +43,7 @@ async def expire_idle(db: Database, *, now: datetime) -> int:
             {"_id": found["_id"], **idle}, lock, return_document=ReturnDocument.AFTER
         )
         if cart is not None:
-            await settle(db, cart, now=now)
+            await close(db, cart, now=now)
         return int(cart is not None)
 
     return await sweep(db, CARTS, idle, expire, fields=(), most=BATCH)
@@ -53,9 +53,9 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
     """Continues interrupted expiries of carts. Returns how many."""
 
     async def go_on(cart: Document) -> int:
-        settled = await settle(db, cart, now=now)
-        if "into" in settled:
-            await merging.take(db, [moves.arriving(move) for move in settled["settlement"]], now=now)
+        closed = await close(db, cart, now=now)
+        if "into" in closed:
+            await cart_merging.take(db, [moves.arriving(move) for move in closed["settlement"]], now=now)
         return 1
 
     return await sweep(db, CARTS, {"due": {"$lte": now}, "status": EXPIRING}, go_on, most=BATCH)
@@ -64,8 +64,8 @@ async def finish_expiries(db: Database, *, now: datetime) -> int:
 async def delete_old(db: Database, *, now: datetime, kept: timedelta) -> int:
     """Deletes carts that are paid or expired, and that no buyer has changed for this long. Returns how many.
 
-    A cart with decisions stays, because a move in the stock may still depend on them; so does one with a settlement
-    whose moves are not concluded, and one whose order may be missing.
+    A cart with decisions stays, because a move in the stock may still depend on them; so does one whose
+    moves are not concluded, and one whose order may be missing.
     """
     old = {
         "status": {"$in": [COMPLETE, EXPIRED]},
@@ -116,7 +116,7 @@ _SEEN = {"$unset": {"due": "", "checkout.payment_reference": ""}}
 
 
 async def finish_orders(db: Database, *, now: datetime) -> int:
-    """Writes the orders of sold carts that may be missing; see `cart_settlements`. Returns how many were missing.
+    """Writes the orders of sold carts that may be missing; see `cart_closing`. Returns how many were missing.
 
     Most are there. So it looks for those of many carts at a time, and then writes the others one by one.
     """
@@ -136,7 +136,7 @@ async def finish_orders(db: Database, *, now: datetime) -> int:
         await db[CARTS.name].update_one({"_id": cart["_id"], "status": COMPLETE}, _SEEN)
         return 1
 
-    return await in_turn(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
+    return await in_sequence(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
 
 
 def _order_of(cart: Document) -> str:

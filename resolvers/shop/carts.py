@@ -87,9 +87,9 @@ class CartDocument(Repeatable):
     decided: NotRequired[list[DecidedMove]]
     # True while the stock counts the lines as reserved; missing afterwards.
     holding: NotRequired[bool]
-    # The cart that it was merged into; see `merging`.
+    # The cart that it was merged into; see `cart_merging`.
     into: NotRequired[str]
-    # The moves that settle all lines together; see `cart_settlements`.
+    # The moves that close the cart, one for each line; see `cart_closing`.
     settlement: NotRequired[list[Move]]
     checkout: NotRequired[Checkout]
     refused: NotRequired[list[Refusal]]

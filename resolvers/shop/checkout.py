@@ -5,8 +5,8 @@ It is a saga. Every step is idempotent, and any process can repeat it:
 1. Lock the cart: `ACTIVE` → `PENDING`, with the reference of the charge, the amount and the payment. From now on the
    lines don't change, and the cart doesn't expire.
 2. Collect the money under the reference. Every request with the reference has the same outcome.
-3. If the money was collected: write the order, whose id is derived from the reference, and settle the cart; see
-   `cart_settlements`. Its moves are prepared before.
+3. If the money was collected: write the order, whose id is derived from the reference, and close the cart; see
+   `cart_closing`. Its moves are prepared before.
 4. If the payment was refused: unlock the cart with all its items, and store the refusal for this call, in one update.
 
       ACTIVE --1 lock--> PENDING --3 paid--> COMPLETE
@@ -24,10 +24,10 @@ What does not depend on each other is sent at the same time, if the money is in 
 
 * If the cart was not locked, the notes are undone: the record that decides is written after the lock only.
 * If the transfer was refused, the moves are rolled back. Until the cart decides, they change no counter.
-* The cart stays due until its order is known to be written; see `cart_settlements`.
+* The cart stays due until its order is known to be written; see `cart_closing`.
 
 Another provider can take long. So the moves are prepared after its answer, while the order is written, and the cart is
-settled afterwards.
+closed afterwards.
 
 A call locks a cart at most once. A job, or a call whose connection is lost, can be the one that gets the refusal, and
 the buyer can then change the cart. So a repeated call looks for its refusal before it locks. It reads the refusal from
@@ -57,8 +57,8 @@ from portico.resolvers.writes.timer import Timer
 
 from . import moves
 from .addresses import Address, require_address
+from .cart_closing import close, moves_of, prepare
 from .cart_edits import Buyer, require_active
-from .cart_settlements import moves_of, prepare, settle
 from .carts import ACTIVE, CARTS, COMPLETE, PENDING, require_cart, total_of, touched
 from .orders import find_by_ids, order_id, order_of, place_order
 
@@ -206,10 +206,10 @@ async def finish(
         raise
     at = timer.now()
     if prepared is not None:
-        settled = await settle(db, cart, now=at, prepared=prepared, paid=paid, answering=answering)
-        return CheckedOut(settled, order_of(cart, paid))
+        closed = await close(db, cart, now=at, prepared=prepared, paid=paid, answering=answering)
+        return CheckedOut(closed, order_of(cart, paid))
     order, prepared = await both(place_order(db, cart, paid), prepare(db, cart, now=at))
-    return CheckedOut(await settle(db, cart, now=at, prepared=prepared, answering=answering), order)
+    return CheckedOut(await close(db, cart, now=at, prepared=prepared, answering=answering), order)
 
 
 async def _collect(db: Database, cart: Document, ready: ReadyCharge, *, now: datetime) -> tuple[str, list[Document]]:
@@ -245,5 +245,5 @@ async def _unlock(db: Database, cart: Document, refusal: DomainError, *, now: da
 async def _checked_out(db: Database, cart: Document) -> CheckedOut:
     order = order_id(cart["checkout"]["reference"])
     written = (await find_by_ids(db, [order])).get(order)
-    # The process that has settled the cart may have stopped before it wrote the order.
+    # The process that has closed the cart may have stopped before it wrote the order.
     return CheckedOut(cart, written or await place_order(db, cart, cart["checkout"]["payment_reference"]))

@@ -6,7 +6,8 @@ changes the stock:
     reserve   available → reserved, when it is prepared; the cart gets the units
     return    reserved → available, when it is concluded; the cart has given the units back
     sell      reserved → sold, when it is concluded; the cart is paid for
-    pass      nothing; it becomes a reservation by the cart that gets the units, when it is concluded, see `merging`
+    pass      nothing; it becomes a reservation by the cart that gets the units, when it is concluded. See
+              `cart_merging`
     restore   sold → available, when it is concluded; the order of the cart is cancelled. Here the order decides in
               place of the cart, see `cancelling`
 

@@ -41,7 +41,7 @@ class Move(TypedDict):
     order_id: NotRequired[str]
     # `reserve`, `return`, `sell`, `restore` or `pass`.
     kind: str
-    # The line of the units, and the cart that gets it, if a cart passes it on to another one; see `merging`.
+    # The line of the units, and the cart that gets it, if a cart passes it on to another one; see `cart_merging`.
     line: NotRequired[dict[str, Any]]
     into: NotRequired[str]
     quantity: int
@@ -52,7 +52,7 @@ class DecidedMove(Move):
     """A move on which a cart has decided."""
 
     is_taken: bool
-    # The cart that gets the units instead, if this one has refused them; see `merging`.
+    # The cart that gets the units instead, if this one has refused them; see `cart_merging`.
     rest: NotRequired[str]
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import product_deletions
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 
-from . import merging, moves
+from . import cart_merging, moves
 from .stock import STOCK, notify_product
 
 
@@ -25,11 +25,11 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         if move["at"] > before:
             return 0
         if move["kind"] == "reserve" and "line" in move:
-            await merging.take(db, [move], now=now)
+            await cart_merging.take(db, [move], now=now)
         else:
             await moves.settle(db, move, now=now)
         if move["kind"] == "pass":
-            await merging.take(db, [moves.arriving(move)], now=now)
+            await cart_merging.take(db, [moves.arriving(move)], now=now)
         return 1
 
     async def settle_moves(stock: Document) -> int:
@@ -45,7 +45,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
 
     stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}
     closed = {"closed.is_final": False, "closed.at": {"$lte": before}}
-    return await in_turn(
+    return await in_sequence(
         partial(sweep, db, STOCK, stale, settle_moves, fields=("under_way",)),
         partial(sweep, db, STOCK, {"flipped_at": {"$lte": before}}, notify, fields=()),
         partial(sweep, db, STOCK, closed, settle_deletion, fields=("closed",)),

@@ -6,8 +6,8 @@
   the same id, so one of them inserts the cart, and the others find it.
 * **Look**: a call that has created or claimed a cart then looks for another active one of the owner. It can be there if
   one call creates a cart while another one claims a cart. Each writes before it looks, so at least one sees both carts,
-  and merges them (see `merging`): a cart that nobody has changed yet goes into the other one, otherwise the older one
-  goes into the newer one.
+  and merges them (see `cart_merging`): a cart that nobody has changed yet goes into the other one, otherwise the older
+  one goes into the newer one.
 
 Two carts of a viewer stay active in two cases: the payment for one is refused after another was created, and a merge
 has left lines that do not fit. `viewer.cart` is then the one that was changed last.
@@ -27,9 +27,9 @@ from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import merging, moves
+from . import cart_merging, moves
+from .cart_closing import close
 from .cart_edits import ATTEMPTS, LONGEST_PAUSE, Buyer, require_active, update_cart
-from .cart_settlements import settle
 from .carts import (
     ACTIVE,
     CARTS,
@@ -128,7 +128,7 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
     Returns:  the viewer's cart.
     Raises:   NotFound, CartInactive, Conflict (others kept changing the cart, or the viewer's cart cannot hold all
               lines).
-    Writes:   carts; one guarded update. If it merges, a settlement of the cart follows, and the viewer's cart takes its
+    Writes:   carts; one guarded update. If it merges, the cart is closed, and the viewer's cart takes its
               lines; the jobs finish that after a crash.
     """
     assert buyer.viewer is not None
@@ -194,7 +194,7 @@ def _unfit(own: Document, cart: Document) -> Document | None:
     """Returns the first line of the other cart that the viewer's cart cannot hold as well; None if there is none."""
     content = own
     for line in cart["items"]:
-        grown = merging.combined(content, line)
+        grown = cart_merging.combined(content, line)
         if grown is None:
             unfit: Document = line
             return unfit
@@ -213,8 +213,8 @@ def _require_room(own: Document, cart: Document) -> None:
 async def _merge(db: Database, buyer: Buyer, cart: Document) -> Document:
     """Passes the lines of a locked cart on. Returns the cart that has them. Idempotent."""
     if cart["status"] == EXPIRING:
-        cart = await settle(db, cart, now=buyer.now)
+        cart = await close(db, cart, now=buyer.now)
     arrived = [moves.arriving(move) for move in cart["settlement"]]
-    await merging.take(db, arrived, now=buyer.now, values=touched(buyer.now, buyer.cart_lifetime))
+    await cart_merging.take(db, arrived, now=buyer.now, values=touched(buyer.now, buyer.cart_lifetime))
     own = await require_cart(db, cart["into"], buyer.viewer)
-    return await merging.find_taker(db, own, arrived)
+    return await cart_merging.find_taker(db, own, arrived)

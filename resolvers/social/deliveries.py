@@ -13,7 +13,7 @@ from typing import Any
 
 from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Database, Document, DocumentId
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.sweeps import DAMAGED
 
@@ -151,7 +151,7 @@ async def _view_of(db: Database, member: str, post: Document, relations: visibil
 class Delivered:
     """What a listener has been shown. A post can be several events, if its author is merged while it is delivered."""
 
-    _numbers: Kept[Any, int] = field(default_factory=lambda: Kept(_REMEMBERED))
+    _numbers: Lru[Any, int] = field(default_factory=lambda: Lru(_REMEMBERED))
 
     def is_repeated(self, event: Event) -> bool:
         """Returns whether another event of the same post came before, and remembers this one."""

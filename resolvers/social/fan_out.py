@@ -8,7 +8,7 @@ A new post carries its pending fan-out as `fan_out`, which is stored by the inse
 
     pending  →  claimed (due = now + lease, op)  →  pending again (after, due = now)  →  …  →  done (no `fan_out`)
 
-1. A worker claims a post that is due by one guarded update. Authors take turns: see `fan_out_order`.
+1. A worker claims a post that is due by one guarded update, round-robin over the authors: see `fan_out_order`.
 2. It reads the next 1,000 followers of the author, and inserts an entry for each that the post is for. An entry that
    exists is skipped, so a batch can be repeated.
 3. One update, guarded by the claim, stores the progress, and puts the post back behind the author's others that are
@@ -18,9 +18,9 @@ After a crash, the lease expires, and another worker repeats the batch. A deleti
 `post_jobs` for entries that are inserted after it. Several workers can deliver different posts at the same time.
 
 A post is for the members who followed its author when it was stored, even if they have stopped since. By its audience,
-they are in circles of the author when it is delivered. If the author has too many followers, see `merging`. A post that
-is already old when it is delivered, e.g. of an import, is in the news feeds, and no event for subscribers: see
-`deliveries`.
+they are in circles of the author when it is delivered. If the author has too many followers, see `merged_authors`. A
+post that is already old when it is delivered, e.g. of an import, is in the news feeds, and no event for subscribers:
+see `deliveries`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from portico.resolvers.hints import with_hint
 from portico.resolvers.import_outcomes import refused_row
 from portico.resolvers.writes.timer import Timer
 
-from . import deliveries, merging, relations
+from . import deliveries, merged_authors, relations
 from .deliveries import OLD
-from .fan_out_order import Turns
+from .fan_out_order import DueBatches
 from .members import MEMBERS
 from .news import NEWS
 from .posts import CIRCLES, POSTS, PUBLIC
@@ -73,8 +73,8 @@ async def deliver_posts(db: Database, limits: Limits, *, now: datetime, woken: a
     Raises:   SweepFailed, after trying every post.
     """
     timer = Timer(now)
-    turns = Turns(db, timer, woken or asyncio.Event())
-    return await turns.run(lambda post_id: _deliver_batch(db, post_id, timer, limits))
+    batches = DueBatches(db, timer, woken or asyncio.Event())
+    return await batches.run(lambda post_id: _deliver_batch(db, post_id, timer, limits))
 
 
 async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits: Limits) -> int:
@@ -88,9 +88,9 @@ async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits
         return 0
     author = await _current_author(db, post)
     is_old = now - post["posted"] > limits.news_age
-    if await merging.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
+    if await merged_authors.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
         after = None
-        is_done = await merging.mark_batch(db, author["_id"])
+        is_done = await merged_authors.mark_batch(db, author["_id"])
         end = {"$set": {**deliveries.MERGED, **(OLD if is_old else {})}}
     else:
         after = await _insert_entries(db, post, is_old=is_old)

@@ -1,11 +1,11 @@
-"""The order in which a worker delivers posts: authors take turns, whatever the number of posts of each.
+"""The order in which a worker delivers posts: round-robin over the authors, whatever the number of posts of each.
 
-A turn is one batch of a post. The next turn is that of the next author, by subject, who has a post that is due; among
-the posts of an author, the one that is due longest. After the last author, the first one follows. An index has the
-pending posts in this order, so it takes one read, whatever waits.
+The next batch is of the next author, by subject, who has a post that is due; among the posts of an author, of the one
+that is due longest. After the last author, the first one follows. An index has the pending posts in this order, so it
+takes one read, whatever waits.
 
 An author has one of the places of a worker at a time. So a member who posts while others have thousands of entries to
-deliver waits for a place for at most one turn of each.
+deliver waits for a place for at most one batch of each.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .posts import PENDING, POSTS
 # Batches that a worker writes concurrently: in all, and of one author. Two of an author are hardly faster together, and
 # delay the others.
 AT_ONCE, OF_AUTHOR = 4, 1
-# The most turns of one run of the job.
+# The most batches of one run of the job.
 _MOST = 10_000
 _ORDER = [("by.id", 1), ("fan_out.due", 1)]
 # Before all texts.
 _FIRST = ""
 
 
-class Turn(NamedTuple):
+class DueBatch(NamedTuple):
     """The post whose next batch is to be delivered. A damaged post may have no author."""
 
     post: DocumentId
     author: Any
 
 
-class Turns:
-    """The turns of one run. `woken` is set when a request of this process has added a post."""
+class DueBatches:
+    """The batches of one run. `woken` is set when a request of this process has added a post."""
 
     def __init__(self, db: Database, timer: Timer, woken: asyncio.Event) -> None:
         # An undecodable name is the fault of its post only.
@@ -57,32 +57,32 @@ class Turns:
         Raises:   SweepFailed, after trying every post.
         """
 
-        async def take(turn: Turn) -> int:
+        async def take(batch: DueBatch) -> int:
             try:
-                return await deliver(turn.post)
+                return await deliver(batch.post)
             except BaseException:
                 # Another try could fail in the same way. The next run tries again.
-                self._failed.append(turn.post)
+                self._failed.append(batch.post)
                 raise
             finally:
-                del self._taken[turn.post]
+                del self._taken[batch.post]
                 self._changed.set()
 
         return await each(self._follow(), take, at_once=AT_ONCE)
 
-    async def _follow(self) -> AsyncIterator[Turn]:
+    async def _follow(self) -> AsyncIterator[DueBatch]:
         for _ in range(_MOST):
-            while (turn := await self._next()) is None:
+            while (batch := await self._next()) is None:
                 # A batch that ended during the read can have put its post back.
                 if not self._taken and not self._changed.is_set():
                     return
                 # A place has become free, or there is another post.
                 await self._changed.wait()
-            self._last = turn.author if isinstance(turn.author, str) else _FIRST
-            self._taken[turn.post] = turn.author
-            yield turn
+            self._last = batch.author if isinstance(batch.author, str) else _FIRST
+            self._taken[batch.post] = batch.author
+            yield batch
 
-    async def _next(self) -> Turn | None:
+    async def _next(self) -> DueBatch | None:
         self._changed.clear()
         places = Counter(author for author in self._taken.values() if isinstance(author, str))
         busy = [author for author, taken in places.items() if taken >= OF_AUTHOR]
@@ -96,7 +96,7 @@ class Turns:
                 return found
         return await self._find({**waiting, "by.id": {"$nin": busy}})
 
-    async def _find(self, query: Document) -> Turn | None:
+    async def _find(self, query: Document) -> DueBatch | None:
         async def read(**options: Any) -> list[Document]:
             return await self._posts.find(query, {"by.id": 1}, sort=_ORDER, limit=1, **options).to_list()
 
@@ -104,4 +104,4 @@ class Turns:
         if not found:
             return None
         by = found[0].get("by")
-        return Turn(found[0]["_id"], by.get("id") if isinstance(by, dict) else None)
+        return DueBatch(found[0]["_id"], by.get("id") if isinstance(by, dict) else None)

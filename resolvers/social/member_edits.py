@@ -13,7 +13,7 @@ from portico.resolvers.text import require_text
 from portico.resolvers.urls import require_web_url
 from portico.resolvers.writes import idempotency
 
-from . import members, rates
+from . import member_rates, members
 from .members import MEMBERS, MemberDocument
 from .names import searched
 
@@ -89,7 +89,7 @@ async def update_profile(
     if idempotency.was_applied(member, operation_id):
         return member
     if wanted is not None and wanted != member["name"]:
-        await rates.count(db, subject, rates.NAMES, rate=rate, now=now, operation_id=operation_id)
+        await member_rates.count(db, subject, member_rates.NAMES, rate=rate, now=now, operation_id=operation_id)
         changes |= {"name": wanted, **searched(wanted)}
         changes["renamed"] = {"op": operation_id, "at": now}
     given = {path: value for path, value in changes.items() if value is not None}

@@ -30,7 +30,7 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import rates
+from . import member_rates
 from .post_rules import require_comment_text
 from .posts import COMMENT_PAGES, MOST_HELD, PAGE, POSTS
 
@@ -65,7 +65,7 @@ async def comment_on_post(
     comment: Document = {"id": comment_id, "by": author, "text": require_comment_text(text)}
     if idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id):
         return comment_id
-    await rates.count(db, author["id"], rates.COMMENTS, rate=rate, now=now, operation_id=operation_id)
+    await member_rates.count(db, author["id"], member_rates.COMMENTS, rate=rate, now=now, operation_id=operation_id)
     async for _ in attempts():
         if await _add(db, post_id, comment, now, operation_id) or await _was_applied(db, post_id, operation_id):
             return comment_id

@@ -18,7 +18,7 @@ from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
-from . import circles, members, rates, relations
+from . import circles, member_rates, members, relations
 from .post_rules import require_detail
 from .posts import POSTS, PUBLIC, SELECTED
 
@@ -63,7 +63,7 @@ async def create_post(
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
     await answering.confirmed()
-    await rates.count(db, author["id"], rates.POSTS, rate=rate, now=now, operation_id=operation_id)
+    await member_rates.count(db, author["id"], member_rates.POSTS, rate=rate, now=now, operation_id=operation_id)
     return await _insert(db, post)
 
 

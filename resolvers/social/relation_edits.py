@@ -8,7 +8,7 @@ Everything except `add_to_circle` also works if the other member has blocked the
 not take back would be worse. The answer is then NotFound nevertheless, as if there were no such member.
 
 After the copy, the writer looks at both members (*mark, then look*). If the followed member has become merged, the
-writer marks its relation: see `merging`. If the name of the circle was removed from the member's list of circles
+writer marks its relation: see `merged_authors`. If the name of the circle was removed from the member's list of circles
 because the circle was empty, the writer adds it again.
 
 Members do not see who has blocked them. There is one exception: of two who have blocked each other, each finds the
@@ -32,7 +32,7 @@ from portico.resolvers.text import require_text
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import circles, members, rates, relation_jobs, relations
+from . import circles, member_rates, members, relation_jobs, relations
 from .members import MemberDocument
 from .relations import RELATIONS
 
@@ -192,8 +192,8 @@ async def _decide(
         await relation_jobs.finish(db, relation)
     else:
         try:
-            await rates.count(db, member, rates.GRAPH, rate=rate, now=now, operation_id=operation_id)
-        except rates.RateLimited:
+            await member_rates.count(db, member, member_rates.GRAPH, rate=rate, now=now, operation_id=operation_id)
+        except member_rates.RateLimited:
             # A member who does not exist for the caller must not be told from one who does not exist at all.
             if relation.get("blocked"):
                 raise NotFound(members.USER, other) from None

@@ -21,7 +21,7 @@ from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
-from . import rates
+from . import member_rates
 from .post_rules import POLL
 from .posts import POSTS, VOTES
 
@@ -79,7 +79,7 @@ async def vote(
         )
     await answering.confirmed()
     if not is_set:
-        await rates.count(db, voter, rates.VOTES, rate=rate, now=now, operation_id=operation_id)
+        await member_rates.count(db, voter, member_rates.VOTES, rate=rate, now=now, operation_id=operation_id)
     await _put(db, slot, Ballot(voter, option, count, now), operation_id)
 
 

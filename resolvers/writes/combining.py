@@ -141,7 +141,7 @@ class Combiner(Generic[K, W]):
         ASIDE.set(nullcontext)
         METER.set(None)
         try:
-            # In this turn of the event loop, other calls add their entries.
+            # In this iteration of the event loop, other calls add their entries.
             await asyncio.sleep(0)
             while queue.waiting:
                 if not queue.is_due.is_set():

@@ -13,7 +13,7 @@ the last 64, for processes that were paused. A comment keeps eight, because it m
 
 An operation record has the mutation, a fingerprint of its input, the state, and the outcome: references to the objects
 of the answer, or the error and its facts. A repeated call reads the objects again, and leaves out those that the caller
-may no longer see. See `schema.kept`.
+may no longer see. See `schema.stored_answers`.
 
 If a record of the domain decides an operation, and shows its outcome, the first call need not store the outcome again.
 A repeated call finds the decision and repeats the steps, which have no second effect; it need not wait for the lease.
@@ -69,7 +69,7 @@ class OperationRecord(_Lease, Versioned):
     expires_at: datetime
     # What a repeated call can no longer read.
     notes: NotRequired[dict[str, Any]]
-    # References to the objects of the answer, or the error and its facts; see `schema.kept`.
+    # References to the objects of the answer, or the error and its facts; see `schema.stored_answers`.
     outcome: NotRequired[dict[str, Any]]
 
 

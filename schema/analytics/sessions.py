@@ -11,8 +11,8 @@ from portico.resolvers.analytics.batches import checked
 from portico.resolvers.analytics.session_reads import read_stats
 from portico.resolvers.analytics.session_recording import record_sessions, session_of
 from portico.resolvers.analytics.sessions import MICROSECONDS
+from portico.resolvers.declarations import Wakeups
 from portico.resolvers.documents import Document
-from portico.resolvers.domains import Wakeups
 from portico.schema.access import require_role
 from portico.schema.context import Info
 from portico.schema.fields import costs

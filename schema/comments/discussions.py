@@ -18,7 +18,7 @@ from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import InvalidInput, NotFound
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
 from portico.resolvers.together import both
 from portico.schema.authors import Author
@@ -247,7 +247,7 @@ def discussed(kind: Kind, hosts: Hosts) -> type | None:
     return Discussed
 
 
-class KnownDiscussions(Kept[DocumentId, DiscussionDocument]):
+class KnownDiscussions(Lru[DocumentId, DiscussionDocument]):
     """The discussions that this process has read last, for what they never change: the subject and the storage."""
 
 

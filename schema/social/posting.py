@@ -8,8 +8,8 @@ from graphql import GraphQLError
 
 from portico.resolvers import errors
 from portico.resolvers.content import nodes as content
+from portico.resolvers.declarations import Wakeups
 from portico.resolvers.documents import Document, DocumentId
-from portico.resolvers.domains import Wakeups
 from portico.resolvers.social import (
     comment_reads,
     fan_out,

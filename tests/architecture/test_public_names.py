@@ -78,7 +78,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "resolvers.hints": ("reads that name their index", {"with_hint"}),
     "resolvers.import_outcomes": ("imports in bulk", {"refused_row", "rejected_rows"}),
-    "resolvers.kept": ("caches of services", {"Kept"}),
+    "resolvers.lru": ("caches of services", {"Lru"}),
     "resolvers.keyed": ("pages of a loader", {"find_pages"}),
     "resolvers.money": ("money in inputs of the own forms", {"MAX_AMOUNT", "require_amount", "require_currency"}),
     "resolvers.notifying": ("what all domains declare", {"Notifications", "OTHER"}),

@@ -34,7 +34,7 @@ CACHES = {
     ("gateway/operations/limits.py", "_whole_introspection"),
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
-    ("gateway/rates.py", "_network"),
+    ("gateway/caller_rates.py", "_network"),
     ("gateway/reads/paths.py", "_sets_of"),
     ("gateway/settings.py", "_types_of"),  # by the class
     ("resolvers/projections.py", "_sorted_projection"),

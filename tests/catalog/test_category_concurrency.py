@@ -13,8 +13,8 @@ import pytest
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.catalog import category_edits, category_jobs
 from portico.resolvers.catalog.refusals import CategoryNotEmpty
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Turn
 from portico.resolvers.writes import idempotency
 from tests.support.domains import JOBS
 from tests.support.harness import (
@@ -144,8 +144,8 @@ async def test_concurrent_moves_renames_and_creations_keep_the_tree_consistent(
     assert len(await tree(gateway)) == 12 + 14
     # No mark is left, so the jobs have nothing to do.
     clock.advance(minutes=1)
-    turn = Turn(gateway.db, clock.now(), gateway.state.resources)
-    assert [await job.run(turn) for job in JOBS] == [0] * len(JOBS)
+    run = JobRun(gateway.db, clock.now(), gateway.state.resources)
+    assert [await job.run(run) for job in JOBS] == [0] * len(JOBS)
 
 
 async def test_a_category_that_moves_during_a_rename_of_its_ancestor_gets_the_new_name(

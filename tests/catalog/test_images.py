@@ -20,7 +20,7 @@ from portico.resolvers.catalog import category_edits, product_deletions
 from portico.resolvers.catalog.image_edits import ImageRecord, ImageRules, Owner, add_image, import_images, remove_image
 from portico.resolvers.catalog.images import MAX_IMAGES
 from portico.resolvers.catalog.settings import CatalogSettings
-from portico.resolvers.domains import Resources
+from portico.resolvers.declarations import Resources
 from tests.catalog.support.cases import id_and_nonce
 from tests.catalog.support.images import IMAGES, add, add_directly, ask
 from tests.content.support.photos import picture

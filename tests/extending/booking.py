@@ -33,7 +33,7 @@ from portico import (
     setting,
 )
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
-from portico.jobs import Counter, Invariant, Job, Problem, Problems, Turn, sweep
+from portico.jobs import Counter, Invariant, Job, JobRun, Problem, Problems, sweep
 from portico.schema import (
     Node,
     as_type,
@@ -217,19 +217,19 @@ async def finish(db: Database, booking: BookingDocument, now: datetime) -> Booki
     return booked
 
 
-async def finish_bookings(turn: Turn) -> int:
+async def finish_bookings(run: JobRun) -> int:
     """Finishes what calls have left behind."""
 
     async def one(booking: BookingDocument) -> int:
         try:
-            await finish(turn.db, booking, turn.now)
+            await finish(run.db, booking, run.now)
         except DomainError as refusal:
             if refusal.is_retryable:
                 raise
         return 1
 
-    crashed = turn.now - timedelta(seconds=turn.resources.of(BookingSettings).held_seconds)
-    return await sweep(turn.db, BOOKINGS, {"state": "HELD", "held": {"$lte": crashed}}, one)
+    crashed = run.now - timedelta(seconds=run.resources.of(BookingSettings).held_seconds)
+    return await sweep(run.db, BOOKINGS, {"state": "HELD", "held": {"$lte": crashed}}, one)
 
 
 async def find_unpaid(db: Database) -> Problems:

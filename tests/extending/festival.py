@@ -10,7 +10,7 @@ from bson import ObjectId
 from pymongo import IndexModel
 
 from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound
-from portico.jobs import Invariant, Job, Problem, Problems, Turn
+from portico.jobs import Invariant, Job, JobRun, Problem, Problems
 from portico.schema import (
     Node,
     as_type,
@@ -78,9 +78,9 @@ async def buy_pass(context: Context, concerts: list[ObjectId], owner: str) -> Pa
     return bought
 
 
-async def finish_passes(turn: Turn) -> int:
+async def finish_passes(run: JobRun) -> int:
     """Gives back the places of passes that were not sold, after a crash."""
-    return await PLACES.finish_stale(turn.db, now=turn.now)
+    return await PLACES.finish_stale(run.db, now=run.now)
 
 
 async def find_oversold(db: Database) -> Problems:

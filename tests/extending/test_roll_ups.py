@@ -9,8 +9,8 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.catalog.products import HOST
+from portico.resolvers.declarations import JobRun, Resources
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.domains import Resources, Turn
 from portico.resolvers.owned import Owned, OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes.sweeps import STALE_AFTER
@@ -64,7 +64,8 @@ async def test_the_job_settles_what_a_crash_leaves(db: Database, clock: Settable
             assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
 
         assert (
-            await job.run(Turn(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()}))) == 1
+            await job.run(JobRun(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()})))
+            == 1
         )
         assert await problems(db) == []
 

@@ -44,7 +44,7 @@ async def test_keys_requested_in_one_turn_are_read_at_once() -> None:
 @settings(max_examples=60, deadline=None)
 @given(delays=st.lists(st.integers(0, 1), min_size=1, max_size=30))
 async def test_keys_requested_a_turn_apart_are_read_at_once(delays: list[int]) -> None:
-    """Each key comes at most one turn of the loop after the previous one."""
+    """Each key comes at most one iteration of the event loop after the previous one."""
     reads = Reads()
     loader = Loader(reads)
     waiting = []

@@ -144,7 +144,7 @@ async def test_a_body_whose_client_has_gone_leaves_the_room_to_the_next() -> Non
     first, second = (asyncio.create_task(room.borrow(size)) for size in (8, 5))
     await asyncio.sleep(0)
 
-    # Both end in the turn of the loop in which the room is given back.
+    # Both end in the iteration of the event loop in which the room is given back.
     first.cancel()
     second.cancel()
     room.give_back(10)

@@ -28,7 +28,7 @@ class Call(Waiting[int]):
 
 
 class Work:
-    """Serves batches, each of which takes some turns of the event loop. Numbers in `bad` make their batch fail."""
+    """Serves batches, each of which takes some iterations of the event loop. Numbers in `bad` make their batch fail."""
 
     def __init__(self, bad: frozenset[int] = frozenset(), *, linger: float = 0, most: int | None = None) -> None:
         self.bad = bad

@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import vocabulary
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Document
-from portico.resolvers.domains import Turn
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import SweepFailed
@@ -51,7 +51,7 @@ CASES = [
 async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
     (job,) = [job for job in JOBS if job.name == name]
     with contextlib.suppress(SweepFailed):
-        await job.run(Turn(gateway.db, clock.now(), gateway.state.resources))
+        await job.run(JobRun(gateway.db, clock.now(), gateway.state.resources))
 
 
 def test_every_job_has_a_case_with_damaged_documents() -> None:

@@ -24,7 +24,7 @@ NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 async def connect_and_close(uri: str, turns: int, *, cancelled: bool) -> None:
-    """Close a client some turns of the loop after its first command. If `cancelled`, cancel the command first."""
+    """Close a client after its first command and some iterations of the event loop. If `cancelled`, cancel it first."""
     client = AsyncMongoClient[dict[str, object]](uri)
     command = asyncio.ensure_future(client.admin.command("ping"))
     for _ in range(turns):

@@ -24,8 +24,8 @@ from portico.gateway.mongo.faults import COMMANDS
 from portico.resolvers.ads import placement_imports
 from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import refusal_of
 from portico.resolvers.writes import retries

@@ -210,7 +210,7 @@ async def test_an_operation_times_out(settings: Settings, monkeypatch: pytest.Mo
     monkeypatch.setattr(products, "upgrade_read", _sleeping(upgrade_read, begun, ended, 30))
     async with running(replace(settings, operation_seconds=1)) as gateway:
         answer = await gateway.ask('{ product(sku: "a") { title } }')
-        # The cancelled read ends in the next turn of the loop.
+        # The cancelled read ends in the next iteration of the event loop.
         await asyncio.wait_for(ended.wait(), 5)
 
     assert answer.codes == ["TIMEOUT"]

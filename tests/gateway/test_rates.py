@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from portico.gateway.rates import RateLimited, Rates
+from portico.gateway.caller_rates import RateLimited, Rates
 from portico.gateway.settings import Settings
 from tests.support.harness import Answer, GatewayClient, SettableClock, running
 from tests.support.sockets import listening, opened, streamed, subscribe
@@ -202,7 +202,7 @@ def test_an_ipv6_client_shares_the_allowance_of_its_subnet(
 def test_clients_whose_allowance_is_full_are_forgotten(
     rates: Rates, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.gateway.rates._MOST_KEPT", 100)
+    monkeypatch.setattr("portico.gateway.caller_rates._MOST_KEPT", 100)
     for number in count():
         assert charge(rates, 10, f"caller {number}") == 0
         time.now += 0.1

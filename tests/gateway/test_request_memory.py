@@ -72,7 +72,7 @@ async def test_an_answered_request_is_freed_at_once(gateway: GatewayClient, name
     text, variables = OPERATIONS[name]
     for _ in range(3):
         await asyncio.gather(*(gateway.ask(text, variables or {"input": category_input()}) for _ in range(REQUESTS)))
-    # The watch of the last requests ends in the next turns of the loop.
+    # The watch of the last requests ends in the next iterations of the event loop.
     await asyncio.sleep(0.05)
 
     assert contexts() - before <= 1

@@ -74,8 +74,8 @@ async def test_an_answer_that_is_still_to_be_handed_out_keeps_no_newer_one_back(
             while f'"text":"{text}"'.encode() not in (await anext(one)).json:
                 pass
     assert counts.queries == 1
-    # Others get their answers first, for some turns of the event loop.
-    queries.turns.each(lambda _: None, busy())
+    # Others get their answers first, for some iterations of the event loop.
+    queries.steps.each(lambda _: None, busy())
     await run("former")
     query.says_who = True
     await run("newer")

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from portico.gateway.settings import Settings
-from portico.resolvers.domains import Domain
+from portico.resolvers.declarations import Domain
 from portico.resolvers.served import Domains, InvalidDomains
 from portico.schema import create_schema
 from portico.schema.context import Context

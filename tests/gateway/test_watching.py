@@ -1,4 +1,4 @@
-"""The parts that subscriptions share by: callers that record what is read of them, and turns of the event loop."""
+"""The parts that subscriptions share by: callers that record what is read of them, and iterations of the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.loop_turns import LoopTurns, complete
+from portico.gateway.loop_steps import LoopSteps, complete
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.comments.discussions import COMMENT, DISCUSSION
 from portico.schema.context import Caller
@@ -62,14 +62,14 @@ def test_subscriptions_to_objects_of_the_same_kind_show_them_in_the_same_way() -
     assert show_object(COMMENT) != other
 
 
-# Turns
+# Steps of the event loop
 
 
-async def test_many_deliveries_leave_turns_of_the_event_loop_to_others() -> None:
-    turns, loop = LoopTurns(), asyncio.get_running_loop()
+async def test_many_deliveries_leave_iterations_of_the_event_loop_to_others() -> None:
+    steps, loop = LoopSteps(), asyncio.get_running_loop()
     waiters = [loop.create_future() for _ in range(1_000)]
     waiters[1].cancel()
-    turns.each(complete, waiters)
+    steps.each(complete, waiters)
     done = []
     while not all(waiter.done() for waiter in waiters):
         await asyncio.sleep(0)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.work import jobs
+from portico.resolvers.declarations import Job, JobRun, Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Turn
 from portico.resolvers.shop.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
 from tests.gateway.support.workers import at_work, worker
@@ -110,7 +110,7 @@ SHORT = timedelta(seconds=3)
 def waiting(begun: list[str], end: asyncio.Event) -> Job:
     """A job that runs until `end` is set."""
 
-    async def run(_turn: Turn) -> int:
+    async def run(_run: JobRun) -> int:
         begun.append("begun")
         await end.wait()
         begun.append("done")

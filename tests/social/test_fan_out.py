@@ -120,7 +120,7 @@ async def test_an_author_with_too_many_followers_is_merged_on_read(db: Database)
     assert await db["social.posts"].find_one({"fan_out": {"$exists": True}}) is None
 
 
-async def test_authors_take_turns_whatever_the_number_of_their_posts(gateway: GatewayClient) -> None:
+async def test_delivery_alternates_between_authors_whatever_the_number_of_their_posts(gateway: GatewayClient) -> None:
     db = gateway.db
     await add_members(db, "star", "max", "zoe")
     await add_followers(db, "star", [f"f{number:05}" for number in range(1_500)])
@@ -132,8 +132,8 @@ async def test_authors_take_turns_whatever_the_number_of_their_posts(gateway: Ga
 
     assert await deliver(db, now=NOW + timedelta(seconds=1)) == 2 * 30 + 3
 
-    turns = _turns(gateway)
-    assert max(turns.index(post["_id"]) for post in others) <= 8
+    delivered = _delivered(gateway)
+    assert max(delivered.index(post["_id"]) for post in others) <= 8
     for post in (bursts[0], bursts[-1]):
         assert len(await feeds_with(db, post)) == 1_500
 
@@ -149,13 +149,13 @@ async def test_a_post_that_is_written_while_a_burst_is_delivered_comes_next(gate
     woken = asyncio.Event()
     limits = fan_out.Limits(NO_BOUND, timedelta(days=1))
     delivering = asyncio.create_task(fan_out.deliver_posts(db, limits, now=NOW + timedelta(seconds=1), woken=woken))
-    await until(lambda: len(_turns(gateway)) >= 10)
+    await until(lambda: len(_delivered(gateway)) >= 10)
     late = await write_post(db, "max")
     woken.set()
-    begun = len(_turns(gateway))
+    begun = len(_delivered(gateway))
     await delivering
 
-    assert _turns(gateway).index(late["_id"]) - begun <= fan_out_order.AT_ONCE
+    assert _delivered(gateway).index(late["_id"]) - begun <= fan_out_order.AT_ONCE
     assert await feeds_with(db, late) == {"f00000"}
 
 
@@ -174,7 +174,7 @@ async def test_an_author_without_a_name_that_can_be_read_delays_nobody(db: Datab
     assert await feeds_with(db, post) == {"dwight"}
 
 
-def _turns(gateway: GatewayClient) -> list[ObjectId]:
+def _delivered(gateway: GatewayClient) -> list[ObjectId]:
     """Returns the posts in the order in which they were claimed."""
     return [one["query"]["_id"] for one in gateway.commands.sent if one.get("findAndModify") == "social.posts"]
 
@@ -228,14 +228,14 @@ async def test_a_run_ends_only_after_the_last_post_whenever_a_batch_ends(
     await add_members(db, "max")
     await add_followers(db, "max", ["dwight"])
     posts = [await write_post(db, "max", str(number)) for number in range(5)]
-    find = fan_out_order.Turns._find
+    find = fan_out_order.DueBatches._find
 
-    async def find_slowly(turns: fan_out_order.Turns, query: Document) -> fan_out_order.Turn | None:
-        found = await find(turns, query)
+    async def find_slowly(batches: fan_out_order.DueBatches, query: Document) -> fan_out_order.DueBatch | None:
+        found = await find(batches, query)
         # All batches in flight end before the read returns.
-        await until(lambda: not turns._taken)
+        await until(lambda: not batches._taken)
         return found
 
-    monkeypatch.setattr(fan_out_order.Turns, "_find", find_slowly)
+    monkeypatch.setattr(fan_out_order.DueBatches, "_find", find_slowly)
     assert await deliver(db) == 5
     assert all([await feeds_with(db, post) == {"dwight"} for post in posts])

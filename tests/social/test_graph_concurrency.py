@@ -10,8 +10,16 @@ from typing import Any
 from portico.gateway.domains.social import graph
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, NotFound
-from portico.resolvers.social import circles, member_edits, members, rates, relation_edits, relation_jobs, relations
-from portico.resolvers.social.rates import RateLimited
+from portico.resolvers.social import (
+    circles,
+    member_edits,
+    member_rates,
+    members,
+    relation_edits,
+    relation_jobs,
+    relations,
+)
+from portico.resolvers.social.member_rates import RateLimited
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.social.support.social import circle, join, operation
 from tests.support.harness import IS_SOAK, SettableClock
@@ -76,7 +84,7 @@ async def test_concurrent_calls_do_not_exceed_a_rate(db: Database, clock: Settab
     async def attempt() -> bool:
         key: dict[str, Any] = {"now": now, "operation_id": random_operation_id()}
         try:
-            await rates.count(db, "ada", rates.GRAPH, rate=7, **key)
+            await member_rates.count(db, "ada", member_rates.GRAPH, rate=7, **key)
         except RateLimited:
             return False
         return True

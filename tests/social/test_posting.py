@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.domains import Wakeups
+from portico.resolvers.declarations import Wakeups
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role

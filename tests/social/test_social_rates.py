@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from portico.resolvers.documents import Database
-from portico.resolvers.social import rates
-from portico.resolvers.social.rates import RateLimited
+from portico.resolvers.social import member_rates
+from portico.resolvers.social.member_rates import RateLimited
 from portico.resolvers.social.settings import SocialSettings
 from tests.social.support.posts import NOW, POSTING, call, codes, new_post, op
 from tests.social.support.social import join
@@ -79,13 +79,15 @@ async def test_a_call_without_a_visible_poll_does_not_count(gateway: GatewayClie
     assert await codes(gateway, "max", "vote", postId=post["id"], option=0) == []
 
 
-@pytest.mark.parametrize(("action", "seconds"), [(rates.VOTES, 60), (rates.NAMES, 3_600)])
-async def test_a_period_begins_at_a_whole_minute_or_hour(db: Database, action: rates.Action, seconds: int) -> None:
+@pytest.mark.parametrize(("action", "seconds"), [(member_rates.VOTES, 60), (member_rates.NAMES, 3_600)])
+async def test_a_period_begins_at_a_whole_minute_or_hour(
+    db: Database, action: member_rates.Action, seconds: int
+) -> None:
     begin = NOW.replace(minute=0, second=0, microsecond=0)
     last = begin + timedelta(seconds=seconds, microseconds=-1)
     for moment in (begin, last):
-        await rates.count(db, "max", action, rate=2, now=moment, operation_id=op())
+        await member_rates.count(db, "max", action, rate=2, now=moment, operation_id=op())
     with pytest.raises(RateLimited) as raised:
-        await rates.count(db, "max", action, rate=2, now=last, operation_id=op())
+        await member_rates.count(db, "max", action, rate=2, now=last, operation_id=op())
     assert raised.value.extensions == {"code": "RATE_LIMITED", "retryAfter": 1}
-    await rates.count(db, "max", action, rate=2, now=begin + timedelta(seconds=seconds), operation_id=op())
+    await member_rates.count(db, "max", action, rate=2, now=begin + timedelta(seconds=seconds), operation_id=op())

@@ -11,8 +11,8 @@ import orjson
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient
 

@@ -19,8 +19,8 @@ import strawberry
 from portico.gateway import domains
 from portico.gateway.settings import Settings
 from portico.loaders.batching import BatchRead
+from portico.resolvers.declarations import Domain
 from portico.resolvers.documents import Database, Document, Projection
-from portico.resolvers.domains import Domain
 from portico.resolvers.paging import Key, Listing, Page, Sort, find_pages
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Info

@@ -5,15 +5,15 @@ from __future__ import annotations
 from portico.resolvers.accounts import transfer_checks, transfer_jobs
 from portico.resolvers.accounts.accounts import ACCOUNTS
 from portico.resolvers.accounts.transfer_records import TRANSFERS
-from portico.resolvers.domains import Domain, Job, Turn
+from portico.resolvers.declarations import Domain, Job, JobRun
 from portico.resolvers.problems import Invariant
 from portico.schema.accounts import accounts as schema
 
 from . import demo
 
 
-async def _finish_transfers(turn: Turn) -> int:
-    return await transfer_jobs.finish_transfers(turn.db, now=turn.now)
+async def _finish_transfers(run: JobRun) -> int:
+    return await transfer_jobs.finish_transfers(run.db, now=run.now)
 
 
 DOMAIN = Domain(

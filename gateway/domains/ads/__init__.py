@@ -16,7 +16,7 @@ from portico.resolvers.ads.images import IMAGES
 from portico.resolvers.ads.profiles import PROFILES
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.zones import ZONES
-from portico.resolvers.domains import Domain
+from portico.resolvers.declarations import Domain
 from portico.schema.ads.advertisers import ADVERTISER
 
 from . import campaigns, clicks, creatives, demo, events, pseudonyms, serving, zones

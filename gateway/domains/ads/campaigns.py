@@ -24,8 +24,8 @@ from portico.resolvers.ads.placement_imports import (
     import_campaigns,
     import_placements,
 )
+from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.import_outcomes import Outcome
 from portico.schema.errors import camel_case

@@ -16,8 +16,8 @@ from portico.resolvers.ads import clicks, creatives, zones
 from portico.resolvers.ads.clicks import ClickLink, ClickLinks
 from portico.resolvers.ads.creatives import CreativeDocument
 from portico.resolvers.ads.settings import AdsSettings
+from portico.resolvers.declarations import Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources, Service
 from portico.resolvers.together import both
 
 from . import pseudonyms

@@ -14,8 +14,8 @@ from portico.gateway.pictures.checking import PictureProcesses
 from portico.gateway.state import State
 from portico.resolvers.ads import creative_checks, creatives, images
 from portico.resolvers.ads.images import ImageRules
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Service, Turn
 from portico.resolvers.pictures import SUFFIXES
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import creatives as fields
@@ -53,8 +53,8 @@ async def _rules(_settings: Resources, _db: Database) -> AsyncIterator[ImageRule
     )
 
 
-async def _forget_images(turn: Turn) -> int:
-    return await creatives.forget_images(turn.db, now=turn.now)
+async def _forget_images(run: JobRun) -> int:
+    return await creatives.forget_images(run.db, now=run.now)
 
 
 SERVICES = (Service(ImageRules, _rules),)

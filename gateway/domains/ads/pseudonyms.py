@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from portico.gateway.settings import PREFIX, Settings, SettingsError, kept_secret
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.settings import AdsSettings
+from portico.resolvers.declarations import Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Resources, Service
 
 _MIN_BYTES = 32
 

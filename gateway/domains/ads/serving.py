@@ -10,8 +10,8 @@ from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.clicks import ClickLinks
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.tallying import Tally
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import profiles, serving
 
@@ -30,15 +30,13 @@ async def _tally(_settings: Resources, _db: Database) -> AsyncIterator[Tally]:
     yield Tally()
 
 
-async def _settle_claims(turn: Turn) -> int:
-    return await serving_jobs.settle_claims(turn.db, now=turn.now)
+async def _settle_claims(run: JobRun) -> int:
+    return await serving_jobs.settle_claims(run.db, now=run.now)
 
 
-async def _forget_events(turn: Turn) -> int:
-    settings, links = turn.resources.of(AdsSettings), turn.resources.of(ClickLinks)
-    return await serving_jobs.forget_events(
-        turn.db, now=turn.now, days=settings.ad_profile_days, clicks_last=links.lasts
-    )
+async def _forget_events(run: JobRun) -> int:
+    settings, links = run.resources.of(AdsSettings), run.resources.of(ClickLinks)
+    return await serving_jobs.forget_events(run.db, now=run.now, days=settings.ad_profile_days, clicks_last=links.lasts)
 
 
 SERVICES = (Service(Counters, _writer), Service(Tally, _tally))

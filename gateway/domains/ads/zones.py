@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from portico.resolvers.ads import cap_checks, zone_checks, zone_jobs
 from portico.resolvers.ads.zone_reads import Zones
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import choosing, placing, zones
 
@@ -18,8 +18,8 @@ async def _zones(_settings: Resources, _db: Database) -> AsyncIterator[Zones]:
     yield Zones()
 
 
-async def _settle_ads(turn: Turn) -> int:
-    return await zone_jobs.settle_ads(turn.db, now=turn.now)
+async def _settle_ads(run: JobRun) -> int:
+    return await zone_jobs.settle_ads(run.db, now=run.now)
 
 
 SERVICES = (Service(Zones, _zones),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.domains import Domain
+from portico.resolvers.declarations import Domain
 from portico.schema.analytics.analysts import ANALYST
 
 from . import demo, hits, log_events, own_requests, sessions, setting_limits

@@ -10,8 +10,8 @@ from portico.resolvers.analytics.hit_counters import HIT_DAYS, HIT_MONTHS
 from portico.resolvers.analytics.hit_slots import HIT_IDS, HIT_SLOTS
 from portico.resolvers.analytics.hit_writing import HitWriter
 from portico.resolvers.analytics.settings import AnalyticsSettings
+from portico.resolvers.declarations import Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
 from portico.schema.analytics import hits
 
@@ -25,13 +25,13 @@ async def _writer(_settings: Resources, db: Database) -> AsyncIterator[HitWriter
         await writer.close(db)
 
 
-async def _settle_hits(turn: Turn) -> int:
-    return await hit_jobs.settle_hits(turn.db, now=turn.now)
+async def _settle_hits(run: JobRun) -> int:
+    return await hit_jobs.settle_hits(run.db, now=run.now)
 
 
-async def _forget_hit_ids(turn: Turn) -> int:
-    days = turn.resources.of(AnalyticsSettings).hit_id_days
-    return await hit_jobs.forget_hit_ids(turn.db, now=turn.now, days=days)
+async def _forget_hit_ids(run: JobRun) -> int:
+    days = run.resources.of(AnalyticsSettings).hit_id_days
+    return await hit_jobs.forget_hit_ids(run.db, now=run.now, days=days)
 
 
 COLLECTIONS = (HIT_DAYS, HIT_MONTHS, HIT_SLOTS, HIT_IDS)

@@ -23,8 +23,8 @@ from portico.gateway.logs import logger
 from portico.gateway.state import State
 from portico.resolvers.analytics.log_recording import MAX_NAME, MAX_TEXT, LogEvent, checked_event, record
 from portico.resolvers.analytics.settings import AnalyticsSettings
+from portico.resolvers.declarations import Counter, Resources, Service
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import Counter, Resources, Service
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.tasks import end
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from portico.resolvers.analytics import session_checks, session_reads, session_roll_ups
 from portico.resolvers.analytics.sessions import ROLL_UPS, SESSIONS
-from portico.resolvers.domains import Command, CommandRun, Gauge, Job, Turn
+from portico.resolvers.declarations import Command, CommandRun, Gauge, Job, JobRun
 from portico.resolvers.errors import DomainError
 from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 from portico.schema.analytics.sessions import SessionMutation, SessionQuery
 
 
-async def _roll_up(turn: Turn) -> int:
-    return await session_roll_ups.roll_up(turn.db, session_roll_ups.Done())
+async def _roll_up(run: JobRun) -> int:
+    return await session_roll_ups.roll_up(run.db, session_roll_ups.Done())
 
 
 async def _roll_up_now(run: CommandRun) -> bool:

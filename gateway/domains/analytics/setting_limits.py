@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portico.gateway.settings import PREFIX, Settings, SettingsError
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.domains import Resources
+from portico.resolvers.declarations import Resources
 
 # So many days ago was before 1970, and no event is older.
 _MOST_DAYS = 100_000

@@ -29,8 +29,8 @@ from portico.resolvers.catalog.images import IMAGES
 from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.catalog.vocabulary import WALKS, WORDS
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
 from portico.schema.catalog import categories as category_schema
@@ -43,24 +43,24 @@ from .records import category_record, image_record, product_record
 from .remote_images import RemoteImages
 
 
-async def _finish_categories(turn: Turn) -> int:
-    return await category_jobs.finish_changes(turn.db, now=turn.now)
+async def _finish_categories(run: JobRun) -> int:
+    return await category_jobs.finish_changes(run.db, now=run.now)
 
 
-async def _finish_products(turn: Turn) -> int:
-    return await product_jobs.finish_changes(turn.db, turn.resources.of(Attachments), now=turn.now)
+async def _finish_products(run: JobRun) -> int:
+    return await product_jobs.finish_changes(run.db, run.resources.of(Attachments), now=run.now)
 
 
-async def _settle_slugs(turn: Turn) -> int:
-    return await product_slugs.settle_slugs(turn.db, creation=product_edits.CREATION, now=turn.now)
+async def _settle_slugs(run: JobRun) -> int:
+    return await product_slugs.settle_slugs(run.db, creation=product_edits.CREATION, now=run.now)
 
 
-async def _collect_words(turn: Turn) -> int:
-    return await word_jobs.collect(turn.db)
+async def _collect_words(run: JobRun) -> int:
+    return await word_jobs.collect(run.db)
 
 
-async def _settle_images(turn: Turn) -> int:
-    return await image_jobs.settle_images(turn.db, now=turn.now)
+async def _settle_images(run: JobRun) -> int:
+    return await image_jobs.settle_images(run.db, now=run.now)
 
 
 @contextlib.asynccontextmanager

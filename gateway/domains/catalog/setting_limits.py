@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portico.gateway.settings import PREFIX, SettingsError
 from portico.resolvers.catalog.settings import CatalogSettings
-from portico.resolvers.domains import Resources
+from portico.resolvers.declarations import Resources
 
 # A document has at most 16 MB, and that of an image also has its thumbnails.
 MAX_IMAGE_BYTES = 12_000_000

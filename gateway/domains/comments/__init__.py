@@ -12,12 +12,12 @@ from portico.resolvers.comments import checks, discussion_checks, events, jobs, 
 from portico.resolvers.comments.buckets import BUCKETS
 from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttachment
 from portico.resolvers.comments.document_storage import COMMENTS
-from portico.resolvers.comments.embedded_storage import DISCUSSION_DOCUMENTS
+from portico.resolvers.comments.embedded_storage import EMBEDDED_DISCUSSIONS
 from portico.resolvers.comments.page_storage import KEYS
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
-from portico.resolvers.writes.sweeps import in_turn
+from portico.resolvers.writes.sweeps import in_sequence
 from portico.schema.comments import discussions, posting
 from portico.schema.comments.events import CommentSubscription
 
@@ -36,11 +36,11 @@ async def _known_discussions(_settings: Resources, _db: Database) -> AsyncIterat
     yield discussions.KnownDiscussions(_KNOWN)
 
 
-async def _finish_comments(turn: Turn) -> int:
-    return await in_turn(
-        partial(jobs.finish_removals, turn.db, turn.resources.of(Hosts), now=turn.now),
-        partial(jobs.finish_splits, turn.db, now=turn.now),
-        partial(jobs.finish_comments, turn.db, now=turn.now),
+async def _finish_comments(run: JobRun) -> int:
+    return await in_sequence(
+        partial(jobs.finish_removals, run.db, run.resources.of(Hosts), now=run.now),
+        partial(jobs.finish_splits, run.db, now=run.now),
+        partial(jobs.finish_comments, run.db, now=run.now),
     )
 
 
@@ -52,7 +52,7 @@ def _invariants_of(hosts: Hosts) -> Sequence[Invariant]:
 DOMAIN = Domain(
     name="comments",
     about="Discussions of products, content and other objects.",
-    collections=(DISCUSSIONS, COMMENTS, DISCUSSION_DOCUMENTS, BUCKETS, KEYS),
+    collections=(DISCUSSIONS, COMMENTS, EMBEDDED_DISCUSSIONS, BUCKETS, KEYS),
     attachments=(DiscussionAttachment(),),
     services=(Service(discussions.KnownDiscussions, _known_discussions),),
     jobs=(Job("finish-comments", _finish_comments),),

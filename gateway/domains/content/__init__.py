@@ -21,8 +21,8 @@ from portico.resolvers.content.nodes import NODES
 from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.settings import ContentSettings
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
 from portico.schema.content import creation, edits, photos, suggestions
@@ -57,12 +57,12 @@ async def _import_photos(
     return await import_photos(db, records, now=now, rules=resources.of(UploadRules))
 
 
-async def _finish_content(turn: Turn) -> int:
-    return await jobs.finish_changes(turn.db, turn.resources.of(Attachments), now=turn.now)
+async def _finish_content(run: JobRun) -> int:
+    return await jobs.finish_changes(run.db, run.resources.of(Attachments), now=run.now)
 
 
-async def _finish_uploads(turn: Turn) -> int:
-    return await photo_jobs.finish_uploads(turn.db, now=turn.now)
+async def _finish_uploads(run: JobRun) -> int:
+    return await photo_jobs.finish_uploads(run.db, now=run.now)
 
 
 def _routes(state: Callable[[], State]) -> Sequence[BaseRoute]:

@@ -31,7 +31,7 @@ from portico.resolvers.content import nodes as content
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.settings import ContentSettings
 from portico.resolvers.documents import Database
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.schema.markdown import page_html
 from portico.schema.rendering import in_thread
 
@@ -108,7 +108,7 @@ class Feeds(Files):
 
     def __init__(self, state: Callable[[], State]) -> None:
         super().__init__(state)
-        self._made: Kept[str, bytes] = Kept(_KEPT)
+        self._made: Lru[str, bytes] = Lru(_KEPT)
 
     async def respond(self, request: Request, state: State) -> Response:
         feed = await _find_feed(state, request)

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from portico.gateway.outages import log_fault
+from portico.resolvers.declarations import Domain, Resources, Service
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.game.inventories import notices, trade_events
 from portico.resolvers.game.inventories.stacks import STACKS
 from portico.resolvers.game.inventories.trade_bounds import PAIRS

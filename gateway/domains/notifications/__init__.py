@@ -7,8 +7,8 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from portico.resolvers.attachments import Hosts
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.notifications import checks
 from portico.resolvers.notifications.delivery import Delivery
 from portico.resolvers.notifications.notifications import EVENTS, NOTIFICATIONS
@@ -30,8 +30,8 @@ async def _delivery(resources: Resources, _db: Database) -> AsyncIterator[Delive
         yield delivery
 
 
-async def _write_notifications(turn: Turn) -> int:
-    return await turn.resources.of(Delivery).run(turn.db, now=turn.now, patience=turn.patience)
+async def _write_notifications(run: JobRun) -> int:
+    return await run.resources.of(Delivery).run(run.db, now=run.now, patience=run.patience)
 
 
 DOMAIN = Domain(

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from portico.resolvers.attachments import Attachments
+from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Job, Resources, Service, Turn
 from portico.resolvers.problems import Invariant
 from portico.resolvers.shop import (
     bought_together,
@@ -31,7 +31,7 @@ from portico.resolvers.shop.stock import STOCK
 from portico.resolvers.shop.stock_attachment import StockAttachment
 from portico.resolvers.writes.settlements import Answering
 from portico.resolvers.writes.settler import Settler
-from portico.resolvers.writes.sweeps import in_turn
+from portico.resolvers.writes.sweeps import in_sequence
 from portico.schema.shop import carts, orders, stock
 from portico.schema.shop.events import ShopSubscription
 
@@ -45,38 +45,38 @@ async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[Pay
         yield methods
 
 
-async def _finish_stock(turn: Turn) -> int:
-    return await in_turn(
-        partial(cart_jobs.finish_moves, turn.db, now=turn.now),
-        partial(stock_jobs.finish_changes, turn.db, turn.resources.of(Attachments), now=turn.now),
+async def _finish_stock(run: JobRun) -> int:
+    return await in_sequence(
+        partial(cart_jobs.finish_moves, run.db, now=run.now),
+        partial(stock_jobs.finish_changes, run.db, run.resources.of(Attachments), now=run.now),
     )
 
 
-async def _expire_carts(turn: Turn) -> int:
-    return await in_turn(
-        partial(cart_jobs.finish_expiries, turn.db, now=turn.now),
-        partial(cart_jobs.expire_idle, turn.db, now=turn.now),
+async def _expire_carts(run: JobRun) -> int:
+    return await in_sequence(
+        partial(cart_jobs.finish_expiries, run.db, now=run.now),
+        partial(cart_jobs.expire_idle, run.db, now=run.now),
     )
 
 
-async def _delete_carts(turn: Turn) -> int:
-    kept = turn.resources.of(ShopSettings).cart_retention
-    return await cart_jobs.delete_old(turn.db, now=turn.now, kept=kept)
+async def _delete_carts(run: JobRun) -> int:
+    kept = run.resources.of(ShopSettings).cart_retention
+    return await cart_jobs.delete_old(run.db, now=run.now, kept=kept)
 
 
-async def _finish_checkouts(turn: Turn) -> int:
-    return await in_turn(
-        partial(cart_jobs.finish_checkouts, turn.db, turn.resources.of(PaymentMethods), now=turn.now),
-        partial(cart_jobs.finish_orders, turn.db, now=turn.now),
+async def _finish_checkouts(run: JobRun) -> int:
+    return await in_sequence(
+        partial(cart_jobs.finish_checkouts, run.db, run.resources.of(PaymentMethods), now=run.now),
+        partial(cart_jobs.finish_orders, run.db, now=run.now),
     )
 
 
-async def _finish_orders(turn: Turn) -> int:
-    return await cancelling.finish_cancellations(turn.db, turn.resources.of(PaymentMethods), now=turn.now)
+async def _finish_orders(run: JobRun) -> int:
+    return await cancelling.finish_cancellations(run.db, run.resources.of(PaymentMethods), now=run.now)
 
 
-async def _relate_products(turn: Turn) -> int:
-    return await bought_together.relate_products(turn.db)
+async def _relate_products(run: JobRun) -> int:
+    return await bought_together.relate_products(run.db)
 
 
 DOMAIN = Domain(

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from portico.resolvers.declarations import Domain, Resources, Service
 from portico.resolvers.documents import Database
-from portico.resolvers.domains import Domain, Resources, Service
 from portico.resolvers.social import deliveries, notices, post_events
+from portico.resolvers.social.member_rates import RATES
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, POSTS, VOTES
-from portico.resolvers.social.rates import RATES
 from portico.resolvers.social.relations import RELATIONS
 from portico.resolvers.social.settings import SocialSettings
 from portico.schema.social import events, feeds, hidden, membership, posts, users

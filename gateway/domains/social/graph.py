@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Job, Turn
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import relation_checks, relation_jobs
 
 
-async def _finish_relations(turn: Turn) -> int:
-    return await relation_jobs.finish_relations(turn.db, now=turn.now)
+async def _finish_relations(run: JobRun) -> int:
+    return await relation_jobs.finish_relations(run.db, now=run.now)
 
 
 JOBS = (Job("finish-relations", _finish_relations),)

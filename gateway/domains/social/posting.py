@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from portico.gateway.settings import Settings
-from portico.resolvers.domains import Gauge, Job, Resources, Turn, Wakeups
+from portico.resolvers.declarations import Gauge, Job, JobRun, Resources, Wakeups
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import fan_out, post_checks, post_jobs, renames
 from portico.resolvers.social.settings import SocialSettings
@@ -17,20 +17,20 @@ def limits_of(resources: Resources) -> fan_out.Limits:
     return fan_out.Limits(settings.max_fan_out, timedelta(hours=settings.news_hours))
 
 
-async def _deliver_posts(turn: Turn) -> int:
-    wakeups = turn.resources.get(Wakeups)
+async def _deliver_posts(run: JobRun) -> int:
+    wakeups = run.resources.get(Wakeups)
     woken = None if wakeups is None else wakeups.of(fan_out.JOB)
-    return await fan_out.deliver_posts(turn.db, limits_of(turn.resources), now=turn.now, woken=woken)
+    return await fan_out.deliver_posts(run.db, limits_of(run.resources), now=run.now, woken=woken)
 
 
-async def _finish_posts(turn: Turn) -> int:
+async def _finish_posts(run: JobRun) -> int:
     # A repeated call must not create a deleted post again, so the post stays while its key can.
-    kept = max(post_jobs.KEPT, timedelta(hours=turn.resources.of(Settings).key_hours))
-    return await post_jobs.finish_posts(turn.db, now=turn.now, kept=kept)
+    kept = max(post_jobs.KEPT, timedelta(hours=run.resources.of(Settings).key_hours))
+    return await post_jobs.finish_posts(run.db, now=run.now, kept=kept)
 
 
-async def _copy_names(turn: Turn) -> int:
-    return await renames.copy_names(turn.db, now=turn.now)
+async def _copy_names(run: JobRun) -> int:
+    return await renames.copy_names(run.db, now=run.now)
 
 
 INVARIANTS = (

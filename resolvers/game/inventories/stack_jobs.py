@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
 
 from . import trade_edits
 from .exchanges import NOTED
@@ -15,7 +15,7 @@ from .trade_records import TRADES
 
 async def finish_trades(db: Database, *, now: datetime) -> int:
     """Removes notes, and settles accepted trades, that are older than five seconds. Returns how many."""
-    return await in_turn(partial(NOTED.finish_stale, db, now=now), partial(_settle_accepted, db, now))
+    return await in_sequence(partial(NOTED.finish_stale, db, now=now), partial(_settle_accepted, db, now))
 
 
 async def _settle_accepted(db: Database, now: datetime) -> int:

@@ -36,7 +36,7 @@ from pymongo.read_concern import ReadConcern
 from portico.resolvers.documents import Collection, Database, Document
 from portico.resolvers.elections import met_election
 from portico.resolvers.errors import Conflict
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 from portico.resolvers.writes.combining import Combiner, take_first
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settler import Settler
@@ -80,7 +80,7 @@ class Rooms:
     def __init__(self, report: Report | None = None, settler: Settler | None = None) -> None:
         self._report = report
         self._settler = settler
-        self._rooms: Kept[ObjectId, Room] = Kept(_REMEMBERED)
+        self._rooms: Lru[ObjectId, Room] = Lru(_REMEMBERED)
         self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS))
         self._readers = Combiner(self._refresh)
         self._moments = count(1)

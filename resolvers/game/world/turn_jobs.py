@@ -13,7 +13,7 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_turn, sweep
+from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 
 from . import presence
 from .characters import CHARACTERS
@@ -64,7 +64,7 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
     def settle(mark: str, do: Callable[[Document], Awaitable[int]], *fields: str) -> Callable[[], Awaitable[int]]:
         return lambda: sweep(db, LOCATIONS, {mark: {"$lte": before, "$type": "date"}}, do, fields=fields)
 
-    return await in_turn(
+    return await in_sequence(
         settle("gifts_since", hand_over, "characters"),
         settle("leaving_since", drop_entries, "characters"),
         settle("took_since", forget, "characters"),

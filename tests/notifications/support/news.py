@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from portico.gateway.clock import SystemClock
+from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.domains import Turn
 from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
 from portico.resolvers.notifying import Notice
 from portico.schema.nodes import encode_id
@@ -52,7 +52,7 @@ async def deliver(gateway: GatewayClient, clock: SettableClock) -> int:
 async def write_news(gateway: GatewayClient) -> int:
     """As `deliver`, at the time of the system."""
     (job,) = [job for domain in gateway.domains.all for job in domain.jobs if job.name == JOB]
-    return await job.run(Turn(gateway.db, SystemClock().now(), gateway.state.resources))
+    return await job.run(JobRun(gateway.db, SystemClock().now(), gateway.state.resources))
 
 
 async def notify(db: Database, to: str, *by: str, reason: str = "FOLLOWED") -> list[str]:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from portico.resolvers.domains import Job, Turn
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.game.inventories import stack_checks, stack_jobs, trade_history
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.problems import Invariant
 
 
-async def _finish_trades(turn: Turn) -> int:
-    return await stack_jobs.finish_trades(turn.db, now=turn.now)
+async def _finish_trades(run: JobRun) -> int:
+    return await stack_jobs.finish_trades(run.db, now=run.now)
 
 
-async def _expire_trades(turn: Turn) -> int:
-    expire_after = turn.resources.of(GameSettings).trade_expires_after
+async def _expire_trades(run: JobRun) -> int:
+    expire_after = run.resources.of(GameSettings).trade_expires_after
     if expire_after is None:
         return 0
-    return await trade_history.expire_trades(turn.db, expire_after=expire_after, now=turn.now)
+    return await trade_history.expire_trades(run.db, expire_after=expire_after, now=run.now)
 
 
-async def _prune_trades(turn: Turn) -> int:
-    days = turn.resources.of(GameSettings).trade_history_days
+async def _prune_trades(run: JobRun) -> int:
+    days = run.resources.of(GameSettings).trade_history_days
     if days <= 0:
         return 0
-    return await trade_history.prune_trades(turn.db, kept=timedelta(days=days), now=turn.now)
+    return await trade_history.prune_trades(run.db, kept=timedelta(days=days), now=run.now)
 
 
 JOBS = (

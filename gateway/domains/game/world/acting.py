@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from portico.resolvers.domains import Job, Turn
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.game.world import turn_checks, turn_jobs
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.problems import Invariant
 
 
-async def _finish_turns(turn: Turn) -> int:
-    return await turn_jobs.finish_turns(turn.db, turn.resources.of(Rooms), now=turn.now)
+async def _finish_turns(run: JobRun) -> int:
+    return await turn_jobs.finish_turns(run.db, run.resources.of(Rooms), now=run.now)
 
 
-async def _settle_rooms(turn: Turn) -> int:
-    return await turn_jobs.settle_rooms(turn.db, turn.resources.of(Rooms), now=turn.now)
+async def _settle_rooms(run: JobRun) -> int:
+    return await turn_jobs.settle_rooms(run.db, run.resources.of(Rooms), now=run.now)
 
 
 JOBS = (Job("finish-turns", _finish_turns), Job("settle-rooms", _settle_rooms))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from portico.resolvers.domains import Job, Turn
+from portico.resolvers.declarations import Job, JobRun
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import resting
 from portico.resolvers.game.world.rooms import Rooms
 
 
-async def _rest_idle(turn: Turn) -> int:
-    hours = turn.resources.of(GameSettings).idle_character_hours
+async def _rest_idle(run: JobRun) -> int:
+    hours = run.resources.of(GameSettings).idle_character_hours
     if hours <= 0:
         return 0
-    return await resting.rest_idle(turn.db, turn.resources.of(Rooms), idle_for=timedelta(hours=hours), now=turn.now)
+    return await resting.rest_idle(run.db, run.resources.of(Rooms), idle_for=timedelta(hours=hours), now=run.now)
 
 
 JOBS = (Job("rest-characters", _rest_idle),)

@@ -40,7 +40,7 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Turn:
+class JobRun:
     """What one run of a job gets. `now` is UTC.
 
     `patience` is for how many seconds a job that `waits` may wait for work.
@@ -58,11 +58,11 @@ class Job:
 
     Normally, one worker at a time runs a job, because others would only repeat its work. If `is_shared`, all workers
     run it, and each finds other work to do. If it `waits`, a run without work waits for some, as long as the patience
-    of its `Turn` lasts, and the next run follows at once.
+    of its `JobRun` lasts, and the next run follows at once.
     """
 
     name: str
-    run: Callable[[Turn], Coroutine[Any, Any, int]]
+    run: Callable[[JobRun], Coroutine[Any, Any, int]]
     is_shared: bool = False
     waits: bool = False
 

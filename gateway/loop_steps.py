@@ -1,4 +1,4 @@
-"""Spreads work on many tasks over turns of the event loop, so that other requests do not wait for all of it."""
+"""Spreads work on many tasks over iterations of the event loop, so that other requests do not wait for all of it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# How many steps run in one turn of the event loop. Sending a message takes about 20 µs, so a turn takes less than a
+# How many steps run in one iteration of the event loop. Sending a message takes about 20 µs, so it takes less than a
 # millisecond.
-_A_TURN = 48
+_AN_ITERATION = 48
 
 
-class LoopTurns:
-    """Runs steps in the order of `each`, a few in each turn of the event loop."""
+class LoopSteps:
+    """Runs steps in the order of `each`, a few in each iteration of the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[Any], object], Iterator[Any]]] = deque()
 
     def each(self, step: Callable[[T], object], items: Iterable[T]) -> None:
-        """Calls the step with each item in its turn. The step must not raise, and the items must not change."""
+        """Calls the step with each item, in order. The step must not raise, and the items must not change."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._next)
         self._waiting.append((step, iter(items)))
@@ -33,7 +33,7 @@ class LoopTurns:
             self._run(None)
 
     def _next(self) -> None:
-        left = _A_TURN
+        left = _AN_ITERATION
         while self._waiting and left:
             left -= self._run(left)
         if self._waiting:

@@ -3,7 +3,7 @@
 An author becomes merged when a post is about to be delivered to more than `PORTICO_MAX_FAN_OUT` followers:
 
 1. One update of the member sets `is_merged`, and `merging`, the progress of the next step.
-2. The relations of all followers are marked `is_merged`, in batches. Each batch belongs to a turn of a post of the
+2. The relations of all followers are marked `is_merged`, in batches. Each batch belongs to a batch of a post of the
    author, so no post counts as delivered before all followers are marked.
 3. The last batch removes `merging`.
 

@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
+class Lru(Generic[K, V]):
     """The values that were used last. If there are too many, or if they are too large, the others are dropped.
 
     The latest value stays, however large it is.

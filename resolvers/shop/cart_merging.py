@@ -1,7 +1,7 @@
 """Merging: a cart passes its lines on to another cart of its owner. No unit becomes available to others meanwhile.
 
-1. Lock the cart that is given up: `ACTIVE` → `EXPIRING`, with the id of the other cart. Its settlement (see
-   `cart_settlements`) then does not return the units: its moves pass them on.
+1. Lock the cart that is given up: `ACTIVE` → `EXPIRING`, with the id of the other cart. Closing it (see
+   `cart_closing`) then does not return the units: its moves pass them on.
 2. When such a move is concluded, one update of the stock replaces it by a reservation of the same units for the other
    cart (see `moves.arriving`). The counters of the stock stay the same.
 3. **Take**: one update of the other cart, guarded by its version, adds the lines and stores its decisions on these

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.resolvers.kept import Kept
+from portico.resolvers.lru import Lru
 
 USES = st.lists(st.tuples(st.sampled_from(["get", "put"]), st.integers(0, 7), st.integers(0, 9)))
 
@@ -14,7 +14,7 @@ USES = st.lists(st.tuples(st.sampled_from(["get", "put"]), st.integers(0, 7), st
 def test_the_values_used_last_are_kept_within_both_bounds(
     uses: list[tuple[str, int, int]], most: int, most_size: int
 ) -> None:
-    kept: Kept[int, int] = Kept(most, most_size=most_size, size_of=lambda _key, value: value)
+    kept: Lru[int, int] = Lru(most, most_size=most_size, size_of=lambda _key, value: value)
     # The model: keys and values, the one used last at the end.
     model: list[tuple[int, int]] = []
     for use, key, value in uses:
@@ -34,7 +34,7 @@ def test_the_values_used_last_are_kept_within_both_bounds(
 
 
 def test_a_value_can_be_none_and_everything_can_be_forgotten() -> None:
-    kept: Kept[str, None] = Kept(2)
+    kept: Lru[str, None] = Lru(2)
     kept.put("a", None)
 
     assert "a" in kept

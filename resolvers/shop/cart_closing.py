@@ -1,14 +1,14 @@
-"""Settlements: all lines of a cart are sold together, returned to stock together, or passed on to another cart.
+"""Closing a cart: all lines are sold together, returned to stock together, or passed on to another cart.
 
-The cart is locked: it is pending and paid for, or it is expiring. Both states end only by a settlement, so every
-process that settles the cart does the same:
+The cart is locked: it is pending and paid for, or it is expiring. Both states end only by closing, so every process
+that closes the cart does the same:
 
 1. Prepare a move for each line (see `moves`).
-2. Store these moves in the cart as its settlement, and its final status, guarded by the cart's version. One process
+2. Store these moves in the cart as its `settlement`, and its final status, guarded by the cart's version. One process
    succeeds.
 3. Conclude the moves. The answer to a sale does not wait for that. If nobody does it, the job of the stock does.
 
-The settlement stays in the cart, so a process that resumes late finds it and prepares no moves.
+The moves stay in the cart, so a process that resumes late finds them and prepares none.
 
 A sale can write the order at the same time as step 2. Then the cart keeps `due` and the reference of its payment until
 a job has seen the order. A process that needs it earlier writes it; so no move is concluded before its order is
@@ -41,7 +41,7 @@ _LEFT = {"due": "", "checkout.payment": ""}
 
 
 async def prepare(db: Database, cart: Document, *, now: datetime) -> list[Document]:
-    """Prepares the moves of a locked cart. Returns them; none if the cart has a settlement."""
+    """Prepares the moves of a locked cart. Returns them; none if the cart is closed."""
     if "settlement" in cart:
         return []
     prepared = moves_of(cart, now)
@@ -54,7 +54,7 @@ def moves_of(cart: Document, now: datetime) -> list[Document]:
     return [_move_of(cart, line, now) for line in cart["items"]]
 
 
-async def settle(
+async def close(
     db: Database,
     cart: Document,
     *,
@@ -68,7 +68,7 @@ async def settle(
     Args:     cart: as read when it was locked, or later.  prepared: what `prepare` has returned for it.
               paid: the reference of the payment, if the order is to be written at the same time.
               answering: how the call is answered.
-    Returns:  the cart, settled.
+    Returns:  the cart, closed.
     Raises:   Conflict (others kept changing the cart).
     Writes:   stock, then carts and orders, then stock; each guarded. One command each, for any number of lines.
     """
@@ -79,14 +79,14 @@ async def settle(
             break
         ready = await prepare(db, present, now=now) if prepared is None else prepared
         if paid is None:
-            settled = await _decide(db, present, ready)
+            closed = await _decide(db, present, ready)
         else:
             due = {"due": now + STALE_AFTER, "checkout.payment_reference": paid}
-            settled, _ = await both(_decide(db, present, ready, due), place_order(db, cart, paid))
+            closed, _ = await both(_decide(db, present, ready, due), place_order(db, cart, paid))
             paid = None
-        await moves.conclude_all(db, ready, is_taken=settled is not None, now=now, answering=answering)
-        if settled is not None:
-            return settled
+        await moves.conclude_all(db, ready, is_taken=closed is not None, now=now, answering=answering)
+        if closed is not None:
+            return closed
         present, prepared = await db[CARTS.name].find_one(locked), None
     else:
         raise Conflict("Other callers are changing the cart. Try again.")
