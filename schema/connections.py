@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import strawberry
@@ -10,7 +11,7 @@ from graphql import GraphQLObjectType
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.backward_pages import BackwardPage
-from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.documents import Document, Projection
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Listing, Page, page_size
 
@@ -199,17 +200,16 @@ class Paged:
     async def _read(self, info: Info, listing: Listing, size: int, key: Key | None) -> Page:
         context: Context = info.context
         projection = self.projection(core(info))
-        db: Database = context.reading
-
-        def read(after: Key | None, first: int = size) -> BatchRead[Listing, Page]:
-            return self.pages(db, first=first, after=after, projection=projection)
-
+        # No function, because its annotations would be evaluated for each page.
+        read: PageReader = partial(self.pages, context.reading, projection=projection)
         kind: Kind = context.served.kinds[self.kind]
         if self.shown_to is not None:
             kind = replace(kind, shown_to=self.shown_to)
         paths = None if projection is None else tuple(projection)
         name = ("pages", self.name or self.kind, self.shown_to, size, key, paths)
-        loader = context.loader(name, lambda: read(key) if kind.is_open else _Visible(context, kind, read, size, key))
+        loader = context.loader(
+            name, lambda: read(first=size, after=key) if kind.is_open else _Visible(context, kind, read, size, key)
+        )
         page = (await loader.load_all((listing,)))[listing]
         if isinstance(page, Exception):
             raise page
@@ -255,7 +255,7 @@ def position_of(context: Context, listing: Listing, cursor: str | None, name: st
 
 @dataclass(frozen=True)
 class _Visible:
-    """A batched read of pages, without the rows that the caller may not see. `read` makes the read after a key.
+    """A batched read of pages, without the rows that the caller may not see. `read` makes the read of some rows.
 
     It reads on until it has one visible row more than a page. So nothing that a page says depends on hidden rows: not
     its rows, and not whether there are others before and after it.
@@ -266,12 +266,12 @@ class _Visible:
 
     context: Context
     kind: Kind
-    read: Callable[..., BatchRead[Listing, Page]]
+    read: PageReader
     size: int
     after: Key | None
 
     async def __call__(self, listings: Sequence[Listing]) -> Mapping[Listing, Any]:
-        pages = await self.read(self.after, self.size + 1)(listings)
+        pages = await self.read(first=self.size + 1, after=self.after)(listings)
         rows = {(listing, index): row for listing in pages for index, row in enumerate(pages[listing].documents)}
         visible = await visible_of(self.context, self.kind, rows)
         found: dict[Listing, Any] = {}
@@ -290,7 +290,7 @@ class _Visible:
             if considered >= _MOST_HIDDEN:
                 break
             rows = min(_GROWTH * rows, max(_MOST_ROWS, self.size))
-            following = (await self.read(end, rows)([listing]))[listing]
+            following = (await self.read(first=rows, after=end)([listing]))[listing]
             considered += rows
             visible = await visible_of(self.context, self.kind, dict(enumerate(following.documents)))
             shown += [visible[index] for index in sorted(visible)]
