@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.logs import logger
 from portico.resolvers.changes import ChangesLost, ChangeSource, Event, follow
-from portico.resolvers.current import current_documents
+from portico.resolvers.current import Current, current_documents
 from portico.resolvers.documents import Database
 
 from .comparing import row_key
@@ -119,20 +119,27 @@ class _Reader:
         self._has_arrived = asyncio.Event()
         self._ahead: dict[tuple[str, Any], _Ahead] = {}
         self._is_closing = False
+        self._loss: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Reads of documents that nobody waits for any more. The driver may not end them at once.
+        self._left: set[asyncio.Task[Current]] = set()
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._look())]
 
     def close(self) -> None:
         self._is_closing = True
         if not self.opened.done():
             self.opened.cancel()
-        for task in self._tasks:
+        for task in self._running:
             task.cancel()
 
     async def aclose(self) -> None:
         """Closes, and waits. Cancels repeatedly: the driver may swallow a cancellation."""
-        while not all(task.done() for task in self._tasks):
+        while running := self._running:
             self.close()
-            await asyncio.wait(self._tasks, timeout=_AGAIN_SECONDS)
+            await asyncio.wait(running, timeout=_AGAIN_SECONDS)
+
+    @property
+    def _running(self) -> list[asyncio.Task[Any]]:
+        return [task for task in (*self._tasks, *self._left) if not task.done()]
 
     async def _follow(self) -> None:
         source = ChangeSource(self._feed.collections, {}, PATHS, self._arrives)
@@ -187,6 +194,8 @@ class _Reader:
     def _lost(self) -> None:
         self._feed.counts.losses += 1
         self._feed.index.dispatch_all()
+        self._loss.set_result(None)
+        self._loss = asyncio.get_running_loop().create_future()
 
     async def _look(self) -> None:
         while True:
@@ -196,6 +205,9 @@ class _Reader:
             arrived, self._arrived = self._arrived, []
             try:
                 await self._look_at(arrived)
+            except ChangesLost:
+                # All readers have been told.
+                continue
             except Exception as error:  # noqa: BLE001 - whatever fails, no change may be overlooked
                 logger().warning("changes are not known", error=type(error).__name__)
                 self._lost()
@@ -234,14 +246,38 @@ class _Reader:
             together[one.change.key] = together.get(one.change.key, NO_PATHS) | one.change.paths
         ids = {one.change.key: one.id for one in updates}
         self._feed.counts.looked_up += len(ids)
-        current = await current_documents(
-            self._database, collection, list(ids.values()), self._feed.index.used(collection)
+        current = await self._until_lost(
+            current_documents(self._database, collection, list(ids.values()), self._feed.index.used(collection))
         )
         for one in updates:
             one.change.paths = together[one.change.key]
             one.change.document = current.found.get(repr(one.id))
         for key, paths in together.items():
             self._ahead[collection, key] = _Ahead(paths, current.time)
+
+    async def _until_lost(self, read: Coroutine[Any, Any, Current]) -> Current:
+        """Returns what is read. Raises ChangesLost as soon as changes are lost, also while a former primary stalls.
+
+        The driver would wait until the command times out, and no later change would be looked at.
+        """
+        task = asyncio.create_task(read)
+        try:
+            ends: set[asyncio.Future[Any]] = {task, self._loss}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise ChangesLost
+        finally:
+            if not task.done():
+                task.cancel()
+                self._left.add(task)
+                task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Current]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            # Retrieves an error that nobody waits for, so that asyncio does not log it.
+            task.exception()
 
 
 def _streamed(change: Mapping[str, Any]) -> _Streamed:

@@ -136,9 +136,11 @@ async def _look_up(db: Database, queries: Sequence[Document]) -> list[Any]:
 
 
 def _chosen(word: str, found: Mapping[tuple[str, bool, bool], Sequence[WordDocument]], *, is_last: bool) -> list[str]:
-    exact = sorted(found.get((word, is_last, False), ()), key=lambda one: (len(one["plain"]), one["_id"]))
+    exact = found.get((word, is_last, False), ())
     rows = exact or [one for one in found.get((word, is_last, True), ()) if is_typo(word, one["plain"])]
-    return [one["_id"] for one in rows[:MAX_FOUND]]
+    # The order of what an index finds is not that of the lengths, and with several indexes none at all.
+    shortest = sorted(rows, key=lambda one: (len(one["plain"]), one["_id"]))
+    return [one["_id"] for one in shortest[:MAX_FOUND]]
 
 
 async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, read: WordsOf) -> int:

@@ -25,6 +25,7 @@ from tests.support.harness import (
     create_product,
     run_jobs,
 )
+from tests.support.sockets import SECONDS
 
 SUGGEST = """
 query ($text: String!, $first: Int = 5) {
@@ -168,6 +169,22 @@ async def test_concurrent_writers_of_the_same_words_do_not_fail(gateway: Gateway
 
     assert len(await typed(gateway, "same words")) == 8
     await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize("text", ["davi", "dvais"])
+async def test_a_live_search_shows_a_product_whose_words_are_stored_late(gateway: GatewayClient, text: str) -> None:
+    query = "query ($text: String!) @live { products(filter: { typed: $text }) { nodes { sku } } }"
+    await add_shop(gateway)
+    await WORDS.of(gateway.db).delete_many({})
+    async with gateway.subscription(query, {"text": text}) as answers:
+        # Sees the products, and not yet their words.
+        assert (await anext(answers))["products"]["nodes"] == []
+
+        await store_words(gateway.db, ["davis"])
+
+        async with asyncio.timeout(SECONDS):
+            found = (await anext(answers))["products"]["nodes"]
+        assert {one["sku"] for one in found} == {"kind", "miles"}
 
 
 async def test_a_job_collects_the_words_of_older_products_and_categories(

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 from pymongo.errors import PyMongoError
+from pymongo.monitoring import CommandListener
 from pymongo.write_concern import WriteConcern
 
 from portico.gateway.mongo import links
+from portico.gateway.mongo.driver import connect
+from portico.gateway.reads.deriving import of_find
+from portico.gateway.reads.feed import Feed
+from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
@@ -122,6 +127,60 @@ async def test_a_live_query_shows_what_is_written_while_a_former_primary_stalls(
                 )
                 async with asyncio.timeout(SOON):
                     assert (await anext(answers))["category"]["name"] == "after"
+
+
+class StallsDuringARead(CommandListener):
+    """Stalls the primary when the document of a change is read the first time, as soon as that is sent."""
+
+    def __init__(self, three: ReplicaSet) -> None:
+        self.former: int | None = None
+        self._three = three
+
+    def started(self, event: Any) -> None:
+        if "singleBatch" in event.command and self.former is None:
+            self.former = self._three.stall_primary()
+
+    def succeeded(self, event: Any) -> None:
+        pass
+
+    def failed(self, event: Any) -> None:
+        pass
+
+
+async def test_changes_are_followed_while_a_former_primary_stalls_during_the_read_of_a_changed_document(
+    on_three: Settings, three: ReplicaSet
+) -> None:
+    listener = StallsDuringARead(three)
+    connection = connect(on_three, str(on_three.mongodb_uri), [listener])
+    feed = Feed(connection.database, ["rows"])
+    await connection.database["rows"].insert_one({"_id": "changed", "parity": 0})
+    await feed.open()
+    try:
+        before = reading(feed)
+        await connection.database["rows"].update_one({"_id": "changed"}, {"$set": {"parity": 1}})
+        async with asyncio.timeout(SOON):
+            await before.wait()
+        assert listener.former is not None
+        after = reading(feed)
+        # Is on a majority when the third node has noticed that the first one stalls.
+        await connection.database["rows"].insert_one({"_id": "new", "parity": 9})
+        async with asyncio.timeout(SOON):
+            await after.wait()
+    finally:
+        if listener.former is not None:
+            three.resume(listener.former)
+            await asyncio.to_thread(three.wait_until_secondary, listener.former)
+        await feed.aclose()
+        await connection.database["rows"].drop()
+        await connection.close()
+
+
+def reading(feed: Feed) -> asyncio.Event:
+    """Reads rows, of which there is none yet. Returns an event that is set when a change affects that."""
+    affected = asyncio.Event()
+    reads = ReadSet(feed.index, affected.set)
+    reads.end(reads.begin(of_find("rows", {"parity": 9}, None, {})), [])
+    return affected
 
 
 async def name_of(gateway: GatewayClient, category: dict[str, Any]) -> str:
