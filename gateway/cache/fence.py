@@ -86,7 +86,8 @@ class Fence:
         self._on_lost = on_lost
         self._primary: Primary | None = None
         self._cursor: int | None = None
-        self._position = Timestamp(0, 0)
+        # The time up to which all changes have been read, and the time from which on the stream delivers changes.
+        self._position = self._begin = Timestamp(0, 0)
         self._is_quiet = False
         # Whether a look has taken too long, and is not over.
         self._is_late = False
@@ -189,10 +190,18 @@ class Fence:
         if not cursor["id"]:
             # The database was dropped.
             raise _Lost
-        position = token_time(cursor["postBatchResumeToken"])
+        position = self._read_to(cursor)
         self._is_quiet = not changes and position == self._position
         self._position = position
-        return not changes or position >= answer["operationTime"]
+        # The changes of one transaction have one time.
+        return not changes or (position >= answer["operationTime"] and len(changes) < _BATCH)
+
+    def _read_to(self, cursor: Mapping[str, Any]) -> Timestamp:
+        """Returns the time up to which the stream has delivered all changes, after a batch of it."""
+        position = token_time(cursor["postBatchResumeToken"])
+        if position <= self._begin and not cursor.get("nextBatch"):
+            return Timestamp(self._begin.time, max(self._begin.inc - 1, 0))
+        return position
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -209,7 +218,8 @@ class Fence:
             return
         self.epoch += 1
         self._cursor = answer["cursor"]["id"]
-        self._position = token_time(answer["cursor"]["postBatchResumeToken"])
+        self._begin = token_time(answer["cursor"]["postBatchResumeToken"])
+        self._position = self._read_to(answer["cursor"])
         self._is_quiet = False
         self._used_at = self._looked_at = loop.time()
         self._timer = loop.call_later(IDLE_LOOK_SECONDS, self._tick)

@@ -15,6 +15,7 @@ from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
+from tests.support.ids import key_in
 from tests.support.sockets import until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
@@ -189,6 +190,18 @@ async def test_a_lost_stream_empties_the_cache_and_another_one_begins(
     await until(lambda: counts_of(gateway).losses == 1)
     assert counts_of(gateway).answers == 0
     assert (await keep(gateway, NAME, JAZZ))["category"]["name"] == "Blues"
+
+
+async def test_the_first_write_after_the_stream_has_begun_shows(gateway: GatewayClient, jazz: str) -> None:
+    fence = cache_of(gateway).fence
+    for number in range(5):
+        fence._close()
+        await keep(gateway, NAME, JAZZ)
+        # Nothing else was written since the stream has begun, so this is the time from which it delivers changes.
+        await gateway.db["categories"].update_one(
+            {"_id": key_in("Category", jazz)}, {"$set": {"name": f"Jazz {number}"}}
+        )
+        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == f"Jazz {number}"
 
 
 async def test_while_a_look_takes_too_long_queries_run(
