@@ -87,6 +87,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 50, 50)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Says after a failure how to stop calls at the same places again."""
+    if terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"To try the same places again: --randomly-seed={config.getoption('randomly_seed')}")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes what the session has kept in memory. The workers have ended."""
     if not os.environ.get("PYTEST_XDIST_WORKER") and (session := config._tmp_path_factory._basetemp) is not None:  # type: ignore[attr-defined]

@@ -1,13 +1,14 @@
 """One matrix for every mutation: crashes of the call and of the jobs, pauses, races and doubled replies.
 
 A `Stage` has data, and the cases of calls on it. Each way of `WAYS` tries one case wherever it can be stopped, and each
-time on the same data.
+time on the same data. Without `whole`, it tries some of these places, and others in each run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Stage(ABC):
         next_run:      how many seconds after a crashed run of the jobs the next one finishes what it has begun.
         finishes:      whether a repeated call leaves nothing to the jobs.
         least:         the lowest number of changes at which each call can be stopped, and that of commands.
-        every_pause:   whether a pause before every command is tried while the jobs run, not before every second one.
+        every_pause:   whether a pause before every command is tried while the jobs run, not before some of them.
         selections:    what the calls select, by mutation.
     """
 
@@ -247,15 +248,24 @@ class _Try:
         await self.stage.assert_over()
 
 
-def _stops(part: int, *, whole: bool) -> Iterator[int]:
-    """Yields every second number from this one, or all."""
-    return itertools.count() if whole else itertools.count(part, 2)
+def places(of: int, *, whole: bool = False, first: int | None = None) -> Iterator[int]:
+    """Yields every so-manieth number from a random one below, or from the first one given; all of them if `whole`.
+
+    Together, the runs of a test try all places. Seed `random` to try the same ones again, as pytest-randomly does.
+    """
+    if whole:
+        return itertools.count()
+    return itertools.count(random.randrange(of) if first is None else first % of, of)  # noqa: S311 - no secret
 
 
 async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bool) -> int:
-    """Stops the call after each change. A repeated call, before or after the jobs, has its effect once."""
+    """Stops the call after each change. A repeated call, before or after the jobs, has its effect once.
+
+    If the jobs come first, the first case of a stage is always stopped after each change.
+    """
     one = _Try(stage, name)
-    for stop in _stops(1, whole=whole or jobs_first):
+    is_first = name == next(iter(stage.cases))
+    for stop in places(2 if jobs_first else 4, whole=whole or (jobs_first and is_first)):
         given = await stage.set(name)
         if not await stage.crash(one.mutation, given, stop):
             break
@@ -272,11 +282,12 @@ async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bo
 async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> int:
     """Stops the jobs, too, after each change. Their next run finishes the call or undoes it."""
     one = _Try(stage, name)
-    for call in itertools.count():
+    begin = next(places(4))
+    for call in places(2, whole=whole):
         if not await stage.crash(one.mutation, await stage.set(name), call):
             break
         crash_again = await stage.saved()
-        for tries, stop in enumerate(_stops(call % 2, whole=whole)):
+        for tries, stop in enumerate(places(4, whole=whole, first=begin + call // 2)):
             if tries:
                 await crash_again()
             stage.clock.advance(seconds=stage.job_seconds)
@@ -294,7 +305,7 @@ async def crash_the_jobs(stage: Stage, name: str, whole: bool) -> int:
 async def pause_the_call(stage: Stage, name: str, whole: bool, *, meanwhile: Sequence[str]) -> int:
     """Pauses the call before its commands, while others take it for crashed, and finish it or repeat it."""
     one = _Try(stage, name)
-    for command in _stops(len(meanwhile) % 2, whole=whole or (meanwhile == ("jobs",) and stage.every_pause)):
+    for command in places(4, whole=whole or (meanwhile == ("jobs",) and stage.every_pause)):
         given = await stage.set(name)
         call, wake = await stage.asleep(one.mutation, given, command)
         if call.done():
@@ -351,8 +362,8 @@ def stage_of(kit: Kit, mutation: str) -> type[Stage]:
     return Inputs
 
 
-# How a call is tried. Each way gets a stage, the name of a case, and whether to try all places, not every second one.
-# It returns the number of the last place.
+# How a call is tried. Each way gets a stage, the name of a case, and whether to try all places, not some of them. It
+# returns the number of the last place.
 WAYS: dict[str, Callable[[Stage, str, bool], Awaitable[int]]] = {
     "crash, then the jobs": partial(crash_the_call, jobs_first=True),
     "crash, then a retry": partial(crash_the_call, jobs_first=False),
@@ -365,9 +376,12 @@ WAYS: dict[str, Callable[[Stage, str, bool], Awaitable[int]]] = {
 }
 
 
-async def try_mutation(gateway: Gateway, clock: SettableClock, kit: Kit, mutation: str, way: str) -> None:
+async def try_mutation(
+    gateway: Gateway, clock: SettableClock, kit: Kit, mutation: str, way: str, *, whole: bool = False
+) -> None:
     """Tries a call with the first inputs of a kit in one of `WAYS`: it has one effect, and all invariants hold.
 
-    Use it as the body of a test with all mutations of the kit in all ways.
+    Use it as the body of a test with all mutations of the kit in all ways. Each run tries some of the places where the
+    call can be stopped. With `whole`, it tries all of them.
     """
-    await WAYS[way](stage_of(kit, mutation)(gateway, clock), mutation, False)
+    await WAYS[way](stage_of(kit, mutation)(gateway, clock), mutation, whole)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import pytest
 
-from portico.testing.stages import WAYS, Stage
+from portico.testing.stages import WAYS, Stage, places
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.kits import kits
 
@@ -13,7 +16,8 @@ def ways_of(stage: type[Stage], name: str) -> list[str]:
     """Returns the ways in which the case is tried: all of them in a soak.
 
     Otherwise the cases of one mutation on one stage, which send mostly the same commands, share the ways: together they
-    try each one, and each case is at least crashed and paused.
+    try each one, and each case is at least crashed and paused. Each run takes some of the places of a call, and others
+    than the last one (`places`).
     """
     cases = [other for other, case in stage.cases.items() if case.mutation == stage.cases[name].mutation]
     parts = 1 if IS_SOAK else min(len(cases), 3)
@@ -43,3 +47,14 @@ def test_each_mutation_is_tried_in_every_way(stage: type[Stage]) -> None:
     tried = {(stage.cases[name].mutation, way) for name in stage.cases for way in ways_of(stage, name)}
 
     assert tried == {(case.mutation, way) for case in stage.cases.values() for way in WAYS}
+
+
+def test_the_runs_together_try_every_place() -> None:
+    def taken(seed: int, *, whole: bool) -> list[int]:
+        random.seed(seed)
+        return list(itertools.takewhile(lambda place: place < 12, places(4, whole=whole)))
+
+    runs = [taken(seed, whole=False) for seed in range(50)]
+    assert {tuple(run) for run in runs} == {(n, n + 4, n + 8) for n in range(4)}
+    assert taken(1, whole=False) == taken(1, whole=False)
+    assert taken(1, whole=True) == list(range(12))

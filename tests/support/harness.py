@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from portico.testing import Answer, Commands, Gateway, SettableClock, assert_invariants, run_jobs
 from portico.testing.gateways import SECRET, running_as
+from portico.testing.stages import places
 from tests.support.kits import MUTATIONS
 
 # Tests import these names of the public harness from here.
@@ -100,19 +102,24 @@ def stops() -> Iterator[int]:
     return itertools.count(0)
 
 
-def part_of_stops(part: int, *, of: int) -> Iterator[int]:
-    """Yields one of so many equal parts of the stops, so that a test's cases together take each stop once.
+def some_stops(of: int = 3) -> Iterator[int]:
+    """Yields every so-manieth stop, and others in each run. In a soak, yields all of them."""
+    return places(of, whole=IS_SOAK)
 
-    Any number selects a part. In a soak, yields all stops.
+
+def part_of_stops(part: int, *, of: int) -> Iterator[int]:
+    """Yields some stops of one of so many equal parts, so that a test's cases never take the same one.
+
+    Any number selects a part. Together, the runs take each stop. In a soak, yields all stops.
     """
-    return stops() if IS_SOAK else itertools.islice(stops(), part % of, None, of)
+    return places(2 * of, whole=IS_SOAK, first=part % of + of * random.randrange(2))
 
 
 def half_of_stops(*, odd: bool) -> Iterator[int]:
-    """Yields every second stop, so that two tests take one half each. In a soak, yields all of them."""
+    """Yields stops of one half, so that two tests never take the same one. In a soak, yields all of them."""
     return part_of_stops(int(odd), of=2)
 
 
 def stops_of(*, jobs_first: bool) -> Iterator[int]:
-    """Yields all stops if the jobs run before the repeated call, and every second stop otherwise."""
-    return stops() if jobs_first else half_of_stops(odd=True)
+    """Yields more of the stops if the jobs run before the repeated call."""
+    return some_stops(2 if jobs_first else 4)
