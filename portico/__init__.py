@@ -33,7 +33,7 @@ def _of_last_version(name: str) -> Any:
     """Returns what a name of the last minor version stands for, with a warning. Raises AttributeError for others."""
     names = importlib.import_module("portico._deprecated")
     place = names.MOVED.get(name)
-    advice = f"use `{place}`" if place else "it has no successor"
+    advice = f"use `{place}`" if place else names.ADVICE.get(name, "it has no successor")
     place = place or names.GONE.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 # Where each name is now.
 MOVED = {
     "After": "portico.schema.After",
@@ -37,7 +39,6 @@ MOVED = {
     "MoneyInput": "portico.schema.MoneyInput",
     "Node": "portico.schema.Node",
     "NotFoundMember": "portico.NotFound",
-    "Owned": "portico.writes.Owned",
     "OwnedDocuments": "portico.writes.OwnedDocuments",
     "Page": "portico.store.Page",
     "PagedKind": "portico.schema.Paged",
@@ -97,20 +98,20 @@ MOVED = {
     "required_text": "portico.imports.text_at",
     "retries": "portico.writes.attempts",
     "run_in_turn": "portico.jobs.in_sequence",
-    "show_object": "portico.schema.show_object",
     "stored": "portico.schema.stored",
     "subscribe": "portico.schema.occurrences",
     "sweep": "portico.jobs.sweep",
     "trim_marks": "portico.writes.trim_marks",
     "was_applied": "portico.writes.was_applied",
 }
-# Names without a successor, and what they stand for.
+# Names that went, and what they stand for.
 GONE = {
     "Attachment": "portico.resolvers.attachments.Attachment",
     "BatchRead": "portico.loaders.batching.BatchRead",
     "DocumentId": "portico.resolvers.documents.DocumentId",
     "Edge": "portico.schema.connections.Edge",
     "JSON": "portico.schema.scalars.JSON",
+    "Owned": "portico._deprecated.Owned",
     "PageInfo": "portico.schema.connections.PageInfo",
     "PageKey": "portico.resolvers.paging.Key",
     "ParentDocument": "portico.schema.fields.Source",
@@ -130,6 +131,20 @@ GONE = {
     "release_leases": "portico.resolvers.writes.leases.release",
     "renew_operation": "portico.resolvers.writes.idempotency.renew",
     "server_time": "portico.resolvers.server_time.server_time",
+    "show_object": "portico.schema.subscriptions.show_object",
     "sweep_intents": "portico.resolvers.writes.intents.sweep_left_behind",
     "withdraw_intent": "portico.resolvers.writes.intents.withdraw",
 }
+# What to do instead of using a name that went, if it is not only that nothing needs it.
+ADVICE = {
+    "Owned": "write a tuple",
+    "show_object": "give the kind itself to `occurrences` or `states`",
+}
+
+
+class Owned(NamedTuple):
+    """A collection of `OwnedDocuments`, and the paths at which they store their object's key and `_id`."""
+
+    spec: Any
+    key: str
+    of: str

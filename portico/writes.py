@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portico.resolvers.attachments import Attachments, Host, Hosts, Target
 from portico.resolvers.keyed import create_once
-from portico.resolvers.owned import Owned, OwnedDocuments
+from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes.idempotency import (
     Repeatable,
@@ -26,7 +26,6 @@ __all__ = [
     "Host",
     "Hosts",
     "Noted",
-    "Owned",
     "OwnedDocuments",
     "Repeatable",
     "RollUp",

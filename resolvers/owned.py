@@ -11,30 +11,28 @@ key later. No document is left behind:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from .attachments import Hosts, Target
 from .documents import CollectionSpec, Database, Document, DocumentId
 from .projections import value_at
 
-
-class Owned(NamedTuple):
-    """A collection of such documents, with the paths at which they store their object's key and `_id`."""
-
-    spec: CollectionSpec
-    key: str
-    of: str
+# A collection of such documents, with the paths at which they store their object's key and `_id`.
+Owned = tuple[CollectionSpec, str, str]
 
 
 @dataclass(frozen=True)
 class OwnedDocuments:
-    """The attachment of documents that belong to objects of a kind. It refuses no deletion."""
+    """The attachment of documents that belong to objects of a kind. It refuses no deletion.
+
+    `collections` has the collections of such documents, each with the paths at which they store their object's key and
+    `_id`.
+    """
 
     kind: str
-    collections: tuple[Owned, ...]
+    collections: Sequence[Owned]
 
     async def remove_gone(self, db: Database, hosts: Hosts, key: str) -> set[DocumentId]:
         """Removes the documents of deleted objects that had the key. Returns the `_id`s of these objects."""
@@ -50,7 +48,7 @@ class OwnedDocuments:
 
     def after_write(self, spec: CollectionSpec) -> Callable[[Database, Hosts, Document], Awaitable[None]]:
         """Returns the step after a write to this collection: it removes the document if its object is deleted."""
-        key_path = next(owned.key for owned in self.collections if owned.spec is spec)
+        key_path = next(key for owned, key, _ in self.collections if owned is spec)
 
         async def remove_if_gone(db: Database, hosts: Hosts, document: Document) -> None:
             await self.remove_gone(db, hosts, value_at(document, key_path))

@@ -14,7 +14,7 @@ from .mutations import DeletedPayload, mutation
 from .nodes import Kind, Node, encode_id, everybody, key_in, node_id
 from .reading import document_kind, document_pages, find_visible, load_one, load_related
 from .scalars import BigInt
-from .subscriptions import occurrences, show_object, states
+from .subscriptions import occurrences, states
 
 __all__ = [
     "After",
@@ -55,7 +55,6 @@ __all__ = [
     "related",
     "require_caller",
     "require_role",
-    "show_object",
     "states",
     "stored",
 ]

@@ -1,7 +1,8 @@
 """Reads that requests of one process share: one read for all that ask for the same at the same time, kept for a while.
 
 For figures that take long and that many callers ask for, such as the counts of a list. A figure can be as old as the
-setting `PORTICO_COUNT_SECONDS` says.
+setting `PORTICO_COUNT_SECONDS` says. Its key has everything that it depends on, also the caller if the kind has a rule
+of visibility. Callers who can change the objects share nothing.
 """
 
 from __future__ import annotations

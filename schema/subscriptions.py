@@ -37,9 +37,14 @@ class Occurrences:
         return aiter(self.events)
 
 
-async def occurrences(context: Context, topic: Hashable, show: Show, *, also: Sequence[Hashable] = ()) -> Any:
-    """Returns the events of a topic, and of other topics, from now on. `show` makes the object that a caller sees."""
-    return Occurrences(await context.live.listen(topic, *also), show)
+async def occurrences(
+    context: Context, topic: Hashable, show: Show | Kind[Any], *, also: Sequence[Hashable] = ()
+) -> Any:
+    """Returns the events of a topic, and of other topics, from now on. `show` makes the object that a caller sees.
+
+    With a kind in its place, a caller sees the object with the event's key, or nothing if the kind's rule hides it.
+    """
+    return Occurrences(await context.live.listen(topic, *also), _show_of(show))
 
 
 async def read_shared(context: Context, event: Event, kind: Kind[D], key: Any) -> tuple[D | None, bool]:
@@ -60,7 +65,9 @@ async def read_shared(context: Context, event: Event, kind: Kind[D], key: Any) -
     return document if view is None else view, view is not None
 
 
-async def states(context: Context, topic: Hashable, show: Show, *, order: Order, also: Sequence[Hashable] = ()) -> Any:
+async def states(
+    context: Context, topic: Hashable, show: Show | Kind[Any], *, order: Order, also: Sequence[Hashable] = ()
+) -> Any:
     """Returns the states of one object from now on, for a subscriber to whom only the newest one matters.
 
     With `also`, of several objects, each with a topic of its own; then their states have no `order`. While a subscriber
@@ -68,9 +75,10 @@ async def states(context: Context, topic: Hashable, show: Show, *, order: Order,
     event can read different states, and so can the runs for two events in the other order; `order` tells which is
     newer.
 
-    Args:     topic: its events say that there is a new state.  show: reads a state not older than the event.
+    Args:     topic: its events say that there is a new state.  show: reads a state not older than the event, or the
+              kind of the object with the event's key.
     """
-    return Occurrences(await context.live.listen(topic, *also, is_state=True), show, order)
+    return Occurrences(await context.live.listen(topic, *also, is_state=True), _show_of(show), order)
 
 
 @dataclass(frozen=True)
@@ -82,3 +90,7 @@ class show_object(Generic[D]):  # noqa: N801 - reads as a function, and compares
     async def __call__(self, context: Context, event: Event) -> D | None:
         document, is_seen = await read_shared(context, event, self.kind, event.key)
         return document if is_seen else None
+
+
+def _show_of(show: Show | Kind[Any]) -> Show:
+    return show_object(show) if isinstance(show, Kind) else show

@@ -11,6 +11,9 @@ If the source has too little, or the destination would hold too much, notes of o
 decided or old are settled first. Notes in flight could still give the money back, so the call tries again for about
 half a second. Then it is refused.
 
+A transfer reads its accounts before it notes anything. So one that is refused at once leaves no note on the account of
+another owner. One that waits for money in flight can leave notes there for a moment.
+
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """
 

@@ -62,6 +62,7 @@ class SlugDocument(TypedDict):
 SLUGS = CollectionSpec(
     "product_slugs",
     document=SlugDocument,
+    # The `_id` is the slug. Products are sharded by SKU, so MongoDB could not keep their slugs unique.
     shard_key={"_id": "hashed"},
     indexes=[IndexModel([("at", ASCENDING)], sparse=True)],
 )

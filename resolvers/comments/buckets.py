@@ -75,6 +75,7 @@ BUCKETS = CollectionSpec(
         IndexModel([("discussion", ASCENDING), ("comments._id", ASCENDING)], name=HOLDING),
         IndexModel([("split.since", ASCENDING)], sparse=True),
     ],
+    # The pages of a discussion are on one shard.
     shard_key={"discussion": 1},
 )
 FULL = 100

@@ -153,6 +153,7 @@ def _upgrade(node: Document) -> Document:
 NODES = CollectionSpec(
     "cms.nodes",
     document=NodeDocument,
+    # The children of a section are on one shard.
     shard_key={"parent": 1},
     indexes=[
         IndexModel([("parent", ASCENDING), ("slug", ASCENDING)], unique=True),

@@ -57,6 +57,7 @@ class RevisionDocument(Versioned):
 REVISIONS = CollectionSpec(
     "cms.revisions",
     document=RevisionDocument,
+    # The revisions of a node are on one shard.
     shard_key={"node": 1},
     indexes=[
         IndexModel([("node", ASCENDING), ("number", DESCENDING), ("_id", DESCENDING)]),

@@ -64,6 +64,7 @@ NOTIFICATIONS = CollectionSpec(
         IndexModel([("of", ASCENDING), *_NEWEST], name="unread", partialFilterExpression=_UNREAD),
         IndexModel([("forget_at", ASCENDING)], expireAfterSeconds=0),
     ],
+    # The list of a member comes from one shard. The `_id` ends with the member, so a read by id does, too.
     shard_key={"of": 1},
 )
 

@@ -17,7 +17,10 @@ may no longer see. See `schema.stored_answers`.
 
 If a record of the domain decides an operation, and shows its outcome, the first call need not store the outcome again.
 A repeated call finds the decision and repeats the steps, which have no second effect; it need not wait for the lease.
-Then the outcome is stored for further calls. A refusal that no record of the domain has is always stored.
+Then the outcome is stored for further calls. A refusal that no record of the domain has is always stored. Only records
+that are never deleted decide in this way: transfers, deposits, offers of trades and moves of stacks. A comment or a
+post can be deleted, and a repeated call must not write it again. Marks of operations, e.g. in carts, are dropped when
+the operation is done. So these calls store their outcome, in the same bulk as those of other calls.
 """
 
 from __future__ import annotations

@@ -12,6 +12,16 @@ One failure holds nobody else:
 * Remainders have a queue of their own, so one that takes long does not hold the next batch.
 
 What fails in the end is left to a job, or to the next call with the key.
+
+A write may be answered before its steps only if readers see what is decided:
+
+    settlements          readers apply the notes that are decided
+    more units in a cart the units count as reserved since the first step; the stock and the cart forget the move
+    checkout             the stock concludes the sales; readers add the sales that their carts have decided
+                         (`stock_reads`); a job looks whether the order is written
+    changes of a room    all copies are refreshed before; only the mark that says that they are older goes
+    postComment          the discussion counts the comment; readers add the comments that name their attempt
+                         (`LedgerStorage.count`)
 """
 
 from __future__ import annotations

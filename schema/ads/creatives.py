@@ -8,8 +8,9 @@ from portico.resolvers.ads import creatives, images
 from portico.resolvers.ads.creatives import CREATIVES, Creative
 from portico.resolvers.ads.images import Image, ImageRules
 from portico.resolvers.documents import Document
+from portico.resolvers.errors import UnacceptableFile
 from portico.schema.context import Context, Info
-from portico.schema.errors import Conflict, InvalidInput, UnacceptableFile
+from portico.schema.errors import Conflict, InvalidInput
 from portico.schema.fields import Source, as_type, computed, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import idempotency_key

@@ -8,12 +8,12 @@ from graphql import GraphQLError
 
 from portico.resolvers.ads import ads, deactivating, placing
 from portico.resolvers.documents import Document
-from portico.schema.context import Info, core
+from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
 from portico.schema.fields import as_type, as_types, costs, kept_privately
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.mutations import mutation
-from portico.schema.nodes import load_one
+from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 
 from .advertisers import ADVERTISER
@@ -90,7 +90,7 @@ class CampaignPayload:
                 extensions={"code": "BAD_USER_INPUT"},
             )
         keys = [] if self.ended is None else self.ended["in"][:first]
-        found = await asyncio.gather(*(load_one(core(info), AD_ZONE, key) for key in keys))
+        found = await asyncio.gather(*(load_one(info, AD_ZONE, key) for key in keys))
         return as_types(AdZone, [zone for zone in found if zone is not None])
 
 

@@ -11,17 +11,18 @@ from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import Document, DocumentId
+from portico.resolvers.errors import SlugTaken
 from portico.resolvers.paging import Listing
 from portico.resolvers.text import trimmed
 from portico.schema.connections import Connection, Edge, edge_of
 from portico.schema.context import Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, failure
+from portico.schema.errors import Conflict, InvalidInput, NotFound, failure
 from portico.schema.fields import as_document, as_type, kept_privately, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Node, everybody, key_in, load_one, node_id, projection_of
+from portico.schema.nodes import Node, everybody, key_in, node_id, projection_of
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind, document_pages
+from portico.schema.reading import document_kind, document_pages, load_one
 
 from .images import Image, images_field
 from .merchants import MERCHANT
@@ -156,7 +157,7 @@ class CategoryPayload:
     )
     async def from_(self, info: Info) -> Category | None:
         key = None if self.moved is None else self.moved["from"]
-        return None if key is None else as_type(Category, await load_one(core(info), CATEGORY, key))
+        return None if key is None else as_type(Category, await load_one(info, CATEGORY, key))
 
     @strawberry.field(
         description="The category as a row of `children` of its parent, or of `categories` if it is a root."

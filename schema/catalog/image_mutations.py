@@ -8,13 +8,15 @@ import strawberry
 from portico.resolvers.catalog import image_edits
 from portico.resolvers.catalog.image_edits import ImageRules, Owner
 from portico.resolvers.documents import Document, document_id
-from portico.schema.context import Info, core
-from portico.schema.errors import Conflict, InvalidInput, NotFound, UnacceptableFile
+from portico.resolvers.errors import UnacceptableFile
+from portico.schema.context import Info
+from portico.schema.errors import Conflict, InvalidInput, NotFound
 from portico.schema.fields import as_type, kept_privately
 from portico.schema.files import Upload
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
-from portico.schema.nodes import decode_id, load_one, split_id
+from portico.schema.nodes import decode_id, split_id
+from portico.schema.reading import load_one
 
 from .categories import CATEGORY, Category
 from .merchants import MERCHANT
@@ -45,12 +47,12 @@ class ImagesPayload:
     @strawberry.field(description="The product; null if the image is that of a category.")
     async def product(self, info: Info) -> Product | None:
         key = (self.owner or {}).get("sku")
-        return None if key is None else as_type(Product, await load_one(core(info), PRODUCT, key))
+        return None if key is None else as_type(Product, await load_one(info, PRODUCT, key))
 
     @strawberry.field(description="The category; null if the image is that of a product.")
     async def category(self, info: Info) -> Category | None:
         key = (self.owner or {}).get("category")
-        return None if key is None else as_type(Category, await load_one(core(info), CATEGORY, key))
+        return None if key is None else as_type(Category, await load_one(info, CATEGORY, key))
 
 
 AddImageResult = Annotated[

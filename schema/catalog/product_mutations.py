@@ -12,14 +12,16 @@ from portico.resolvers.catalog.product_fields import PLAIN
 from portico.resolvers.catalog.product_rules import Price, ProductFields, changed_product
 from portico.resolvers.catalog.refusals import ProductInUse, SkuTaken
 from portico.resolvers.documents import Document, DocumentId
+from portico.resolvers.errors import SlugTaken
 from portico.schema.connections import Edge, edge_of
-from portico.schema.context import Context, Info, core
-from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
+from portico.schema.context import Context, Info
+from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.inputs import idempotency_key
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import key_in, load_one
+from portico.schema.nodes import key_in
+from portico.schema.reading import load_one
 from portico.schema.scalars import JSON
 
 from .categories import CATEGORY, Category
@@ -152,7 +154,7 @@ class ProductPayload:
     )
     async def from_(self, info: Info) -> list[Category]:
         keys = [] if self.edited is None else self.edited["from"]
-        found = await asyncio.gather(*(load_one(core(info), CATEGORY, key) for key in keys))
+        found = await asyncio.gather(*(load_one(info, CATEGORY, key) for key in keys))
         return as_types(Category, [category for category in found if category is not None])
 
     @strawberry.field(description="The product as a row of `products` in the default order.")

@@ -10,10 +10,11 @@ from portico.resolvers.content import creation as content_creation
 from portico.resolvers.content.creation import NewNode
 from portico.resolvers.content.nodes import KIND
 from portico.resolvers.documents import DocumentId
+from portico.resolvers.errors import SlugTaken
 from portico.schema.access import require_caller
 from portico.schema.connections import Edge
 from portico.schema.context import Context, Info
-from portico.schema.errors import InvalidInput, NotFound, SlugTaken
+from portico.schema.errors import InvalidInput, NotFound
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation

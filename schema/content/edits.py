@@ -10,9 +10,10 @@ from portico.resolvers.content import edits as content_edits
 from portico.resolvers.content import refusals
 from portico.resolvers.content.edits import Edit
 from portico.resolvers.content.refusals import PhotoLocked, SectionNotEmpty
+from portico.resolvers.errors import SlugTaken
 from portico.schema.access import require_caller
 from portico.schema.context import Info
-from portico.schema.errors import InvalidInput, NotFound, SlugTaken, UserError, failure, member
+from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import DeletedPayload, mutation

@@ -11,9 +11,10 @@ from portico.resolvers.content import photos
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.refusals import PhotoLocked
+from portico.resolvers.errors import SlugTaken, UnacceptableFile
 from portico.resolvers.pictures import UNKNOWN_TYPE, WIDTHS
 from portico.schema.context import Info
-from portico.schema.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
+from portico.schema.errors import Conflict, InvalidInput, NotFound
 from portico.schema.fields import as_document, as_type, computed, reads, stored
 from portico.schema.files import Upload
 from portico.schema.inputs import described, idempotency_key

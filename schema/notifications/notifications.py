@@ -29,7 +29,7 @@ from portico.schema.inputs import After, Before, First, Last, Span, described, i
 from portico.schema.mutations import mutation
 from portico.schema.nodes import Kind, KindDocument, Node, encode_id, key_in, load, loader_of, node_id
 from portico.schema.reading import document_kind, document_pages
-from portico.schema.subscriptions import occurrences, show_object
+from portico.schema.subscriptions import occurrences
 from portico.schema.viewer import ShowsViewer
 
 DEFAULT_NOTIFICATIONS = 20
@@ -224,5 +224,5 @@ class NotificationSubscription:
     @strawberry.subscription(description="Delivers each new notification of the viewer, from now on.")
     async def notification_received(self, info: Info) -> AsyncIterator[Notification]:
         topic = received_by(require_caller(info.context).subject)
-        listened: AsyncIterator[Notification] = await occurrences(info.context, topic, show_object(NOTIFICATION))
+        listened: AsyncIterator[Notification] = await occurrences(info.context, topic, NOTIFICATION)
         return listened

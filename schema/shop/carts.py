@@ -25,9 +25,9 @@ from portico.schema.fields import as_type, computed, kept_privately, related, st
 from portico.schema.inputs import described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Node, is_visible, key_in, load_one, node_id, projection_of
+from portico.schema.nodes import Node, is_visible, key_in, node_id, projection_of
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind
+from portico.schema.reading import document_kind, load_one
 from portico.schema.viewer import ShowsViewer
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
@@ -187,7 +187,7 @@ class CartOfConflict:
 
     @strawberry.field(description="The current cart, if the conflict is about a line of a cart.")
     async def current_cart(self, info: Info) -> Cart | None:
-        return None if self.about is None else as_type(Cart, await load_one(core(info), CART, self.about["cart"]))
+        return None if self.about is None else as_type(Cart, await load_one(info, CART, self.about["cart"]))
 
     @strawberry.field(description="The title of the product of that line. Null after the product is deleted.")
     def product_title(self) -> str | None:
@@ -203,7 +203,7 @@ class CartPayload(ShowsViewer):
         description="The product whose stock the call has changed, even if the cart has none of it any more."
     )
     async def product(self, info: Info) -> Product | None:
-        return None if self.about is None else as_type(Product, await load_one(core(info), PRODUCT, self.about["sku"]))
+        return None if self.about is None else as_type(Product, await load_one(info, PRODUCT, self.about["sku"]))
 
 
 @member(refusals.CartInactive)

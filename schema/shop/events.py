@@ -13,7 +13,7 @@ from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Info
 from portico.schema.inputs import described
 from portico.schema.reading import find_visible
-from portico.schema.subscriptions import occurrences, show_object, states
+from portico.schema.subscriptions import occurrences, states
 
 from .orders import ORDER, Order, is_merchant
 
@@ -37,7 +37,7 @@ class ShopSubscription:
         else:
             caller = require_caller(context)
             topic = ALL_ORDERS if is_merchant(context) else orders_of_owner(caller.subject)
-        listened: AsyncIterator[Order] = await occurrences(context, topic, show_object(ORDER))
+        listened: AsyncIterator[Order] = await occurrences(context, topic, ORDER)
         return listened
 
     @strawberry.subscription(
@@ -53,8 +53,7 @@ class ShopSubscription:
                 f"`skus` must have 1 to {MAX_SKUS} SKUs; got {len(topics):,}.", extensions={"code": "BAD_USER_INPUT"}
             )
         first, *others = topics
-        show = show_object(PRODUCT)
-        listened: AsyncIterator[Product] = await states(info.context, first, show, order=_no_order, also=others)
+        listened: AsyncIterator[Product] = await states(info.context, first, PRODUCT, order=_no_order, also=others)
         return listened
 
 

@@ -19,15 +19,15 @@ from portico.schema.access import require_role
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.catalog.products import Product
 from portico.schema.connections import Connection, Edge, edge_of
-from portico.schema.context import Caller, Context, Info, core
+from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Node, key_in, load_one, node_id
+from portico.schema.nodes import Node, key_in, node_id
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind, document_pages
+from portico.schema.reading import document_kind, document_pages, load_one
 from portico.schema.viewer import ShowsViewer
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
@@ -154,7 +154,7 @@ class OrderQuery:
             key = key_in(info.context, ORDER.name, id)
         except errors.NotFound:
             return None
-        found = await load_one(core(info), ORDER, key)
+        found = await load_one(info, ORDER, key)
         return None if found is None else as_type(Order, found)
 
     @strawberry.field(description="The orders of all buyers, latest first. For a MERCHANT.")

@@ -47,7 +47,6 @@ from portico.schema import (
     node_id,
     related,
     require_caller,
-    show_object,
     states,
     stored,
 )
@@ -325,7 +324,7 @@ class BookingSubscription:
     ) -> AsyncIterator[Booking]:
         booking = await find_visible(info.context, BOOKING, id)
         changes: AsyncIterator[Booking] = await states(
-            info.context, ("booking", booking["_id"]), show_object(BOOKING), order=order_of
+            info.context, ("booking", booking["_id"]), BOOKING, order=order_of
         )
         return changes
 

@@ -55,7 +55,8 @@ def test_the_example_of_the_last_release_passes_its_tests(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", [*_deprecated.MOVED, *_deprecated.GONE])
 def test_a_name_of_the_last_release_works_with_a_warning(name: str) -> None:
     place = _deprecated.MOVED.get(name)
-    message = rf"`portico\.{name}` is deprecated.*: {re.escape(f'use `{place}`' if place else 'it has no successor')}\."
+    advice = f"use `{place}`" if place else _deprecated.ADVICE.get(name, "it has no successor")
+    message = rf"`portico\.{name}` is deprecated.*: {re.escape(advice)}\."
 
     with pytest.warns(DeprecationWarning, match=message) as caught:
         assert getattr(portico, name) is not None

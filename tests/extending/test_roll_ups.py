@@ -11,7 +11,7 @@ from portico.resolvers.attachments import Hosts
 from portico.resolvers.catalog.products import HOST
 from portico.resolvers.declarations import JobRun, Resources
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.owned import Owned, OwnedDocuments
+from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes.sweeps import STALE_AFTER
 from tests.catalog.support.catalog import add_products, product
@@ -91,7 +91,7 @@ async def test_a_roll_up_without_documents_is_removed(db: Database, clock: Setta
 
 
 async def test_documents_are_removed_with_their_object_and_not_with_the_next_object_with_its_key(db: Database) -> None:
-    owned = OwnedDocuments(HOST.kind, (Owned(VOTES, "sku", "of"),))
+    owned = OwnedDocuments(HOST.kind, ((VOTES, "sku", "of"),))
     await add_products(db, [product(sku="one")])
     present = (await HOST.find(db, ["one"]))["one"]["_id"]
     gone = ObjectId()

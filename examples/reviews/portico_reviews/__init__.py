@@ -105,8 +105,8 @@ class ReviewSubscription:
         self, info: Info, product_id: Annotated[strawberry.ID, schema.described("The product.")]
     ) -> AsyncIterator[Review]:
         product = await schema.find_visible(info.context, "Product", product_id)
-        topic, show = ("reviews", product["sku"]), schema.show_object(REVIEW)
-        return cast("AsyncIterator[Review]", await schema.occurrences(info.context, topic, show))
+        topic = ("reviews", product["sku"])
+        return cast("AsyncIterator[Review]", await schema.occurrences(info.context, topic, REVIEW))
 
 
 DOMAIN = portico.Domain(

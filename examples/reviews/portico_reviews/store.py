@@ -16,7 +16,7 @@ import portico
 from portico import InvalidInput, NotFound, imports, writes
 from portico.schema import failure
 from portico.store import ChangeSource, CollectionSpec, Database, Document, Event, require_text
-from portico.writes import Hosts, Owned
+from portico.writes import Hosts
 
 REVIEWS = CollectionSpec(
     "reviews",
@@ -29,7 +29,7 @@ REVIEWS = CollectionSpec(
     ],
 )
 RATINGS = CollectionSpec("ratings", shard_key={"_id": "hashed"}, indexes=[IndexModel([("sku", 1)])])
-OWNED = writes.OwnedDocuments("Product", (Owned(REVIEWS, "sku", "product"), Owned(RATINGS, "sku", "_id")))
+OWNED = writes.OwnedDocuments("Product", ((REVIEWS, "sku", "product"), (RATINGS, "sku", "_id")))
 POSTED = ChangeSource.inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
 
 

@@ -1,4 +1,10 @@
-"""The two executors: one runs compiled plans; the other is graphql-core's, the reference and the fallback."""
+"""The two executors: one runs compiled plans; the other is graphql-core's, the reference and the fallback.
+
+graphql-core runs operations with `__schema`, `__type` or `__service`, fragment variables, and operations where a
+variable of `@include` or `@skip` has a default and its value is null; with `PORTICO_EXECUTOR=reference`, everything.
+Both executors give the same answers. Two differences are allowed: if several errors cause the same null, each executor
+may report a different one, and errors of concurrent fields may come in any order.
+"""
 
 from __future__ import annotations
 

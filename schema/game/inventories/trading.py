@@ -20,7 +20,8 @@ from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
-from portico.schema.nodes import key_in, load, load_one
+from portico.schema.nodes import key_in, load
+from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
@@ -114,7 +115,7 @@ class StackPayload(ShowsViewer):
     )
     async def from_(self, info: Info) -> Stack | None:
         key = None if self.source is None else self.source["_id"]
-        return None if key is None else as_type(Stack, await load_one(core(info), STACK, key))
+        return None if key is None else as_type(Stack, await load_one(info, STACK, key))
 
 
 @strawberry.type(description="The trade after the write.")

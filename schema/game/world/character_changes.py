@@ -10,7 +10,7 @@ from portico.resolvers.game.world import character_events
 from portico.schema.context import Info
 from portico.schema.inputs import described
 from portico.schema.reading import find_visible
-from portico.schema.subscriptions import show_object, states
+from portico.schema.subscriptions import states
 
 from .characters import CHARACTER, Character
 
@@ -28,6 +28,8 @@ class CharacterSubscription:
         key = found["_id"]
         if not character_events.is_players(key):
             raise NotFound(CHARACTER.name, str(key), "The character belongs to no player.")
-        topic, show = character_events.changes_of(key), show_object(CHARACTER)
-        listened: AsyncIterator[Character] = await states(info.context, topic, show, order=character_events.order_of)
+        topic = character_events.changes_of(key)
+        listened: AsyncIterator[Character] = await states(
+            info.context, topic, CHARACTER, order=character_events.order_of
+        )
         return listened

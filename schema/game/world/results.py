@@ -14,7 +14,8 @@ from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, f
 from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
-from portico.schema.nodes import encode_id, load, load_one
+from portico.schema.nodes import encode_id, load
+from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
 
@@ -49,7 +50,7 @@ class CharacterPayload(ShowsViewer):
     @strawberry.field(description="The shopkeeper after a purchase or a sale; null after another action.")
     async def shopkeeper(self, info: Info) -> Character | None:
         key = None if self.keeper is None else self.keeper["_id"]
-        return None if key is None else as_type(Character, await load_one(core(info), CHARACTER, key))
+        return None if key is None else as_type(Character, await load_one(info, CHARACTER, key))
 
 
 failure("The room has no exit in this direction.")(NoSuchExit)
