@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .text import without_accents, words
@@ -31,6 +32,24 @@ def shortened(word: str) -> list[str]:
     if not _LEAST_LETTERS <= len(word) <= _MOST_LETTERS:
         return []
     return list(dict.fromkeys(word[:place] + word[place + 1 :] for place in range(len(word))))
+
+
+def near(found: Iterable[str]) -> list[str]:
+    """Returns the plain words, and each of them with each letter left out; without short and long words.
+
+    Two words differ by one typo only if they have one of these in common.
+    """
+    kept: dict[str, None] = {}
+    for word in found:
+        if short := shortened(word):
+            kept |= dict.fromkeys((word, *short))
+    return list(kept)
+
+
+def matches(typed: Iterable[str], found: Iterable[str]) -> bool:
+    """Returns whether each typed word is the beginning of one of the plain words, or differs from one by one typo."""
+    known = list(found)
+    return all(any(word.startswith(one) or (shortened(one) and is_typo(one, word)) for word in known) for one in typed)
 
 
 def typed_words(text: str) -> list[str]:

@@ -68,7 +68,8 @@ class Suggestion:
 class SuggestQuery:
     @strawberry.field(
         description="Objects whose names match a text while a person types it, in any case and without accents, by the "
-        "beginnings of words. Those of a kind are together, the best first.",
+        "beginnings of words. If a word of 4 to 24 letters finds nothing, it finds words that differ by one typo. "
+        "Those of a kind are together, the best first.",
         metadata=costs(length=4 * MAX_SUGGESTED, extra=_SEARCH),
     )
     async def suggest(

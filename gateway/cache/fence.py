@@ -7,7 +7,8 @@ stream of the fence is read when a request asks, with the shortest wait, and not
 1. All requests of one iteration of the event loop share one look. Those that come while it is under way share the next
    one. So the command of a look is sent after its requests began.
 2. If nothing was written of late, the look is a `ping`. Its answer has the time of the primary's newest write. If the
-   stream has read up to that time, nothing is missing.
+   stream has read up to that time, nothing is missing. A new stream names the time from which on it delivers changes,
+   so at first it has read up to the time before.
 3. Otherwise the look is a `getMore`. The server reads its oplog up to what a majority has at that moment. This includes
    every write that was acknowledged before, because the gateway's writes wait for a majority. If it returns no change,
    it has read so far. If it returns some, it may have stopped at the size of a batch. So its position must have

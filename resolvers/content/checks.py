@@ -14,7 +14,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
 
 from . import revisions
-from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, visible_from, words_of
+from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, titled, visible_from
 from .revisions import REVISIONS
 from .rules import require_place
 
@@ -66,8 +66,8 @@ def _problems(node: NodeDocument, parent: NodeDocument | None) -> list[tuple[str
     )
     if not is_right:
         found.append(("its `visible_from` does not follow from its type and details", {"visible_from": seen}))
-    if node.get(SCHEMA_VERSION, 1) == NODES.version and node["words"] != words_of(node["title"]):
-        found.append(("its words are not those of its title", {"words": words_of(node["title"])}))
+    if node.get(SCHEMA_VERSION, 1) == NODES.version and {**node, **titled(node["title"])} != node:
+        found.append(("its words are not those of its title", {**titled(node["title"])}))
     return found
 
 

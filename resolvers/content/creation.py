@@ -33,8 +33,8 @@ from .nodes import (
     NodeDocument,
     find_settled,
     require_settled,
+    titled,
     visible_from,
-    words_of,
 )
 from .rules import require_content, require_permalink, require_place, require_tags, require_title
 
@@ -105,12 +105,14 @@ def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operatio
         slug = check(require_permalink, node.slug)
         title, tags = check(require_title, node.title), check(require_tags, node.tags)
         check(require_content, detail.get("text", ""))
+    named = titled(title)
     document: NodeDocument = {
         "_id": idempotency.derived_id(operation_id, "node"),
         "type": type_,
         "slug": slug,
         "title": title,
-        "words": words_of(title),
+        "words": named["words"],
+        "near": named["near"],
         "parent": node.parent_id,
         "ancestors": [],
         "created": created,

@@ -26,7 +26,7 @@ from portico.resolvers.writes.retries import attempts, settling
 
 from . import revisions
 from .merge import compare
-from .nodes import ENTRY, KIND, NODES, WITH_TEXT, NodeDocument, require_settled, words_of
+from .nodes import ENTRY, KIND, NODES, WITH_TEXT, NodeDocument, require_settled, titled
 from .rules import MAX_TAGS, require_content, require_permalink, require_tags, require_title
 
 # Matches nodes whose creation or deletion is not in progress. Only these can be edited.
@@ -87,7 +87,7 @@ async def edit_metadata(db: Database, edit: Edit, *, changes: Mapping[str, Any])
 
 def _titled(title: str | None) -> Document:
     """Returns what an edit of the title sets; None for an invalid one, which is refused."""
-    return {"title": title, "words": words_of(title or "")}
+    return {**titled(title or "")}
 
 
 async def rewrite_entry(

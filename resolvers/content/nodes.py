@@ -35,7 +35,7 @@ from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Listing, Page, Sort
 from portico.resolvers.text import MAX_SLUG, words
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.typed_text import plain
+from portico.resolvers.typed_text import near, plain
 from portico.resolvers.writes.idempotency import Repeatable
 from portico.resolvers.writes.retries import settling
 
@@ -104,7 +104,17 @@ class Unrevised(TypedDict):
     author: Author
 
 
-class NodeDocument(Repeatable):
+class Titled(TypedDict):
+    """What a node stores of its title."""
+
+    title: str
+    # The plain words of the title, each once.
+    words: list[str]
+    # What finds the title by a typo.
+    near: list[str]
+
+
+class NodeDocument(Titled, Repeatable):
     """A node. Times are UTC."""
 
     _id: ObjectId
@@ -112,9 +122,6 @@ class NodeDocument(Repeatable):
     type: str
     # Unique below its parent.
     slug: str
-    title: str
-    # The plain words of the title, each once.
-    words: list[str]
     # None at the root. A node is never moved.
     parent: ObjectId | None
     # From the root down to the parent, so that building a path takes one read of slugs.
@@ -143,9 +150,15 @@ def words_of(title: str) -> list[str]:
     return list(dict.fromkeys(one for one in map(plain, words(title)) if one))
 
 
+def titled(title: str) -> Titled:
+    """Returns what a node stores of its title: the title, its words, and what finds these by a typo."""
+    found = words_of(title)
+    return {"title": title, "words": found, "near": near(found)}
+
+
 def _upgrade(node: Document) -> Document:
-    """Upgrades a node of version 1, which has no words."""
-    return {**node, "words": words_of(node["title"])}
+    """Upgrades a node of version 1, which has no words, or of version 2, which is found by no typo."""
+    return {**node, **titled(node["title"])}
 
 
 # Sharded by a prefix of the unique key. With parent and slug, as in the source, changing a slug would move the node to
@@ -169,6 +182,7 @@ NODES = CollectionSpec(
         IndexModel([("detail.publish_on", ASCENDING)], sparse=True),
         IndexModel([("tags", ASCENDING), ("created", DESCENDING), ("_id", DESCENDING)]),
         IndexModel([("words", ASCENDING)], sparse=True),
+        IndexModel([("near", ASCENDING)], sparse=True),
         IndexModel([("pending.at", ASCENDING)], sparse=True),
         IndexModel([("unrevised.at", ASCENDING)], sparse=True),
         IndexModel([("deleting.at", ASCENDING)], sparse=True),
@@ -177,7 +191,7 @@ NODES = CollectionSpec(
         # The nodes of an older version.
         IndexModel([(SCHEMA_VERSION, ASCENDING)]),
     ],
-    version=2,
+    version=3,
     upgrade=_upgrade,
 )
 

@@ -55,6 +55,7 @@ def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetim
         "name": named,
         "name_key": keys["name_key"],
         "name_keys": keys["name_keys"],
+        "name_near": keys["name_near"],
         "profile": cleaned,
         "circles": [],
         "joined": now,

@@ -48,6 +48,8 @@ class MemberDocument(Repeatable):
     # The name as it is sorted, and a key for each word as it is searched: see `names`.
     name_key: str
     name_keys: list[str]
+    # What finds the name by a typo.
+    name_near: list[str]
     profile: Profile
     # The names of the circles of the member. A superset: a circle exists if it has a member.
     circles: list[str]
@@ -63,7 +65,7 @@ NAME_KEYS = "name_keys_1"
 
 
 def upgrade_member(document: Document) -> Document:
-    """Upgrades a document of version 1, which has no keys of the name."""
+    """Upgrades a document of version 1, which has no keys of the name, or of version 2, which finds it by no typo."""
     return {**document, **searched(document["name"])}
 
 
@@ -74,11 +76,12 @@ MEMBERS = CollectionSpec(
         IndexModel([("renamed.at", ASCENDING)], partialFilterExpression={"renamed.at": {"$exists": True}}),
         IndexModel([("name_key", ASCENDING), ("_id", ASCENDING)]),
         IndexModel([("name_keys", ASCENDING)], name=NAME_KEYS),
+        IndexModel([("name_near", ASCENDING)]),
         # The members of an older version.
         IndexModel([(SCHEMA_VERSION, ASCENDING)]),
     ],
     shard_key={"_id": "hashed"},
-    version=2,
+    version=3,
     upgrade=upgrade_member,
 )
 

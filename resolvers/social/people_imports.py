@@ -22,6 +22,7 @@ from portico.resolvers.writes import idempotency
 
 from . import circles, member_edits, members, relation_edits, relation_jobs, relations
 from .members import MEMBERS, MemberDocument
+from .names import searched
 from .relations import RELATIONS
 
 # Relations in one command.
@@ -111,7 +112,7 @@ async def _bring_up_to_date(db: Database, member: MemberDocument, wanted: Member
     if not changes:
         return "unchanged"
     if "name" in changes:
-        changes |= {"name_key": wanted["name_key"], "name_keys": wanted["name_keys"]}
+        changes |= searched(wanted["name"])
         changes["renamed"] = {"op": idempotency.random_operation_id(), "at": now}
     unchanged = {"_id": member["_id"], "name": member["name"]}
     if not (await db[MEMBERS.name].update_one(unchanged, {"$set": changes})).matched_count:

@@ -83,7 +83,9 @@ class NotificationReason(Enum):
 @strawberry.type(description="Something that the viewer is notified of. Only the viewer sees it.")
 class Notification(Node):
     id: strawberry.ID = node_id("Notification", "_id")
-    actor: Author | None = stored("by", description="Who did it; null if nobody did.")
+    actor: Author | None = stored(
+        "by", description="Who did it; null if nobody did, or if the viewer may not know, as with gifts of characters."
+    )
     created_at: datetime = stored(description="When it happened.")
     read_at: datetime | None = stored(description="When it was marked as read; null before.")
     node_id: strawberry.ID = computed(

@@ -61,11 +61,17 @@ class PeopleQuery:
 
 
 async def suggest(info: Info, text: str, first: int) -> Sequence[Suggested]:
-    """Suggests members whom the caller sees."""
-    keys = await _keys(info.context, text, _MOST_SUGGESTED)
-    visible = await loader_of(USER, {"_id": 1, "name": 1})(info.context).load_all(keys)
+    """Suggests members whom the caller sees; with a typo only if there are none without."""
+    keys = await member_search.find_typed(info.context.reading, text, limit=_MOST_SUGGESTED)
+    found = await _suggested(info.context, keys.exact) or await _suggested(info.context, keys.near)
+    return found[:first]
+
+
+async def _suggested(context: Context, keys: list[str]) -> list[Suggested]:
+    """Returns suggestions of those of the members whom the caller sees."""
+    visible = await loader_of(USER, {"_id": 1, "name": 1})(context).load_all(keys)
     names = {key: member["name"] for key, member in visible.items() if isinstance(member, Mapping)}
-    return [Suggested("User", key, names[key], names[key]) for key in keys if key in names][:first]
+    return [Suggested("User", key, names[key], names[key]) for key in keys if key in names]
 
 
 async def _named(info: Info, text: str, size: int) -> list[Source]:

@@ -119,8 +119,8 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "resolvers.urls": ("links in the own forms", {"require_web_url"}),
     "resolvers.typed_text": (
-        "the words that the catalog looks up before it reads its products",
-        {"MAX_TEXT", "MAX_TYPED", "is_typo", "plain", "shortened", "typed_words"},
+        "how typed words are compared with those of titles and names",
+        {"MAX_TEXT", "MAX_TYPED", "is_typo", "matches", "near", "plain", "shortened", "typed_words"},
     ),
     "schema.suggesting": ("what the built-in kinds suggest", {"Suggested"}),
     "resolvers.waiting": ("gives its turn to others", {"waiting"}),

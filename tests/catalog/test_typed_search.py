@@ -266,10 +266,10 @@ async def test_suggestions_take_few_commands(gateway: GatewayClient) -> None:
     assert sorted(gateway.commands.names()) == [
         "aggregate catalog_words",
         "aggregate categories",
+        "aggregate cms.nodes",
         "aggregate products",
         "aggregate social.members",
         "find categories",
-        "find cms.nodes",
         "find products",
     ]
 

@@ -173,7 +173,7 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
         8,
     ),
     "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 3),
-    "Suggestions": ({"text": "love"}, 6),
+    "Suggestions": ({"text": "love"}, 10),
     "Suggestions, two words": ({"text": "a love"}, 6),
     "Stock": ({"id": encode_id("Product", "LP-0002")}, 2),
     "Product": ({"slug": "kind-of-blue"}, 5),

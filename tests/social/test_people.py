@@ -16,6 +16,7 @@ from tests.support.harness import Commands, GatewayClient
 
 pytestmark = pytest.mark.anyio
 FIND = "query ($text: String!, $first: Int! = 10) { usersByName(text: $text, first: $first) { name } }"
+SUGGEST = "query ($text: String!) { suggest(text: $text) { kind title } }"
 USERS = """
 query ($first: Int, $after: String, $last: Int, $before: String) {
   users(first: $first, after: $after, last: $last, before: $before) {
@@ -40,6 +41,11 @@ async def _named(gateway: GatewayClient, *names: str) -> None:
 async def _found(gateway: GatewayClient, text: str, viewer: str | None = None, **given: Any) -> list[str]:
     data = await gateway.data(FIND, {"text": text, **given}, **as_member(gateway, viewer))
     return [member["name"] for member in data["usersByName"]]
+
+
+async def _suggested(gateway: GatewayClient, text: str, viewer: str | None = None) -> list[str]:
+    data = await gateway.data(SUGGEST, {"text": text}, **as_member(gateway, viewer))
+    return [one["title"] for one in data["suggest"] if one["kind"] == "User"]
 
 
 async def _directory(gateway: GatewayClient, viewer: str | None, **given: Any) -> tuple[list[str], Any]:
@@ -96,7 +102,49 @@ async def test_members_of_an_older_version_get_the_keys_of_their_names(gateway: 
     await gateway.data('{ user(id: "VXNlcjpvbGQ") { name } }', token=None)
 
     assert await _found(gateway, "ome") == ["Ömer K."]
+    assert await _suggested(gateway, "omre") == ["Ömer K."]
     assert (await gateway.db["social.members"].find_one({}) or {})["schema_version"] == MEMBERS.version
+
+
+@pytest.mark.parametrize("text", ["jonas livndahl", "jnoas lindahl", "lindhal", "Lindähll", "jonas l", "jonax lindahl"])
+async def test_members_are_suggested_for_words_with_one_typo(gateway: GatewayClient, text: str) -> None:
+    await _named(gateway, "Jonas Lindahl", "Jonathan Lind", "Ida O'Brien")
+
+    assert await _suggested(gateway, text) == ["Jonas Lindahl"]
+    assert await _suggested(gateway, "obrein") == ["Ida O'Brien"]
+    assert await _suggested(gateway, "obrie xyz") == await _suggested(gateway, "idx") == []
+
+
+async def test_a_new_name_is_suggested_by_its_typos_and_the_former_one_is_not(gateway: GatewayClient) -> None:
+    await _named(gateway, "Jonas Lindahl")
+    await member_edits.update_profile(gateway.db, subject="m0", name="Mirjam", profile={}, **operation())
+
+    assert (await _suggested(gateway, "lindhal"), await _suggested(gateway, "mirajm")) == ([], ["Mirjam"])
+
+
+async def test_a_typo_does_not_find_a_member_who_has_blocked_the_viewer(gateway: GatewayClient) -> None:
+    await join(gateway.db, "reader", "mirjam", "mirjan")
+    await block(gateway.db, "mirjam", "reader")
+
+    assert await _suggested(gateway, "mirjam", "reader") == ["Mirjan"]
+    assert await _suggested(gateway, "mirajm", "reader") == []
+    assert await _suggested(gateway, "mirajm") == ["Mirjam"]
+
+
+async def test_a_search_for_a_typo_is_bounded_and_indexed(
+    gateway: GatewayClient, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_search, "MAX_CONSIDERED", 10)
+    await _named(gateway, *(f"Jonas {number}" for number in range(30)))
+    commands.clear()
+
+    found = await member_search.find_typed(gateway.db, "jnoas", limit=5)
+
+    assert (found.exact, len(found.near)) == ([], 5)
+    (sent,) = commands.sent
+    plans = await explain(gateway.db, sent)
+    assert not any(plan.scans_collection for plan in plans)
+    assert sum(plan.documents_examined for plan in plans) <= 10
 
 
 async def test_a_member_who_has_blocked_the_viewer_is_not_found(gateway: GatewayClient) -> None:

@@ -14,16 +14,17 @@ from portico.resolvers.game.inventories.stacks import STACKS
 from portico.resolvers.game.inventories.trade_bounds import PAIRS
 from portico.resolvers.game.inventories.trade_records import TRADES
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.world import character_events
+from portico.resolvers.game.world import character_events, gift_notices
 from portico.resolvers.game.world import events as sources
 from portico.resolvers.game.world.blueprints import BLUEPRINTS
 from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.gift_records import GIFTS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.writes.settler import Settler
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.inventories import stacks, trade_changes, trading
-from portico.schema.game.world import character_changes, characters, events, keeping, locations, maps
+from portico.schema.game.world import character_changes, characters, events, gifts, keeping, locations, maps
 from portico.schema.game.world.acting import GameMutation
 
 from . import demo
@@ -51,13 +52,14 @@ DOMAIN = Domain(
     name="game",
     about="A world of rooms, its characters and their items.",
     roles=(GAME_MASTER,),
-    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, STACKS, TRADES, PAIRS),
+    collections=(CHARACTERS, LOCATIONS, BLUEPRINTS, GIFTS, STACKS, TRADES, PAIRS),
     jobs=(*acting.JOBS, *idling.JOBS, *upkeep.JOBS),
     invariants=(*acting.INVARIANTS, *upkeep.INVARIANTS),
     settings=GameSettings,
     services=(Service(Rooms, _rooms),),
     importers={"equipment": equipment(), "world": records.world()},
-    kinds=(characters.CHARACTER, locations.LOCATION, stacks.STACK, stacks.TRADE),
+    kinds=(characters.CHARACTER, locations.LOCATION, gifts.GIFT, stacks.STACK, stacks.TRADE),
+    types=(gifts.Gift,),
     pages=(keeping.CHARACTER_PAGES, stacks.STACK_PAGES, stacks.TRADE_PAGES),
     queries=(
         characters.CharacterQuery,
@@ -73,7 +75,7 @@ DOMAIN = Domain(
         trade_changes.TradeSubscription,
     ),
     events=(*sources.SOURCES, character_events.CHANGED, trade_events.CHANGED),
-    notifications=notices.SOURCES,
+    notifications=(*gift_notices.SOURCES, *notices.SOURCES),
     extensions={"Viewer": (characters.CharacterViewer, stacks.TradeViewer)},
     demo=demo.load,
     examples=(

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import Collection, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
@@ -66,6 +67,8 @@ class Action(TypedDict):
     to: NotRequired[ObjectId]
     rooms: NotRequired[list[ObjectId]]
     rested_since: NotRequired[datetime | None]
+    # What is recorded of a gift, see `gift_records`.
+    gift: NotRequired[dict[str, Any]]
 
 
 class Relocated(TypedDict):
@@ -168,6 +171,11 @@ HEALTH, MANA = 100, 100
 POUNDS_BY_STRENGTH = 15
 # Items that a character carries, those inside others included. It keeps a character's document below 1 MB.
 MAX_ITEMS = 200
+
+
+def majority_reading(db: Database) -> Collection:
+    """Returns the characters with majority reads: what a turn follows from is never rolled back."""
+    return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
 
 
 async def find_by_ids(

@@ -11,10 +11,11 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.sweeps import each, sweep
 
+from .characters import majority_reading
 from .locations import LOCATIONS, present
 from .room_turns import REST
 from .rooms import Rooms, TurnOver
-from .turns import Acting, Plan, begin, finish, majority_reading
+from .turns import Acting, Plan, begin, finish
 
 _AT_ONCE = 8
 

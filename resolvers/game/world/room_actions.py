@@ -15,7 +15,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound
 
-from . import equipment, items, locations, room_turns
+from . import equipment, gift_records, items, locations, room_turns
 from .action_refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem, not_in_room
 from .gifts import collect
 from .room_turns import BUY, DROP, GIVE, PICK_UP, PUT_IN, SELL, STAY, TAKE_OUT
@@ -101,7 +101,9 @@ async def give(acting: Acting, *, item_id: ObjectId, to: CharacterKey) -> Docume
         if isinstance(to, str):
             await _require_keeper(acting, character, to)
             raise WrongItem("A shopkeeper takes no gifts. Sell the item.")
-        return Plan(GIVE, {"to": to}, equipment.require_free(character, item_id))
+        handed = equipment.require_free(character, item_id)
+        gift = await gift_records.planned(acting.db, character, to, handed[0])
+        return Plan(GIVE, {"to": to, **gift}, handed)
 
     given = await act(acting, plan)
     assert isinstance(to, ObjectId)

@@ -16,12 +16,12 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
 
 from . import presence
-from .characters import CHARACTERS
+from .characters import CHARACTERS, majority_reading
 from .gifts import collect
 from .locations import LOCATIONS
 from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
 from .rooms import Rooms, no_turn
-from .turns import help_along, majority_reading
+from .turns import help_along
 
 
 async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:

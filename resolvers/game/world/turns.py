@@ -46,17 +46,16 @@ from typing import Any
 
 from bson import ObjectId
 from pymongo import ReturnDocument
-from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import Collection, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import presence, room_turns
+from . import gift_records, presence, room_turns
 from .action_refusals import InsufficientGold, error_of
-from .characters import CHARACTERS
+from .characters import CHARACTERS, majority_reading
 from .locations import copy_of
 from .presence import WAKE
 from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
@@ -67,7 +66,7 @@ MOVE = "MOVE"
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
 # What a slot has besides the facts of the step.
-_SLOT = ("id", "turn", "kind", "room", "since", "looks")
+_SLOT = ("id", "turn", "kind", "room", "since", "looks", "gift")
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     Args:     character: with its slot.
               checked: a moment of `rooms` before this process took the slot; `NO_PROOF` if it has read the slot.
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
-    Writes:   game.locations, game.characters; steps 2 and 3 of a turn.
+    Writes:   game.locations, game.gifts, game.characters; steps 2 and 3 of a turn.
     """
     run = _Run(db, rooms, character["_id"], character["action"], checked)
     if run.action["kind"] == MOVE:
@@ -226,6 +225,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     entry = run.entry(room)
 
     async def end() -> Document:
+        await gift_records.store(db, character, entry["refused"])
         after = await run.end(entry, entry["refused"], room)
         rooms.forget_turn(room["_id"], run.character, run.turn)
         return after
@@ -371,11 +371,6 @@ class _Run:
 def _appended(path: str, added: Sequence[Any]) -> Document:
     """Returns the list at the path with these values, as an expression."""
     return {"$concatArrays": [{"$ifNull": [f"${path}", []]}, {"$literal": list(added)}]}
-
-
-def majority_reading(db: Database) -> Collection:
-    """Returns the characters with majority reads: what a turn follows from is never rolled back."""
-    return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
 
 
 async def _changed(db: Database, guard: Document, update: Document | list[Document]) -> Document | None:

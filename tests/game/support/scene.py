@@ -9,6 +9,7 @@ from portico.gateway.domains.game.world import acting
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import locations
 from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.gift_records import GIFTS
 from portico.resolvers.game.world.items import weight_of
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.nodes import encode_id
@@ -123,7 +124,9 @@ def own_action(temple: Temple, mutation: str) -> Given:
 
 
 async def world(db: Database) -> dict[str, Any]:
-    """Returns where everybody and everything is, by name, and how much gold everybody has, when nobody acts."""
+    """Returns where everybody and everything is, by name, how much gold everybody has, and what they were given, when
+    nobody acts.
+    """
     found: dict[str, Any] = {}
     async for room in db[LOCATIONS.name].find({}):
         for one in room["items"]:
@@ -139,6 +142,8 @@ async def world(db: Database) -> dict[str, Any]:
         found |= {one["name"]: inside.get(one["inside"], name) for one in character["items"]}
         used = [*character["weapons"].values(), *(key for worn in character["armor"].values() for key in worn)]
         found[f"equipment of {name}"] = sorted(inside[key] for key in used)
+    async for gift in db[GIFTS.name].find({}):
+        found.setdefault(f"gifts to {gift['to']['name']}", []).append(gift["item"]["description"])
     return found
 
 

@@ -29,7 +29,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "wear": {"equipment of Tester": ["cap", "hat", "knife"]},
     "wield": {"equipment of Tester": ["dagger", "hat", "knife"]},
     "unequip": {"equipment of Tester": ["knife"]},
-    "give": {"bag": "Bo", "apple": "bag"},
+    "give": {"bag": "Bo", "apple": "bag", "gifts to Bo": ["bag"]},
     "buy": {"helmet": "Tester", "gold of Tester": 40, "gold of Smith": 1_060},
     "sell": {"axe": "Smith", "gold of Tester": 105, "gold of Smith": 995},
 }
@@ -68,7 +68,7 @@ WOKEN = {f"{name} of a resting character": case for name, case in {**KEPT, "drop
 class Turns(Stage):
     """The temple. A restored stage is a new process: it remembers no room."""
 
-    collections = ("game.characters", "game.locations", "operations")
+    collections = ("game.characters", "game.locations", "game.gifts", "operations")
     cases = ACTIONS
     next_run = 31
     least = (0, 0)

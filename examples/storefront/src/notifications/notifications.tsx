@@ -17,8 +17,9 @@ import { addressOf } from '../shop/product-card';
 import { Failure, ForMembers, More, Page, When } from '../ui/parts';
 import { Link } from '../ui/router';
 
-// What to say of a reason, by the name of who it was, and where it leads. A schema can have more reasons.
-const REASONS: Partial<Record<NotificationReason, [text: (name: string) => string, to: string]>> = {
+// What to say of a reason, by the name of who it was and what they gave, and where it leads. A schema can have more
+// reasons.
+const REASONS: Partial<Record<NotificationReason, [text: (name: string, gift: string) => string, to: string]>> = {
   COMMENT_REPLIED: [(name) => `${name} has replied to your comment`, '/blog'],
   CONTENT_COMMENTED: [(name) => `${name} has commented on your text`, '/blog'],
   POST_COMMENTED: [(name) => `${name} has commented on your post`, '/community'],
@@ -26,6 +27,7 @@ const REASONS: Partial<Record<NotificationReason, [text: (name: string) => strin
   FOLLOWED: [(name) => `${name} follows you`, '/community'],
   TRADE_OFFERED: [(name) => `${name} offers you a trade`, '/room'],
   TRADE_ACCEPTED: [(name) => `${name} has accepted your trade`, '/room'],
+  GIFT_RECEIVED: [(name, gift) => `${name} has given you: ${gift}`, '/room'],
   ORDER_PLACED: [() => 'Your order is paid for', '/orders'],
   ORDER_SHIPPED: [() => 'Your order is on its way', '/orders'],
   ORDER_DELIVERED: [() => 'Your order has arrived', '/orders'],
@@ -90,12 +92,14 @@ export function NotificationsPage() {
 }
 
 function Notification({ notification }: { notification: NotificationFragment }) {
-  const { reason, createdAt, readAt, actor } = notification;
+  const { reason, createdAt, readAt, actor, node } = notification;
+  // Players know each other's characters only.
+  const gift = node?.__typename === 'Gift' ? node : null;
   const [textOf, to] = REASONS[reason] ?? [() => 'Something has happened', '/'];
   return (
     <li className={readAt ? undefined : 'unread'}>
       {readAt ? null : <span className="unseen">New: </span>}
-      <Link to={pageOf(notification) ?? to}>{textOf(actor?.displayName ?? 'Somebody')}</Link>{' '}
+      <Link to={pageOf(notification) ?? to}>{textOf(gift?.from.name ?? actor?.displayName ?? 'Somebody', gift?.description ?? 'something')}</Link>{' '}
       <span className="hint">
         <When at={createdAt} withTime />
       </span>
