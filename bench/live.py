@@ -2,7 +2,8 @@
 
 The gateway runs in this process, without a network: what is measured is what follows a commit until an answer is handed
 to its connection. Each live query shows another product with its stock. Commits change one of these at random, at a
-fixed rate. Clients that poll send the same queries, each once a second, as many as the worker answers.
+fixed rate. Afterwards, as many clients send the same queries every second instead, or as often as they are answered.
+The CPU time is that of this process, with the commits and the clients.
 """
 
 import asyncio
@@ -11,8 +12,8 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -30,12 +31,13 @@ from portico.gateway.operations.execution import Progress
 from portico.gateway.reads.interests import INSERT, UPDATE, Change
 from portico.gateway.reads.paths import Paths
 from portico.gateway.settings import Settings
+from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.configuration import Secret
 from portico.testing.gateways import Gateway, running
 
 QUERY = "query ($sku: String!) { product(sku: $sku) { title pricing { retail { amount } } stock { available } } }"
 LIVE = QUERY.replace(" {", " @live {", 1)
-_POLLED = 10
+POLL_SECONDS = 1.0
 console = Console()
 
 
@@ -46,6 +48,10 @@ class Followed:
     answers: int = 0
     came: dict[str, float] = field(default_factory=dict)
 
+    def shows(self, json: bytes) -> None:
+        self.answers += 1
+        self.came.setdefault(orjson.loads(json)["data"]["product"]["title"], time.perf_counter())
+
 
 def memory() -> float:
     """Return the resident memory of this process in megabytes."""
@@ -53,12 +59,37 @@ def memory() -> float:
     return pages * resource.getpagesize() / 1e6
 
 
-async def follow(gateway: Gateway, sku: str, followed: Followed) -> None:
+async def ask(gateway: Gateway, query: str, sku: str, followed: Followed) -> None:
+    """Take the answers to a query: one, or all of a live query."""
     session = Session(gateway.state, None, {})
-    request = Request(LIVE, {"sku": sku}, None)
+    request = Request(query, {"sku": sku}, None)
     async for answer in responses(gateway.state.executor, request, session, await session.context(), Progress()):
-        followed.answers += 1
-        followed.came[orjson.loads(answer.json)["data"]["product"]["title"]] = time.perf_counter()
+        followed.shows(answer.json)
+
+
+async def poll(gateway: Gateway, sku: str, followed: Followed, delay: float) -> None:
+    """Send the query every second, or as often as it is answered."""
+    await asyncio.sleep(delay)
+    while True:
+        begun = time.perf_counter()
+        await ask(gateway, QUERY, sku, followed)
+        await asyncio.sleep(max(POLL_SECONDS - (time.perf_counter() - begun), 0))
+
+
+@asynccontextmanager
+async def polling(gateway: Gateway, skus: Sequence[str], followed: Followed) -> AsyncIterator[None]:
+    """Let a client for each product poll. The first queries are spread over a second."""
+    tasks = [
+        asyncio.create_task(poll(gateway, sku, followed, number / len(skus) * POLL_SECONDS))
+        for number, sku in enumerate(skus)
+    ]
+    try:
+        await asyncio.sleep(2 * POLL_SECONDS)
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def insert(gateway: Gateway, number: int) -> list[str]:
@@ -70,10 +101,10 @@ async def insert(gateway: Gateway, number: int) -> list[str]:
                 "sku": f"live-{one}",
                 "slug": f"live-{one}",
                 "type": "Other",
-                "title": f"{one}:0",
+                "title": f"{one}:0:0",
                 "pricing": {"list": 1, "retail": 1, "savings": 0, "pct_savings": 0},
                 "currency": "USD",
-                "schema_version": 2,
+                "schema_version": PRODUCTS.version,
             }
             for one in range(number)
         ]
@@ -89,9 +120,30 @@ async def settled(gateway: Gateway) -> None:
         await asyncio.sleep(1)
 
 
-async def commits(gateway: Gateway, number: int, rate: int, seconds: float, followed: Followed) -> list[float]:
-    """Change products at this rate. Return the seconds from each acknowledgement to its answer."""
+@dataclass
+class Committed:
+    """What follows the commits of some seconds."""
+
+    # The seconds from each acknowledgement to its answer, of those that have been answered.
+    latencies: list[float]
+    commits: int
+    cpu: float
+    answers: int
+
+    @property
+    def cells(self) -> list[str]:
+        return [
+            f"{at(self.latencies, 0.5)}, {at(self.latencies, 0.99)}",
+            f"{len(self.latencies):,} of {self.commits:,}",
+            f"{self.cpu:.2f}",
+            f"{self.answers:,.0f}",
+        ]
+
+
+async def commits(gateway: Gateway, kind: str, number: int, rate: int, seconds: float, followed: Followed) -> Committed:
+    """Change products at this rate. The answers of the last ones have a second."""
     rng, acknowledged, version = random.Random(1), {}, 0
+    answers, cpu = followed.answers, time.process_time()
     begun = time.perf_counter()
     while (elapsed := time.perf_counter() - begun) < seconds:
         if version > elapsed * rate:
@@ -99,11 +151,14 @@ async def commits(gateway: Gateway, number: int, rate: int, seconds: float, foll
             continue
         version += 1
         one = rng.randrange(number)
-        title = f"{one}:{version}"
+        title = f"{kind}:{one}:{version}"
         await gateway.db["products"].update_one({"_id": f"live-{one}"}, {"$set": {"title": title}})
         acknowledged[title] = time.perf_counter()
     await asyncio.sleep(1)
-    return sorted(followed.came[title] - at for title, at in acknowledged.items() if title in followed.came)
+    took = time.perf_counter() - begun
+    latencies = sorted(followed.came[title] - at for title, at in acknowledged.items() if title in followed.came)
+    used = (time.process_time() - cpu) / took
+    return Committed(latencies, len(acknowledged), used, int((followed.answers - answers) / took))
 
 
 def matching(gateway: Gateway, rounds: int = 2_000) -> float:
@@ -122,60 +177,50 @@ def matching(gateway: Gateway, rounds: int = 2_000) -> float:
     return (time.perf_counter() - begun) / rounds / len(changes) * 1e6
 
 
-async def polled(gateway: Gateway, skus: Sequence[str]) -> float:
-    """Return how many queries a second are answered while some clients send one after the other."""
-    begun = time.perf_counter()
-    parts = [skus[start::_POLLED] for start in range(_POLLED)]
-
-    async def ask(some: Sequence[str]) -> None:
-        for sku in some:
-            await gateway.data(QUERY, {"sku": sku}, token=None)
-
-    await asyncio.gather(*(ask(part) for part in parts))
-    return len(skus) / (time.perf_counter() - begun)
-
-
 def at(values: Sequence[float], share: float) -> str:
     return f"{values[min(len(values) - 1, int(len(values) * share))] * 1e3:.1f} ms" if values else "none"
+
+
+async def idle_commands(gateway: Gateway) -> int:
+    """Return how many commands are sent in a second without a change."""
+    gateway.commands.is_recording = True
+    gateway.commands.clear()
+    await asyncio.sleep(1)
+    # Records keep the commands in memory.
+    gateway.commands.is_recording = False
+    return len([name for name in gateway.commands.names() if not name.startswith("getMore")])
 
 
 async def measured(settings: Settings, numbers: Sequence[int], rate: int, seconds: float, table: Table) -> None:
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(running(settings))
+        gateway.commands.is_recording = False
         skus = await insert(gateway, max(numbers))
         counts = gateway.state.live_queries.counts
         followed, tasks, done = Followed(), [], 0
         empty = memory()
         for number in numbers:
             begun = time.perf_counter()
-            tasks += [asyncio.create_task(follow(gateway, sku, followed)) for sku in skus[done:number]]
+            tasks += [asyncio.create_task(ask(gateway, LIVE, sku, followed)) for sku in skus[done:number]]
             while followed.answers < number:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
             started, done = time.perf_counter() - begun, number
             await settled(gateway)
-            gateway.commands.clear()
-            await asyncio.sleep(1)
-            idle = len([name for name in gateway.commands.names() if not name.startswith("getMore")])
-            before = counts.runs, counts.vain, followed.answers
-            latencies = await commits(gateway, number, rate, seconds, followed)
-            runs, vain = counts.runs - before[0], counts.vain - before[1]
-            table.add_row(
-                f"{number:,}",
-                f"{started:.1f} s",
-                f"{memory() - empty:.0f} MB",
-                f"{idle}",
-                f"{matching(gateway):.1f} µs",
-                f"{at(latencies, 0.5)}, {at(latencies, 0.99)}",
-                f"{len(latencies):,}, {runs:,}, {vain:,}",
-            )
+            used, idle = memory() - empty, await idle_commands(gateway)
+            before = counts.runs, counts.vain
+            found = await commits(gateway, f"live {number}", number, rate, seconds, followed)
+            runs = f"{counts.runs - before[0]:,}, {counts.vain - before[1]:,}"
+            state = [f"{started:.1f} s", f"{used:.0f} MB", f"{idle}", f"{matching(gateway):.1f} µs"]
+            table.add_row(f"{number:,} live", *state, *found.cells, runs)
             followed.answers = number
-        rate_of_polls = await polled(gateway, skus[:500])
-        console.print(
-            f"Polling: {rate_of_polls:,.0f} answers a second at most, so as many clients that poll every second."
-        )
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for number in numbers:
+            others = Followed()
+            async with polling(gateway, skus[:number], others):
+                found = await commits(gateway, f"polling {number}", number, rate, seconds, others)
+            table.add_row(f"{number:,} polling", "", "", "", "", *found.cells, "")
 
 
 def main(
@@ -185,9 +230,9 @@ def main(
 ) -> None:
     """Measure many different live queries of one worker."""
     cores = share_out()
-    table = Table(
-        "live queries", "start", "memory", "commands at rest", "a change", "commit to answer", "answers, runs, vain"
-    )
+    table = Table("clients", "start", "memory", "commands at rest", "a change")
+    for name in ("commit to answer", "of the commits", "CPU", "answers a second", "runs, vain"):
+        table.add_column(name)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))

@@ -85,6 +85,8 @@ class ChangeSource:
 
     If `events` raises, this source makes no events of the change. Those of other sources are not affected.
 
+    With `with_renamed`, it also gets the change by which another collection gets the name of one of these.
+
     Raises TypeError or ValueError for a path that is none: all sources share one change stream, which it would break.
     """
 
@@ -92,6 +94,7 @@ class ChangeSource:
     match: Document
     paths: Sequence[str]
     events: Callable[[Document], Iterable[Event]]
+    with_renamed: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.paths, str):
@@ -99,6 +102,11 @@ class ChangeSource:
         for path in self.paths:
             if not all(name and not name.startswith("$") for name in path.split(".")):
                 raise ValueError(f"`paths` of a change source has {path!r}, which is not the path of a field.")
+
+    def follows(self, change: Document) -> bool:
+        """Returns whether a change of the stream is one of these collections."""
+        names = {change["ns"]["coll"], *([change["to"]["coll"]] if self.with_renamed and "to" in change else ())}
+        return not names.isdisjoint(self.collections)
 
     @classmethod
     def inserts(cls, spec: CollectionSpec, paths: Sequence[str], event: Callable[[Document], Event]) -> Self:
@@ -294,6 +302,10 @@ def pipeline(sources: Sequence[ChangeSource]) -> list[Document]:
     """Returns the stages that limit the stream to the changes and fields that the sources need."""
     paths = _merged({"operationType", "ns", "clusterTime", *(path for source in sources for path in source.paths)})
     matches = [{"ns.coll": {"$in": sorted(source.collections)}, **source.match} for source in sources]
+    renamed = [source for source in sources if source.with_renamed]
+    if renamed:
+        paths.append("to")
+        matches += [{"to.coll": {"$in": sorted(source.collections)}} for source in renamed]
     return [{"$match": {"$or": matches}}, {"$project": dict.fromkeys(sorted(paths), 1)}]
 
 
@@ -320,7 +332,7 @@ def events_of(sources: Sequence[ChangeSource], change: Document, on_failure: OnF
     """
     found: list[Event] = []
     for source in sources:
-        if change["ns"]["coll"] in source.collections:
+        if source.follows(change):
             try:
                 events = list(source.events(change))
                 # Topics and keys must be hashable; nobody can listen to others.

@@ -133,6 +133,8 @@ async def responses(
     """
     opened = await _opened(executor, request, session, context, progress)
     if not isinstance(opened, tuple):
+        # A live query runs for long, with a context of its own.
+        del context
         async with aclosing(_answers(executor, request, session, opened, progress)) as others:
             async for answer in others:
                 yield answer

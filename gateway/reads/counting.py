@@ -13,9 +13,9 @@ from typing import Any
 
 from .comparing import row_key
 from .interests import Entering, Interest, Matches, Reader, Rows
-from .matching import Filter
 from .paths import NO_PATHS
 from .plans import Plan, Row, Timed
+from .queries import Query
 
 # How many keys are read of a count at most. With more documents, they are counted.
 MOST_KEYS = 100
@@ -40,18 +40,18 @@ class Counts(Plan):
         self.collection = collection
         self.collections = frozenset({collection})
         self.counts = counts
-        self.filters = [Filter(count.query) for count in counts]
+        self.queries = [Query(count.query) for count in counts]
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         del rows
-        for wanted in self.filters:
-            yield Matches(reader, self.collection, wanted, NO_PATHS)
+        for query in self.queries:
+            yield Matches(reader, self.collection, query.filter, NO_PATHS)
 
     def compares(self, value: datetime) -> bool:
-        return any(wanted.names(value) for wanted in self.filters)
+        return any(query.names(value) for query in self.queries)
 
     def timed(self, now: datetime) -> Sequence[Timed | None]:
-        return [Timed.of(self.collection, wanted, now) for wanted in self.filters if wanted.names(now)]
+        return [Timed.of(self.collection, query, now) for query in self.queries if query.names(now)]
 
 
 class Keys(Counts):
@@ -79,7 +79,8 @@ class Keys(Counts):
             yield from super().interests(reader, rows)
             return
         found = {row["_id"]: row["keys"] for row in rows}
-        for number, (count, wanted) in enumerate(zip(self.counts, self.filters, strict=True)):
+        for number, (count, query) in enumerate(zip(self.counts, self.queries, strict=True)):
+            wanted = query.filter
             keys = frozenset(map(row_key, found.get(number, ())))
             if keys:
                 yield Rows(reader, self.collection, keys, wanted.paths)

@@ -17,9 +17,9 @@ from typing import Any
 from .comparing import row_key
 from .counting import Count, Counts
 from .interests import Entering, Interest, Matches, Reader, Rows, Window
-from .matching import Filter
 from .paths import ALL_PATHS, Paths, union
 from .plans import Plan, Row, Timed
+from .queries import Query
 
 Stage = Mapping[str, Any]
 _ANYTHING: Mapping[str, Any] = {}
@@ -73,31 +73,31 @@ class Listed(Plan):
         self._collection = collection
         self._branches = branches
         self._limit = limit
-        self._filters = [Filter(branch.query) for branch in branches]
+        self._queries = [Query(branch.query) for branch in branches]
         self._shown = [Shown(branch.projection) for branch in branches]
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         shown = union(one.paths for one in self._shown)
         places = [
-            wanted.paths | Paths(path for path, _ in branch.order)
-            for wanted, branch in zip(self._filters, self._branches, strict=True)
+            query.filter.paths | Paths(path for path, _ in branch.order)
+            for query, branch in zip(self._queries, self._branches, strict=True)
         ]
         if rows is None or not all(one.has_key for one in self._shown):
-            for wanted, used in zip(self._filters, places, strict=True):
-                yield Matches(reader, self._collection, wanted, used | shown)
+            for query, used in zip(self._queries, places, strict=True):
+                yield Matches(reader, self._collection, query.filter, used | shown)
             return
         if rows:
             keys = frozenset(row_key(row.get("_id")) for row in rows)
             yield Rows(reader, self._collection, keys, union([shown, *places]))
         last, window = self._end(rows)
-        for number, (wanted, used) in enumerate(zip(self._filters[: last + 1], places, strict=False)):
-            yield Entering(reader, self._collection, wanted, used, window if number == last else None)
+        for number, (query, used) in enumerate(zip(self._queries[: last + 1], places, strict=False)):
+            yield Entering(reader, self._collection, query.filter, used, window if number == last else None)
 
     def compares(self, value: datetime) -> bool:
-        return any(wanted.names(value) for wanted in self._filters)
+        return any(query.names(value) for query in self._queries)
 
     def timed(self, now: datetime) -> Sequence[Timed | None]:
-        return [Timed.of(self._collection, wanted, now) for wanted in self._filters if wanted.names(now)]
+        return [Timed.of(self._collection, query, now) for query in self._queries if query.names(now)]
 
     def _end(self, rows: Sequence[Row]) -> tuple[int, Window | None]:
         """Returns the number of the last branch that rows can come from, and the part of it that they are."""
@@ -117,7 +117,7 @@ class Listed(Plan):
         shown = self._shown[number]
         return any(
             condition.path and shown.has(condition.path) and condition.test(row) is False
-            for condition in self._filters[number].conditions
+            for condition in self._queries[number].filter.conditions
         )
 
 
@@ -125,19 +125,19 @@ class Matching(Plan):
     """Everything in some collections that matches, with the paths that the result depends on."""
 
     def __init__(self, parts: Iterable[tuple[str, Mapping[str, Any], Paths]]) -> None:
-        self._parts = [(collection, Filter(query), paths) for collection, query, paths in parts]
+        self._parts = [(collection, Query(query), paths) for collection, query, paths in parts]
         self.collections = frozenset(collection for collection, _, _ in self._parts)
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         del rows
-        for collection, wanted, paths in self._parts:
-            yield Matches(reader, collection, wanted, paths)
+        for collection, query, paths in self._parts:
+            yield Matches(reader, collection, query.filter, paths)
 
     def compares(self, value: datetime) -> bool:
-        return any(wanted.names(value) for _, wanted, _ in self._parts)
+        return any(query.names(value) for _, query, _ in self._parts)
 
     def timed(self, now: datetime) -> Sequence[Timed | None]:
-        return [Timed.of(name, wanted, now) for name, wanted, _ in self._parts if wanted.names(now)]
+        return [Timed.of(name, query, now) for name, query, _ in self._parts if query.names(now)]
 
 
 class Together(Plan):

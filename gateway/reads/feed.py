@@ -142,7 +142,7 @@ class _Reader:
         return [task for task in (*self._tasks, *self._left) if not task.done()]
 
     async def _follow(self) -> None:
-        source = ChangeSource(self._feed.collections, {}, PATHS, self._arrives)
+        source = ChangeSource(self._feed.collections, {}, PATHS, self._arrives, with_renamed=True)
         while not self._is_closing:
             is_new = True
             try:
@@ -176,7 +176,7 @@ class _Reader:
 
     def _arrives(self, change: Mapping[str, Any]) -> Sequence[Event]:
         self._feed.counts.changes += 1
-        self._arrived.append(_streamed(change))
+        self._arrived += _streamed(change)
         self._has_arrived.set()
         return ()
 
@@ -280,9 +280,13 @@ class _Reader:
             task.exception()
 
 
-def _streamed(change: Mapping[str, Any]) -> _Streamed:
-    found = change_of(change)
-    return _Streamed(found, None if found.kind == ALL else change["documentKey"]["_id"], change["clusterTime"])
+def _streamed(change: Mapping[str, Any]) -> list[_Streamed]:
+    """Returns the changes that an event tells of: of its collection, and of the one whose name that gets."""
+    found, time = change_of(change), change["clusterTime"]
+    changes = [_Streamed(found, None if found.kind == ALL else change["documentKey"]["_id"], time)]
+    if "to" in change:
+        changes.append(_Streamed(Change(change["to"]["coll"], ALL), None, time))
+    return changes
 
 
 def change_of(change: Mapping[str, Any]) -> Change:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from .by_key import ByKey
 from .comparing import index_key
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
 from .matching import Condition, place_at, values_at
@@ -116,7 +117,7 @@ class Read:
 class _Collection:
     def __init__(self) -> None:
         self.in_flight: set[Read] = set()
-        self.rows: dict[object, set[Rows]] = {}
+        self.rows: ByKey[Rows] = ByKey()
         self._entering = _ByValue(needs_former=False)
         self._matches = _ByValue(needs_former=True)
         self._numbers: Counter[type] = Counter()
@@ -133,7 +134,7 @@ class _Collection:
         self._numbers[type(interest)] += 1
         if isinstance(interest, Rows):
             for key in interest.keys:
-                self.rows.setdefault(key, set()).add(interest)
+                self.rows.add(key, interest)
         elif isinstance(interest, Entering):
             self._entering.add(interest)
         elif isinstance(interest, Matches):
@@ -143,9 +144,7 @@ class _Collection:
         self._numbers[type(interest)] -= 1
         if isinstance(interest, Rows):
             for key in interest.keys:
-                self.rows[key].remove(interest)
-                if not self.rows[key]:
-                    del self.rows[key]
+                self.rows.remove(key, interest)
         elif isinstance(interest, Entering):
             self._entering.remove(interest)
         elif isinstance(interest, Matches):
@@ -163,11 +162,10 @@ class _Collection:
     def affected(self, change: Change) -> set[Reader]:
         candidates: Iterable[Interest]
         if change.kind == ALL:
-            rows: Iterable[Interest] = chain.from_iterable(self.rows.values())
-            candidates = chain(rows, self._entering.all(), self._matches.all())
+            candidates = chain(self.rows.all(), self._entering.all(), self._matches.all())
         else:
             candidates = chain(
-                self.rows.get(change.key, ()), self._entering.candidates(change), self._matches.candidates(change)
+                self.rows.of(change.key), self._entering.candidates(change), self._matches.candidates(change)
             )
         found: set[Reader] = set()
         for interest in candidates:
@@ -284,7 +282,7 @@ class _Values:
         self.path = path
         self.paths = Paths([path])
         self._names = path.split(".")
-        self._by_key: dict[object, set[Conditional]] = {}
+        self._by_key: ByKey[Conditional] = ByKey()
 
     @property
     def is_empty(self) -> bool:
@@ -292,20 +290,18 @@ class _Values:
 
     def fullest(self, condition: Condition) -> int:
         """Returns how many interests there are in one of the values."""
-        return max((len(self._by_key.get(key, ())) for key in _keys(condition)), default=0)
+        return max((len(self._by_key.of(key)) for key in _keys(condition)), default=0)
 
     def add(self, interest: Conditional) -> None:
         for key in self._keys_of(interest):
-            self._by_key.setdefault(key, set()).add(interest)
+            self._by_key.add(key, interest)
 
     def remove(self, interest: Conditional) -> None:
         for key in self._keys_of(interest):
-            self._by_key[key].remove(interest)
-            if not self._by_key[key]:
-                del self._by_key[key]
+            self._by_key.remove(key, interest)
 
     def all(self) -> Iterator[Conditional]:
-        return chain.from_iterable(self._by_key.values())
+        return self._by_key.all()
 
     def of(self, document: Mapping[str, Any]) -> Iterator[Conditional]:
         """Yields the interests in a value that the document has."""
@@ -316,7 +312,7 @@ class _Values:
         for value in values:
             key = index_key(value)
             if key is not None:
-                yield from self._by_key.get(key, ())
+                yield from self._by_key.of(key)
             elif value is not None:
                 # It can be equal to a value of which not all bytes are known.
                 yield from self.all()

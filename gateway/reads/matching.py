@@ -7,19 +7,17 @@ The answer is True or False only if MongoDB's is the same; otherwise it is None,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from bson import Regex
 
-from .comparing import compare, equal, index_key, is_comparable, is_type, stored_form
-from .paths import ALL_PATHS, NO_PATHS, Paths, union
+from .comparing import compare, equal, index_key, is_comparable, is_type
+from .paths import ALL_PATHS, NO_PATHS, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
 
 Answer = bool | None
-Test = Callable[[Mapping[str, Any]], Answer]
 Check = Callable[["Found"], Answer]
-_TESTS: Mapping[str, Callable[[int], bool]] = {
+TESTS: Mapping[str, Callable[[int], bool]] = {
     "$gt": lambda order: order > 0,
     "$gte": lambda order: order >= 0,
     "$lt": lambda order: order < 0,
@@ -28,65 +26,80 @@ _TESTS: Mapping[str, Callable[[int], bool]] = {
 
 
 class Condition:
-    """One of the conditions that must all hold: its paths, its test, and the values of which the path must have one.
+    """One of the conditions that must all hold: its paths, and the values of which the path must have one.
 
     `values` is None if it is no equality. Each of them has a key. `span` is the range in which a value of the path must
     be; None if it is no comparison.
     """
 
-    __slots__ = ("path", "paths", "span", "test", "values")
+    __slots__ = ("_check", "path", "paths", "span", "values")
 
     def __init__(
         self,
-        paths: Paths,
-        test: Test,
-        path: str = "",
+        path: str,
+        check: Check,
         values: Sequence[Any] | None = None,
         span: Span | None = None,
     ) -> None:
-        self.paths = paths
-        self.test = test
         self.path = path
+        self.paths = Paths([path])
         self.values = values
         self.span = span
+        self._check = check
+
+    def test(self, document: Mapping[str, Any]) -> Answer:
+        """Returns whether the document fulfils the condition."""
+        found = Found(document, names_of(self.path))
+        return None if found.is_vague else self._check(found)
+
+
+class _Alternatives(Condition):
+    """The condition that one of some filters matches, or that none does."""
+
+    __slots__ = ("_is_none", "_parts")
+
+    def __init__(self, parts: Sequence[Filter], *, is_none: bool) -> None:
+        super().__init__("", _nobody_knows)
+        self.paths = union(part.paths for part in parts)
+        self._parts = parts
+        self._is_none = is_none
+
+    def test(self, document: Mapping[str, Any]) -> Answer:
+        found = _some(part.answer(document) for part in self._parts)
+        return _not(found) if self._is_none else found
+
+
+class Unknown(Condition):
+    """A condition of which nothing is known."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("", _nobody_knows)
+        self.paths = ALL_PATHS
+
+    def test(self, _document: Mapping[str, Any]) -> Answer:
+        return None
 
 
 class Filter:
-    """A filter of a read."""
+    """What a document must match to be read. Live queries keep it, so it has no more than is needed for that."""
 
-    __slots__ = ("_query", "conditions", "paths")
+    __slots__ = ("conditions", "paths")
 
-    def __init__(self, query: Mapping[str, Any]) -> None:
-        self._query: Mapping[str, Any] | None = None
-        try:
-            self._query = stored_form(query)
-            self.conditions = tuple(_conditions(self._query))
-        except Exception:  # noqa: BLE001 - whatever cannot be encoded or understood may match anything
-            self.conditions = (Condition(ALL_PATHS, _unknown),)
+    def __init__(self, conditions: Iterable[Condition]) -> None:
+        self.conditions = tuple(conditions)
         self.paths = union(condition.paths for condition in self.conditions)
+
+    @classmethod
+    def of(cls, query: Mapping[str, Any]) -> Filter:
+        """Returns the filter of a query that `stored_form` has returned."""
+        return cls(_conditions(query))
 
     @property
     def spans(self) -> Iterable[tuple[str, Span | None]]:
         """The ranges of its comparisons, by path."""
         return ((condition.path, condition.span) for condition in self.conditions)
-
-    def names(self, value: Any) -> bool:
-        """Returns whether the value is in a condition."""
-        return self._query is None or _has(self._query, value)
-
-    def later(self, now: datetime) -> tuple[str, Mapping[str, Any]] | None:
-        """Returns the path whose dates are compared with this time, and a filter of the documents with later ones.
-
-        Returns None if the filter does anything else with the time.
-        """
-        try:
-            paths, rest = _without_comparisons(self._query or {}, now)
-        except _NotCompared:
-            return None
-        if len(paths) != 1:
-            return None
-        (path,) = paths
-        return path, {"$and": [rest, {path: {"$gt": now}}]}
 
     def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
         """Returns whether the document can match now, or could before these paths changed."""
@@ -102,84 +115,30 @@ class Filter:
         return _every(condition.test(document) for condition in self.conditions)
 
 
-class _NotCompared(Exception):
-    """A filter uses a time in another way than to compare it."""
-
-
-def _without_comparisons(query: Mapping[str, Any], now: datetime) -> tuple[set[str], Mapping[str, Any]]:
-    """Returns the paths that a filter compares with this time, and the filter without that."""
-    paths: set[str] = set()
-    rest: dict[str, Any] = {}
-    for name, wanted in query.items():
-        if name == "$and":
-            parts = [_without_comparisons(part, now) for part in wanted]
-            paths.update(*(found for found, _ in parts))
-            rest[name] = [part for _, part in parts]
-            continue
-        kept = wanted
-        if isinstance(wanted, dict) and not name.startswith("$"):
-            kept = {key: operand for key, operand in wanted.items() if key not in _TESTS or operand != now}
-            if len(kept) < len(wanted):
-                paths.add(name)
-        if _has(kept, now):
-            raise _NotCompared
-        if kept or not isinstance(kept, dict):
-            rest[name] = kept
-    return paths, rest
-
-
-def _has(query: Any, value: Any) -> bool:
-    if isinstance(query, dict | list):
-        return any(_has(below, value) for below in (query.values() if isinstance(query, dict) else query))
-    return bool(query == value)
-
-
-def _unknown(_document: Mapping[str, Any]) -> Answer:
-    return None
-
-
 def _conditions(query: Mapping[str, Any]) -> Iterable[Condition]:
     for name, wanted in query.items():
         if name == "$and":
             for part in wanted:
                 yield from _conditions(part)
         elif name in ("$or", "$nor"):
-            yield _alternatives(name, [Filter(part) for part in wanted])
+            yield _Alternatives([Filter.of(part) for part in wanted], is_none=name == "$nor")
         elif name == "$comment":
             continue
         elif name.startswith("$"):
-            yield Condition(ALL_PATHS, _unknown)
+            yield Unknown()
         else:
             yield from _of_path(name, wanted)
 
 
-def _alternatives(name: str, parts: Sequence[Filter]) -> Condition:
-    def test(document: Mapping[str, Any]) -> Answer:
-        found = _some(part.answer(document) for part in parts)
-        return _not(found) if name == "$nor" else found
-
-    return Condition(union(part.paths for part in parts), test)
-
-
 def _of_path(path: str, wanted: Any) -> Iterable[Condition]:
-    names, paths = path.split("."), Paths([path])
     if not _is_operators(wanted):
         wanted = {"$eq": wanted}
     for operator, operand in wanted.items():
-        check = _check(operator, operand)
         values = [operand] if operator == "$eq" else operand if operator == "$in" else None
         if values is not None and any(index_key(value) is None for value in values):
             values = None
-        span = compared_with(operator, operand) if operator in _TESTS else None
-        yield Condition(paths, _test_at(names, check), path, values, span)
-
-
-def _test_at(names: Sequence[str], check: Check) -> Test:
-    def test(document: Mapping[str, Any]) -> Answer:
-        found = Found(document, names)
-        return None if found.is_vague else check(found)
-
-    return test
+        span = compared_with(operator, operand) if operator in TESTS else None
+        yield Condition(path, _check(operator, operand), values, span)
 
 
 def _is_operators(wanted: Any) -> bool:
@@ -284,7 +243,7 @@ def _element(wanted: Mapping[str, Any]) -> Check:
                 return None
             return _every(check(Found.of(element)) for check in checks)
     else:
-        parts = Filter(wanted)
+        parts = Filter.of(wanted)
 
         def matches(element: Any) -> Answer:
             if isinstance(element, list):
@@ -317,7 +276,7 @@ def _holds(value: Any, operator: str, wanted: Any) -> Answer:
     if not is_alike:
         return is_alike
     order = compare(value, wanted)
-    return None if order is None else _TESTS[operator](order)
+    return None if order is None else TESTS[operator](order)
 
 
 def _exists(found: Found) -> Answer:
@@ -361,7 +320,7 @@ _CHECKS: Mapping[str, Callable[[Any], Check]] = {
     "$all": _all,
     "$elemMatch": _element,
     "$type": _type,
-    **{operator: _order(operator) for operator in _TESTS},
+    **{operator: _order(operator) for operator in TESTS},
 }
 
 

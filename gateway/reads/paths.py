@@ -14,6 +14,12 @@ def without_positions(path: str) -> str:
     return ".".join([first, *(name for name in others if not name.isdigit())])
 
 
+@lru_cache(maxsize=4_096)
+def names_of(path: str) -> tuple[str, ...]:
+    """Returns the names in a path."""
+    return tuple(path.split("."))
+
+
 def _and_above(path: str) -> Iterable[str]:
     yield path
     while "." in path:
@@ -21,26 +27,23 @@ def _and_above(path: str) -> Iterable[str]:
         yield path
 
 
-@lru_cache(maxsize=4_096)
-def _sets_of(paths: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns the paths without positions, and with those above them. Thousands of reads have the same ones."""
-    named = frozenset(map(without_positions, paths))
-    return named, frozenset(part for path in named for part in _and_above(path))
-
-
 class Paths:
     """Some paths of documents. Each stands for the value at it and everything below.
 
     Positions in arrays are left out: `lines.3.units` is `lines.units`. A read and a change of the same value have then
     the same path, whichever of them names the position.
+
+    Thousands of reads have the same paths, so these are one object.
     """
 
     __slots__ = ("above", "is_all", "named")
+    named: frozenset[str]
+    # The paths themselves, and those that contain them.
+    above: frozenset[str]
+    is_all: bool
 
-    def __init__(self, paths: Iterable[str] = (), *, is_all: bool = False) -> None:
-        # `above` are the paths themselves, and those that contain them.
-        self.named, self.above = _sets_of(frozenset(paths))
-        self.is_all = is_all
+    def __new__(cls, paths: Iterable[str] = (), *, is_all: bool = False) -> Paths:  # noqa: PYI034 - no class is below it
+        return _shared(frozenset(paths), is_all)
 
     def touch(self, other: Paths) -> bool:
         """Returns whether a value at or below one of these paths can be a value at or below one of the others."""
@@ -55,6 +58,15 @@ class Paths:
 
     def __bool__(self) -> bool:
         return self.is_all or bool(self.named)
+
+
+@lru_cache(maxsize=4_096)
+def _shared(paths: frozenset[str], is_all: bool) -> Paths:
+    found = object.__new__(Paths)
+    found.named = frozenset(map(without_positions, paths))
+    found.above = frozenset(part for path in found.named for part in _and_above(path))
+    found.is_all = is_all
+    return found
 
 
 NO_PATHS = Paths()

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from .interests import Interest, Reader
-from .matching import Filter
+from .queries import Query
 
 Row = Mapping[str, Any]
 
@@ -22,8 +22,8 @@ class Timed:
     query: Mapping[str, Any]
 
     @classmethod
-    def of(cls, collection: str, wanted: Filter, now: datetime) -> Self | None:
-        """Returns them for a filter that compares dates at a path with now; None if it does something else with it."""
+    def of(cls, collection: str, wanted: Query, now: datetime) -> Self | None:
+        """Returns them for a query that compares dates at a path with now; None if it does something else with it."""
         found = wanted.later(now)
         return None if found is None else cls(collection, *found)
 

@@ -59,6 +59,24 @@ class ReadSet:
     any change may affect it. `is_repeatable` is False if the answer could be another one at once.
     """
 
+    __slots__ = (
+        "_compared",
+        "_dated",
+        "_in_flight",
+        "_index",
+        "_interests",
+        "_is_released",
+        "_now",
+        "_on_affected",
+        "_timed",
+        "changes_at",
+        "commands",
+        "is_affected",
+        "is_repeatable",
+        "is_whole",
+        "reads_clock",
+    )
+
     def __init__(self, index: Index, on_affected: Callable[[], None]) -> None:
         self.is_whole = True
         self.is_affected = False
@@ -70,12 +88,12 @@ class ReadSet:
         self._now: datetime | None = None
         self._dated: list[tuple[Plan, Sequence[Mapping[str, Any]] | None]] = []
         # Plans of which it is known when the clock changes what they read.
-        self._timed: set[Plan] = set()
+        self._timed: list[Plan] = []
         self.commands = 0
         self._index = index
         self._on_affected = on_affected
         self._interests: list[Interest] = []
-        self._in_flight: set[Read] = set()
+        self._in_flight: dict[Read, None] = {}
         self._is_released = False
 
     def affected(self) -> None:
@@ -90,7 +108,7 @@ class ReadSet:
         if self._is_released:
             # A task of a cancelled run still reads. Nobody needs to know what.
             return read
-        self._in_flight.add(read)
+        self._in_flight[read] = None
         self._index.begin(read)
         return read
 
@@ -98,7 +116,7 @@ class ReadSet:
         """Notes the documents that the command has returned; None if they are not known."""
         if read not in self._in_flight:
             return
-        self._in_flight.remove(read)
+        del self._in_flight[read]
         self._index.end(read)
         if self._is_released:
             return
@@ -112,7 +130,7 @@ class ReadSet:
     def drop(self, read: Read) -> None:
         """Forgets a command whose result is not used."""
         if read in self._in_flight:
-            self._in_flight.remove(read)
+            del self._in_flight[read]
             self._index.end(read)
 
     async def look_ahead(self, database: Database) -> None:
@@ -133,13 +151,13 @@ class ReadSet:
         except PyMongoError:
             # There is no such index, or no database at the moment.
             return
-        self._timed.update(timed)
+        self._timed.extend(timed)
 
     async def _read_next(self, database: Database, wanted: Timed) -> None:
         """Reads the next document whose time comes, so that a change of that affects the run, too."""
         options: dict[str, Any] = {"sort": [(wanted.path, 1)], "limit": 1, "hint": [(wanted.path, 1)]}
         plan = deriving.of_find(wanted.collection, wanted.query, {wanted.path: 1}, options)
-        self._timed.add(plan)
+        self._timed.append(plan)
         read = self.begin(plan)
         rows = await database[wanted.collection].find(wanted.query, {wanted.path: 1}, **options).to_list()
         self.end(read, rows)

@@ -48,6 +48,28 @@ async def test_a_change_that_cannot_be_decoded_does_not_end_the_stream(
         await feed.aclose()
 
 
+@pytest.mark.parametrize("drops", [False, True])
+async def test_a_collection_that_is_renamed_affects_what_was_read_of_both_names(db: Database, *, drops: bool) -> None:
+    for name in ("others", "things", "more"):
+        await db[name].drop()
+    await db["others"].insert_one({"_id": 1})
+    if drops:
+        await db["things"].insert_one({"_id": 2})
+    feed = Feed(db, ["things", "more"])
+    await feed.open()
+    try:
+        affected: list[str] = []
+        for name in ("things", "more"):
+            reads = ReadSet(feed.index, lambda name=name: affected.append(name))  # type: ignore[misc]
+            reads.end(reads.begin(of_collection(name)), None)
+        await db["others"].rename("things", dropTarget=drops)
+        await until(lambda: affected == ["things"])
+        await db["things"].rename("more")
+        await until(lambda: affected == ["things", "more"])
+    finally:
+        await feed.aclose()
+
+
 def test_a_read_that_begins_after_the_end_of_its_run_leaves_nothing() -> None:
     index = Index()
     reads = ReadSet(index, lambda: None)

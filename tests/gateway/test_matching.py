@@ -9,8 +9,8 @@ from typing import Any
 from bson import Decimal128
 
 from portico.gateway.reads.interests import Window
-from portico.gateway.reads.matching import Filter
 from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
+from portico.gateway.reads.queries import Query
 from portico.resolvers.documents import Database, Document
 from tests.gateway.support.filters import NAMES, document, query, value
 
@@ -25,7 +25,7 @@ async def test_a_known_answer_about_a_filter_is_that_of_mongodb(db: Database) ->
     for _ in range(500):
         wanted = query(rng)
         found = {one["_id"] for one in await collection.find(wanted, {"_id": 1}).to_list()}
-        ours = Filter(wanted)
+        ours = Query(wanted).filter
         for one in stored:
             answer = ours.answer(one)
             known += answer is not None
@@ -66,7 +66,7 @@ async def test_an_update_that_changes_whether_a_document_matches_is_no_surprise(
         both: Document = {"_id": {"$in": [number, number + 10_000]}}
         if await collection.find({"$and": [wanted, both]}).to_list():
             (stored,) = await collection.find({"_id": number + 10_000}).to_list()
-            assert Filter(wanted).may_match(stored, Paths([path])), (wanted, old, new)
+            assert Query(wanted).filter.may_match(stored, Paths([path])), (wanted, old, new)
 
 
 def test_paths_touch_what_is_above_and_below_them() -> None:

@@ -12,8 +12,8 @@ import pytest
 from portico.gateway.reads.comparing import stored_form
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Change, Entering, Interest, Matches, Window
-from portico.gateway.reads.matching import Filter
 from portico.gateway.reads.paths import NO_PATHS, Paths
+from portico.gateway.reads.queries import Query
 from portico.gateway.reads.spans import Spans, place_of
 from tests.gateway.support.filters import LEAVES, PATHS, document, query
 
@@ -37,7 +37,7 @@ def some_interest(rng: random.Random, number: int) -> Interest:
     for _ in range(rng.randrange(3)):
         path = rng.choice(PATHS)
         wanted = {**wanted, path: rng.choice([rng.choice(LEAVES), comparison(rng)])}
-    found = Filter(wanted)
+    found = Query(wanted).filter
     if rng.random() < 0.3:
         return Matches(Reader(number), THINGS, found, NO_PATHS)
     order = [(path, rng.choice([1, -1])) for path in rng.sample(PATHS, rng.randrange(1, 3))]
@@ -102,23 +102,25 @@ def test_ranges_are_found_by_their_values() -> None:
 
 
 def by_equality(number: int) -> Interest:
-    wanted = Filter({"sku": f"sku-{number}"})
+    wanted = Query({"sku": f"sku-{number}"}).filter
     return Entering(Reader(number), THINGS, wanted, wanted.paths)
 
 
 def by_range(number: int) -> Interest:
     """The interest of a list of what has a price in a range. All lists have one of their conditions in common."""
-    wanted = Filter({"kind": "album", "price": {"$gte": 10 * number, "$lt": 10 * number + 10}})
+    wanted = Query({"kind": "album", "price": {"$gte": 10 * number, "$lt": 10 * number + 10}}).filter
     return Entering(Reader(number), THINGS, wanted, wanted.paths)
 
 
 def by_count(number: int) -> Interest:
-    return Matches(Reader(number), THINGS, Filter({"price": {"$gte": 10 * number, "$lt": 10 * number + 10}}), NO_PATHS)
+    return Matches(
+        Reader(number), THINGS, Query({"price": {"$gte": 10 * number, "$lt": 10 * number + 10}}).filter, NO_PATHS
+    )
 
 
 def by_window(number: int) -> Interest:
     """The interest of a page of a list that follows another one."""
-    wanted = Filter({"title": {"$gt": f"{number:06d}"}})
+    wanted = Query({"title": {"$gt": f"{number:06d}"}}).filter
     window = Window([("title", 1), ("_id", 1)], {"title": f"{number + 1:06d}", "_id": number})
     return Entering(Reader(number), THINGS, wanted, wanted.paths | Paths(["title", "_id"]), window)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +21,7 @@ from tests.comments.support.discussions import ON_EACH, delete, open_on_product,
 from tests.content.support.site import create_section, entry_input
 from tests.gateway.support.resumed import SECONDS, stream_of
 from tests.notifications.support.news import notify
-from tests.support.harness import IS_SOAK, GatewayClient, running
-from tests.support.processes import environment, node_modules, served
+from tests.support.harness import GatewayClient, running
 from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, until, wait_until_live
 
 
@@ -339,46 +336,3 @@ async def test_an_id_that_is_none_ends_the_subscription_and_not_the_socket(gatew
 
         await socket.subscribe("2", "{ viewer { subject } }")
         assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
-
-
-# Clients of other projects
-
-
-@pytest.mark.timeout(1_800 if IS_SOAK else 120)
-async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_cut(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
-    project = node_modules("interop")
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    # Both run on one machine; the script cuts ten connections a second at most.
-    count, cuts = (4_000, 1_000) if IS_SOAK else (40, 10)
-    with (
-        served(tmp_path / "one", environment(settings)) as one,
-        served(tmp_path / "two", environment(settings)) as two,
-    ):
-        given = (
-            one.graphql,
-            two.graphql,
-            gateway.token("ann", []),
-            discussion,
-            str(count),
-            str(cuts),
-            "1500" if IS_SOAK else "60",
-        )
-        process = await asyncio.create_subprocess_exec(
-            "node", "resuming.mjs", *given, cwd=project, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        assert process.stdout is not None
-        started = await process.stdout.readline()
-        if started:
-            for number in range(count):
-                await post(gateway, discussion, str(number))
-                await asyncio.sleep(0.05)
-        written, errors = await process.communicate()
-
-    assert process.returncode == 0, errors.decode()
-    seen = json.loads(written)
-    every = [str(number) for number in range(count)]
-    assert seen["streams"] == every
-    assert seen["sockets"] == every
-    assert seen["cuts"] >= 5

@@ -6,6 +6,7 @@ A subscriber gets each comment once.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from tests.comments.support.discussions import STORAGES, open_on_product, post_input
+from tests.content.support.site import create_section, entry_input
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, running
+from tests.support.processes import environment, node_modules, served
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
 
@@ -42,14 +45,18 @@ async def gateway(settings: Settings, three: ReplicaSet) -> AsyncIterator[Gatewa
 async def post_all(gateway: GatewayClient, discussion: str, count: int) -> None:
     """Post comments in order, and repeat each call with its key until it succeeds, as a client does."""
     for number in range(count):
-        given = post_input(discussion, str(number), idempotencyKey=f"{discussion}-{number}")
-        while True:
-            answer = await gateway.ask(MUTATIONS["postComment"], {"input": given})
-            result = (answer.body.get("data") or {}).get("postComment") or {}
-            if result.get("__typename") == "CommentPayload":
-                break
-            assert set(answer.codes) <= {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY"}, answer.body
-            await asyncio.sleep(0.05)
+        await post_one(gateway, discussion, number)
+
+
+async def post_one(gateway: GatewayClient, discussion: str, number: int) -> None:
+    given = post_input(discussion, str(number), idempotencyKey=f"{discussion}-{number}")
+    while True:
+        answer = await gateway.ask(MUTATIONS["postComment"], {"input": given})
+        result = (answer.body.get("data") or {}).get("postComment") or {}
+        if result.get("__typename") == "CommentPayload":
+            return
+        assert set(answer.codes) <= {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY"}, answer.body
+        await asyncio.sleep(0.05)
 
 
 @pytest.mark.timeout(1_800 if IS_LONG else 120)
@@ -87,6 +94,59 @@ async def test_every_comment_arrives_once_while_the_primary_changes(
         assert await texts_by_discussion(socket, 3) == {discussion: ["last"] for discussion in discussions}
         assert await texts(own, 1) == ["last"]
         assert gateway.state.live.counts.streams == 1
+
+
+@pytest.mark.timeout(1_800 if IS_LONG else 120)
+async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_cut(
+    gateway: GatewayClient, three: ReplicaSet, tmp_path: Path
+) -> None:
+    project = node_modules("interop")
+    discussion, hidden = await open_on_product(gateway, "DOCUMENTS"), await open_on_entry(gateway)
+    # All run on one machine; the script cuts ten connections a second at most.
+    count, cuts = (4_000, 1_000) if IS_LONG else (40, 10)
+    env = environment(gateway.state.settings)
+    with served(tmp_path / "one", env) as one, served(tmp_path / "two", env) as two:
+        discussions = discussion, hidden
+        given = one.graphql, two.graphql, gateway.token("ann", []), *discussions, str(count), str(cuts)
+        process = await asyncio.create_subprocess_exec(
+            "node",
+            "resuming.mjs",
+            *given,
+            "1500" if IS_LONG else "60",
+            cwd=project,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        if await process.stdout.readline():
+            for number in range(count):
+                if number == count // 2:
+                    unpublished = {"$set": {"visible_from": None, "detail.publish_on": None}}
+                    await gateway.db["cms.nodes"].update_many({}, unpublished)
+                    await asyncio.to_thread(three.step_down)
+                for each in discussions:
+                    await post_one(gateway, each, number)
+        written, errors = await process.communicate()
+
+    assert process.returncode == 0, errors.decode()
+    seen = json.loads(written)
+    every = [str(number) for number in range(count)]
+    assert seen["streams"] == seen["sockets"] == every
+    assert seen["cuts"] >= 5
+    # What was posted after the entry was hidden is shown to nobody who may not see it.
+    for shown in (seen["hidden"]["streams"], seen["hidden"]["sockets"]):
+        assert shown
+        assert shown == every[: len(shown)]
+        assert len(shown) <= count // 2
+    assert seen["hidden"]["codes"] == ["NOT_FOUND", "NOT_FOUND"]
+
+
+async def open_on_entry(gateway: GatewayClient) -> str:
+    """Opens a discussion on a new blog entry. Returns its id."""
+    created = await gateway.result("createBlogEntry", entry_input(await create_section(gateway, kind="BLOG")))
+    made = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": "DOCUMENTS"})
+    discussion: str = made["discussion"]["id"]
+    return discussion
 
 
 COUNTED = "query ($id: ID!) @live { node(id: $id) { ... on Discussion { commentCount } } }"
