@@ -280,7 +280,7 @@ def derived(context: Context, **changes: Any) -> Context:
     """Returns a copy of a context with these values. `dataclasses.replace` takes ten times as long."""
     values = context.__dict__.copy()
     values.update(changes)
-    copy = object.__new__(Context)
+    copy = object.__new__(type(context))
     object.__setattr__(copy, "__dict__", values)
     return copy
 

@@ -15,6 +15,10 @@ The cost of a field is part of its declaration, as `length` or with `costs`:
     text: str = stored("detail.text", text=100_000)
     @strawberry.field(metadata=costs(extra=500, costly=True))
 
+Browsers and CDNs may use an answer without asking for as many seconds as all its fields say:
+
+    @strawberry.field(metadata=costs(max_age=60))
+
 A document is a mapping, and is itself the object of its GraphQL type, so nothing is copied. A plain `@strawberry.field`
 method works too. Because it can read anything, the whole document is fetched for it.
 """
@@ -25,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
 import strawberry
-from graphql import GraphQLField, GraphQLInputField
+from graphql import GraphQLField, GraphQLInputField, get_named_type, is_leaf_type
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.field import StrawberryField
 
@@ -106,6 +110,8 @@ class Cost:
     the cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
     `shares` the read of another field is free beside it.
+    `max_age` is how many seconds old a value may be that a browser or a CDN has kept: an answer is used without asking
+    for as long as all its fields allow.
     """
 
     length: Length | None = None
@@ -115,6 +121,11 @@ class Cost:
     shares: str | None = None
     weight: tuple[str, float] | None = None
     row: int = 2
+    max_age: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_age is not None and self.max_age < 0:
+            raise ValueError(f"`max_age` must be 0 seconds or more; got {self.max_age}.")
 
 
 def kept_privately() -> Any:
@@ -134,16 +145,31 @@ def costs(
     shares: str | None = None,
     weight: tuple[str, float] | None = None,
     row: int = Cost.row,
+    max_age: int | None = None,
 ) -> dict[str, Any]:
     """Returns the metadata of a field with this cost."""
-    return {_COST: Cost(length, extra, costly, each, shares, weight, row)}
+    return {_COST: Cost(length, extra, costly, each, shares, weight, row, max_age)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
     """Returns the declared cost of a field of the schema, or the default cost."""
     definition = field.extensions.get(_BACKREF)
-    declared: Cost | None = None if definition is None else definition.metadata.get(_COST)
+    declared: Cost | None = (field.extensions if definition is None else definition.metadata).get(_COST)
     return declared or Cost()
+
+
+def max_age_of(field: GraphQLField) -> int | None:
+    """Returns how many seconds old the value of a field may be, as declared.
+
+    Without a declaration, it is None for a value that comes with its object: it may be as old as that. It is 0 for
+    other objects.
+    """
+    declared = cost_of(field).max_age
+    if declared is not None:
+        return declared
+    definition = field.extensions.get(_BACKREF)
+    comes_with_object = definition is not None and isinstance(declaration_of(definition), Stored | Computed)
+    return None if comes_with_object or is_leaf_type(get_named_type(field.type)) else 0
 
 
 def stored(
@@ -198,10 +224,14 @@ def related(
     many: bool = False,
     discloses: bool = False,
     length: Length | None = None,
+    max_age: int | None = None,
     description: str | None = None,
 ) -> Any:
-    """Returns a field of related documents, by the key at a path of the document; with `many`, by a list of keys."""
-    metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length)}
+    """Returns a field of related documents, by the key at a path of the document; with `many`, by a list of keys.
+
+    Args:     max_age: as in `Cost`.
+    """
+    metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length, max_age=max_age)}
     return strawberry.field(metadata=metadata, description=description)
 
 
@@ -212,13 +242,14 @@ def reads(
     text: int = 0,
     extra: int = 0,
     row: int = Cost.row,
+    max_age: int | None = None,
     description: str | None = None,
 ) -> Any:
     """Returns a field with a resolver method that reads the paths `needs` of the document.
 
-    Args:     text: as in `stored`.  each, extra, row: as in `Cost`.
+    Args:     text: as in `stored`.  each, extra, row, max_age: as in `Cost`.
     """
-    cost = {_COST: Cost(length, extra + _METHOD + text // TEXT_UNIT, each=each, row=row)}
+    cost = {_COST: Cost(length, extra + _METHOD + text // TEXT_UNIT, each=each, row=row, max_age=max_age)}
     return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
 
 

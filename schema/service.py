@@ -18,6 +18,8 @@ from graphql import (
     GraphQLString,
 )
 
+from .fields import costs
+
 SERVICE = "__service"
 # What becomes of an error of a field if the request has no `onError`.
 DEFAULT_ERROR_BEHAVIOR = "PROPAGATE"
@@ -31,11 +33,13 @@ _Capability = GraphQLObjectType(
     "__Capability",
     {"identifier": GraphQLField(GraphQLNonNull(GraphQLString)), "value": GraphQLField(GraphQLString)},
 )
-ServiceType = GraphQLObjectType(
-    "__Service", {"capabilities": GraphQLField(GraphQLNonNull(GraphQLList(GraphQLNonNull(_Capability))))}
-)
+# Another version of the gateway can have other capabilities.
+_FRESH = costs(max_age=300)
+_Capabilities = GraphQLNonNull(GraphQLList(GraphQLNonNull(_Capability)))
+ServiceType = GraphQLObjectType("__Service", {"capabilities": GraphQLField(_Capabilities, extensions=_FRESH)})
 _FIELD = GraphQLField(
     GraphQLNonNull(ServiceType),
+    extensions=_FRESH,
     resolve=lambda _source, _info: {
         "capabilities": [{"identifier": name, "value": value} for name, value in _CAPABILITIES.items()]
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .context import Caller
+from .context import Caller, Context
 from .roles import Claim, Role
 
 # Something that can be read of a caller: an attribute, by its name; a role, which the caller has or has not; a claim.
@@ -88,3 +88,30 @@ class WatchedCaller(Caller):
 
     def __reduce__(self) -> Any:
         return Caller, (self.subject, self.roles, self.name, self.claims)
+
+
+class Asked:
+    """Whether anything has asked who the caller is, or whether there is one."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+
+class WatchedContext(Context):
+    """A context that notes if its caller is asked for. The answer of a run that does not is that of every caller."""
+
+    @property
+    def caller(self) -> Caller | None:
+        values = self.__dict__
+        values["asked"].is_asked = True
+        caller: Caller | None = values["caller"]
+        return caller
+
+
+def watching(context: Context, **changes: Any) -> tuple[Context, Asked]:
+    """Returns a copy of a context with these values, and what notes if its caller is asked for."""
+    asked = Asked()
+    values = {**context.__dict__, **changes, "asked": asked}
+    copy = object.__new__(WatchedContext)
+    object.__setattr__(copy, "__dict__", values)
+    return copy, asked

@@ -30,7 +30,7 @@ from portico.gateway.reads.index import Index
 from portico.gateway.reads.recorded import ReadSet
 from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
-from portico.schema.watching import Fact, WatchedCaller, fact_of
+from portico.schema.watching import Asked, Fact, WatchedCaller, fact_of
 
 from .fence import Fence, FenceCounts
 
@@ -84,7 +84,7 @@ class Query:
 
 
 class KeptAnswer:
-    """An answer without errors, encoded. `is_shared` says that nothing of its caller was read."""
+    """An answer without errors, encoded. If it `is_shared`, nobody has asked who the caller is."""
 
     __slots__ = ("body", "cost", "hits", "is_shared", "query", "reads", "size", "tags", "until", "view")
 
@@ -232,6 +232,7 @@ class Recording:
     query: Query
     caller: Caller | None
     cost: float = 0.0
+    asked: Asked = field(default_factory=Asked)
     reads: ReadSet = field(init=False)
     watched: WatchedCaller | None = field(init=False)
 
@@ -250,7 +251,7 @@ class Recording:
         if self.reads.is_affected or self.answers.fence.epoch != self._epoch or not self.answers.fence.is_open:
             return None
         facts = () if self.watched is None else tuple(self.watched.facts)
-        answer = KeptAnswer(self.query, body, self.cost, self.reads, is_shared=not facts)
+        answer = KeptAnswer(self.query, body, self.cost, self.reads, is_shared=not self.asked.is_asked)
         if not self.answers.may_keep(self.reads, answer.size):
             self.query.in_vain(2)
             return None

@@ -26,9 +26,11 @@ from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.state import State
 from portico.schema.context import Context
+from portico.schema.watching import Asked, watching
 
 from . import tickets, uploads
 from .cors import log_refused_page
+from .freshness import fresh
 from .headers import RequestHeaders
 from .kept import KeptResponse, charging, kept_response, query_of, recording_context
 from .request_ids import request_id_of
@@ -128,7 +130,7 @@ class GraphQLEndpoint:
         if "errors" in payload:
             added = {**added, "Cache-Control": "no-store"}
         elif scope["method"] != "POST":
-            added = {**added, **(validators := validators_of(body, media_type, headers, answer))}
+            added = {**(validators := validators_of(body, media_type, headers, answer)), **added}
             if has_it(headers, validators):
                 status, body = _UNCHANGED, b""
         await _send(send, status, media_type, body, request_id, added)
@@ -164,7 +166,9 @@ class GraphQLEndpoint:
                 if cache is not None and query is not None:
                     kept = await cache.lookup(query, session.caller, self._state.clock.now)
                     if kept is not None:
-                        return self._kept(kept, request, session, headers)
+                        response = self._kept(kept, request, session, headers)
+                        age = 0 if is_post else self._state.executor.max_age(request.query, request.operation_name)
+                        return fresh(response, age, session.caller, is_shared=kept.is_shared)
                 return await self._answer(request, session, context, receive, headers, query=query, may_write=is_post)
             except Overloaded as overloaded:
                 raise _refused(overloaded) from None
@@ -233,13 +237,19 @@ class GraphQLEndpoint:
         watch = _Watch(receive, progress, self._state.executor.deadlines)
         try:
             cache = self._state.cache
+            age = 0 if may_write else self._state.executor.max_age(request.query, request.operation_name)
             recording = None if query is None or cache is None else cache.recording(query, session.caller)
             if recording is None:
-                return await self._execute(request, session, context, headers, may_write=may_write, progress=progress)
+                context, asked = watching(context) if age else (context, Asked())
+                response = await self._execute(
+                    request, session, context, headers, may_write=may_write, progress=progress
+                )
+                return fresh(response, age, session.caller, is_shared=not asked.is_asked)
             try:
                 context = recording_context(context, recording)
                 response = await self._execute(request, session, context, headers, recording=recording)
-                return kept_response(recording, response)
+                response = kept_response(recording, response)
+                return fresh(response, age, session.caller, is_shared=not recording.asked.is_asked)
             finally:
                 recording.end()
         except MutationNotAllowed:

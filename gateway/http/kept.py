@@ -12,7 +12,8 @@ from portico.gateway.operations.json_text import compact, encode
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.recorded import WatchedTime, recorded
 from portico.gateway.state import State
-from portico.schema.context import Caller, Context, derived
+from portico.schema.context import Caller, Context
+from portico.schema.watching import watching
 
 from .requests import Request
 
@@ -39,13 +40,14 @@ def query_of(cache: CachedAnswers, state: State, request: Request, caller: Calle
 def recording_context(context: Context, recording: Recording) -> Context:
     """Returns the context of a run that is recorded."""
     database = recorded(context.db, recording.reads)
-    return derived(
+    context, recording.asked = watching(
         context,
         db=database,
         reading=database,
         caller=recording.watched,
         write=WatchedTime(context.started, recording.reads),
     )
+    return context
 
 
 def kept_response(recording: Recording, response: Response) -> Response:

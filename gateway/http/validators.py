@@ -12,16 +12,17 @@ from starlette.datastructures import Headers
 
 from portico.gateway.cache.kept_answers import KeptAnswer
 
+from .freshness import ACCEPT_AND_CALLER
+
 _DIGEST = 18
 # The most tags of a kept answer: clients differ in what they accept.
 _TAGS = 16
 # The answer is that of its caller. A store may keep it, and must ask each time whether it is still the answer.
 _CACHE_CONTROL = "private, no-cache"
-_VARY = "Accept, Authorization"
 
 
 def validators_of(body: bytes, media_type: str, headers: Headers, answer: KeptAnswer | None = None) -> dict[str, str]:
-    """Returns the headers with which a client can ask again: a strong `ETag`, and how the answer may be kept.
+    """Returns the headers with which a client can ask again: a strong `ETag`, and that it must ask each time.
 
     The tag is that of the bytes which are sent, so it depends on what the client accepts. If this is the body of a kept
     `answer`, its tags are kept, too.
@@ -34,7 +35,7 @@ def validators_of(body: bytes, media_type: str, headers: Headers, answer: KeptAn
         tag = f'"{hashlib.blake2b(about + body, digest_size=_DIGEST).hexdigest()}"'
         if answer is not None and len(answer.tags) < _TAGS:
             answer.tags[key] = tag
-    return {"ETag": tag, "Cache-Control": _CACHE_CONTROL, "Vary": _VARY}
+    return {"ETag": tag, "Cache-Control": _CACHE_CONTROL, "Vary": ACCEPT_AND_CALLER}
 
 
 def has_it(headers: Headers, validators: Mapping[str, str]) -> bool:

@@ -28,6 +28,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.lru import Lru
 
 from .limits import Limits, too_complex
+from .max_ages import max_age
 from .numbers import LargeIntegers, may_be_too_large
 from .validation import Rules, slim
 from .weights import Weighed
@@ -65,6 +66,7 @@ class Operation:
     conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
     costs: dict[Hashable, float] = field(default_factory=dict)
     definitions: dict[str | None, OperationDefinitionNode] = field(default_factory=dict)
+    max_ages: dict[str | None, int] = field(default_factory=dict)
 
     def definition(self, name: str | None) -> OperationDefinitionNode:
         """Returns the operation of this name; with None, the only one. Raises InvalidOperation if there is none."""
@@ -183,6 +185,13 @@ class Operations:
         if len(operation.costs) < _COSTS_KEPT:
             operation.costs[key] = cost
         return definition, cost
+
+    def max_age(self, text: str, name: str | None) -> int:
+        """Returns how many seconds old an answer may be, see `max_ages`. Raises InvalidOperation."""
+        operation = self.get(text)
+        if name not in operation.max_ages:
+            operation.max_ages[name] = max_age(self._schema, operation.document, operation.definition(name))
+        return operation.max_ages[name]
 
     def weights(
         self, operation: Operation, definition: OperationDefinitionNode, variables: Mapping[str, Any]

@@ -180,6 +180,13 @@ class Executor:
         except InvalidOperation:
             return None
 
+    def max_age(self, text: str, name: str | None) -> int:
+        """Returns how many seconds old the answer that a store uses may be; 0 if the text is not valid."""
+        try:
+            return self.operations.max_age(text, name)
+        except InvalidOperation:
+            return 0
+
     def lasts(self, text: str, name: str | None, variables: Mapping[str, Any]) -> bool:
         """Returns whether the text is a subscription or a live query, which can have many responses."""
         try:

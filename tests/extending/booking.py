@@ -37,12 +37,15 @@ from portico.jobs import Counter, Invariant, Job, JobRun, Problem, Problems, swe
 from portico.schema import (
     Node,
     as_type,
+    costs,
     described,
     document_kind,
     everybody,
     failure,
     find_visible,
     idempotency_key,
+    key_in,
+    load_one,
     mutation,
     node_id,
     related,
@@ -262,6 +265,13 @@ class Show(Node):
     seats: int = stored(description="How many seats it has.")
 
 
+@strawberry.type
+class BookingQuery:
+    @strawberry.field(metadata=costs(max_age=60), description="A show.")
+    async def show(self, info: Info, id: Annotated[strawberry.ID, described("Its id.")]) -> Show | None:
+        return as_type(Show, await load_one(info, SHOW, key_in(info.context, "Show", id)))
+
+
 @strawberry.enum(description="The state of a booking.")
 class BookingState(Enum):
     HELD = strawberry.enum_value("HELD", description="Being paid for.")
@@ -345,7 +355,7 @@ DOMAIN = Domain(
     jobs=(Job("finish-bookings", finish_bookings),),
     invariants=(Invariant("Every booked seat is paid for.", find_unpaid),),
     kinds=(SHOW, BOOKING),
-    types=(Show,),
+    queries=(BookingQuery,),
     mutations=(BookingMutation,),
     subscriptions=(BookingSubscription,),
 )

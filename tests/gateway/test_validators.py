@@ -72,3 +72,17 @@ async def test_a_head_request_has_the_validators_of_its_answer(gateway: GatewayC
     asked = await gateway.http.get("/graphql", params=parameters)
     headed = await gateway.http.head("/graphql", params=parameters)
     assert headed.headers["etag"] == asked.headers["etag"]
+
+
+async def test_what_the_gateway_can_do_may_be_known_without_asking(gateway: GatewayClient) -> None:
+    service = "{ __service { capabilities { identifier } } }"
+    anonymous = gateway.http.build_request("GET", "/graphql", params={"query": service})
+    for answer in (await get(gateway, query=service), await gateway.http.send(anonymous)):
+        assert (answer.headers["cache-control"], answer.headers["vary"]) == ("public, max-age=300", "Accept")
+        again = await get(gateway, {"if-none-match": answer.headers["etag"]}, service)
+        assert (again.status_code, again.headers["cache-control"]) == (304, "public, max-age=300")
+    # One field that does not declare it is enough.
+    mixed = await get(gateway, query="{ __service { capabilities { identifier } } viewer { subject } }")
+    assert mixed.headers["cache-control"] == "private, no-cache"
+    refused = await get(gateway, query="{ __service { capabilities { identifier } } product(sku: 7) { title } }")
+    assert refused.headers["cache-control"] == "no-store"

@@ -1,0 +1,123 @@
+"""Answers that stores before the gateway may use without asking, as the fields of a domain declare."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from bson import ObjectId
+from graphql import OperationDefinitionNode, parse
+
+from portico.gateway.operations.max_ages import max_age
+from portico.gateway.settings import Settings
+from portico.schema import costs, encode_id
+from tests.support.harness import GatewayClient, running
+from tests.support.library import served
+from tests.support.sockets import until
+
+SHOW = "query ($id: ID!) { show(id: $id) { id seats } }"
+VIEWED = "query ($id: ID!) { show(id: $id) { seats } viewer { subject } }"
+NODE = "query ($id: ID!) { node(id: $id) { id } }"
+
+
+@pytest.fixture(params=[0, 1_000_000], ids=["without the cache", "with the cache"])
+async def theater(
+    settings: Settings, variant: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[GatewayClient]:
+    if request.param and variant[0] == "motor":
+        pytest.skip("the cache needs direct reads")
+    with served(monkeypatch, "booking", "tests.extending.booking"):
+        async with running(
+            replace(settings, domains="accounts,comments,booking", cache_bytes=request.param)
+        ) as gateway:
+            yield gateway
+
+
+async def open_show(gateway: GatewayClient) -> str:
+    """Stores a show, and returns its id."""
+    show = {"_id": ObjectId(), "seats": 3, "price": 30, "currency": "USD", "account": ObjectId(), "venue": "globe"}
+    await gateway.db["shows"].insert_one(show)
+    return encode_id("Show", show["_id"])
+
+
+async def get(gateway: GatewayClient, query: str, show: str, *, with_token: bool = True) -> httpx.Response:
+    headers = {"authorization": f"Bearer {gateway.token()}"} if with_token else {}
+    answer = await gateway.http.get(
+        "/graphql", params={"query": query, "variables": f'{{"id":"{show}"}}'}, headers=headers
+    )
+    assert "errors" not in answer.json()
+    return answer
+
+
+def said(answer: httpx.Response) -> tuple[str, str]:
+    return answer.headers["cache-control"], answer.headers["vary"]
+
+
+async def test_an_answer_that_is_that_of_every_caller_is_public(theater: GatewayClient) -> None:
+    show = await open_show(theater)
+    shared = "public, max-age=60", "Accept"
+    for with_token in (True, False):
+        assert said(await get(theater, SHOW, show, with_token=with_token)) == shared
+    cache = theater.state.cache
+    if cache is not None:
+        await until(lambda: cache.fence.is_open)
+        while not cache.counts.hits:
+            answer = await get(theater, SHOW, show)
+            assert said(answer) == shared
+        # The cache of the gateway knows the change. Stores before it may not.
+        await theater.db["shows"].update_many({}, {"$set": {"seats": 9}})
+        assert (await get(theater, SHOW, show)).json()["data"]["show"]["seats"] == 9
+
+
+async def test_an_answer_for_which_the_caller_was_asked_is_private(
+    theater: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = await open_show(theater)
+    assert said(await get(theater, VIEWED, show)) == ("private, no-cache", "Accept, Authorization")
+    schema = theater.state.executor._schema
+    assert schema.query_type is not None
+    viewer = schema.query_type.fields["viewer"]
+    definition = viewer.extensions["strawberry-definition"]
+    monkeypatch.setattr(definition, "metadata", {**definition.metadata, **costs(max_age=30)})
+    theater.state.executor.operations.get(VIEWED).max_ages.clear()
+    for _ in range(6):
+        # Also when the answer comes from the cache.
+        assert said(await get(theater, VIEWED, show)) == ("private, max-age=30", "Accept, Authorization")
+    assert said(await get(theater, VIEWED, show, with_token=False)) == ("public, max-age=30", "Accept, Authorization")
+
+
+async def test_what_does_not_declare_it_is_asked_for_each_time(theater: GatewayClient) -> None:
+    show = await open_show(theater)
+    answer = await get(theater, NODE, show)
+    assert said(answer) == ("private, no-cache", "Accept, Authorization")
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        (SHOW, 60),
+        ("query ($id: ID!) { __typename show(id: $id) { ...F ...F } } fragment F on Show { id }", 60),
+        ("query ($id: ID!) { ... { show(id: $id) { ... on Node { id } } } }", 60),
+        ("query ($id: ID!) { show(id: $id) { id } ...G } fragment G on Query { viewer { subject } }", 0),
+        ("query ($id: ID!) { show(id: $id) { id } __schema { description } }", 0),
+        ("{ __typename }", 0),
+        ("{ __service { capabilities { identifier value } } }", 300),
+        ("query ($id: ID!) { show(id: $id) { id } __service { capabilities { identifier } } }", 60),
+        ("query ($id: ID!) { show(id: $id) { discussion { id } } }", 0),
+    ],
+)
+@pytest.mark.parametrize("theater", [0], indirect=True)
+async def test_the_least_age_of_the_fields_is_that_of_the_answer(
+    theater: GatewayClient, query: str, seconds: int
+) -> None:
+    document = parse(query)
+    operation = next(node for node in document.definitions if isinstance(node, OperationDefinitionNode))
+    assert max_age(theater.state.executor._schema, document, operation) == seconds
+
+
+def test_a_negative_age_is_refused() -> None:
+    with pytest.raises(ValueError, match="`max_age` must be 0 seconds or more; got -1"):
+        costs(max_age=-1)
