@@ -92,7 +92,6 @@ MOVED = {
     "reads": "portico.schema.reads",
     "related": "portico.schema.related",
     "require_caller": "portico.schema.require_caller",
-    "require_role": "portico.schema.require_role",
     "require_slug": "portico.store.require_slug",
     "require_text": "portico.store.require_text",
     "required_text": "portico.imports.text_at",
@@ -130,6 +129,7 @@ GONE = {
     "read_pages": "portico.loaders.declaring.pages",
     "release_leases": "portico.resolvers.writes.leases.release",
     "renew_operation": "portico.resolvers.writes.idempotency.renew",
+    "require_role": "portico.schema.require_caller",
     "server_time": "portico.resolvers.server_time.server_time",
     "show_object": "portico.schema.subscriptions.show_object",
     "sweep_intents": "portico.resolvers.writes.intents.sweep_left_behind",
@@ -138,6 +138,7 @@ GONE = {
 # What to do instead of using a name that went, if it is not only that nothing needs it.
 ADVICE = {
     "Owned": "write a tuple",
+    "require_role": "call `portico.schema.require_caller` with the role",
     "show_object": "give the kind itself to `occurrences` or `states`",
 }
 

@@ -1,4 +1,4 @@
-"""Writes that have one effect, whatever crashes and whoever else writes."""
+"""Writes that have one effect, also after crashes and beside other writers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settler import Settler
 
-from .access import require_role
+from .access import require_caller
 from .context import Context, Info, Operation, core
 from .errors import member_name
 from .fields import as_types, costs, kept_privately
@@ -75,7 +75,7 @@ class Write(FieldExtension):
     async def _resolve(self, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
         if self.role is not None:
-            require_role(context, self.role)
+            require_caller(context, self.role)
         key = _key_of(kwargs.get("input"))
         try:
             if key is None:

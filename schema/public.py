@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .access import require_caller, require_role
+from .access import require_caller
 from .authors import Author
 from .connections import Connection, Paged
 from .context import Slot
@@ -54,7 +54,6 @@ __all__ = [
     "reads",
     "related",
     "require_caller",
-    "require_role",
     "states",
     "stored",
 ]

@@ -93,7 +93,7 @@ class Worker:
 
     async def run_once(self) -> int:
         """Runs every job once that no other worker has leased, and every shared job. Returns how much was done."""
-        return sum(await asyncio.gather(*map(self._take_lease_and_run, self._jobs)))
+        return sum(await asyncio.gather(*map(self._try_job, self._jobs)))
 
     async def _release(self) -> None:
         """Releases the leases that this worker holds, and then those that it is still acquiring.
@@ -119,7 +119,7 @@ class Worker:
             woken.clear()
             runs = self._runs.of(job)
             if is_called or self._duty is None or self._duty.is_ours():
-                worked = await self._take_lease_and_run(job, min(self._pause, _PATIENCE) if job.waits else 0)
+                worked = await self._try_job(job, min(self._pause, _PATIENCE) if job.waits else 0)
                 self._note_work(job, worked)
             else:
                 worked = 0
@@ -132,7 +132,7 @@ class Worker:
                 has_waited = job.waits and loop.time() - begun >= min(self._pause, _PATIENCE) / 2
                 await rest(woken, _PAUSE_AFTER_WORK if worked or has_waited else self._pause)
 
-    async def _take_lease_and_run(self, job: Job, patience: float = 0) -> int:
+    async def _try_job(self, job: Job, patience: float = 0) -> int:
         done, runs = 0, self._runs.of(job)
         try:
             if job.is_shared:

@@ -27,7 +27,7 @@ async def transfer(
 ) -> TransferDocument:
     """Moves money between two accounts of the same currency, as part of an operation of another domain.
 
-    The outcome of an operation is final: whoever repeats the call gets the same transfer, or the same refusal. So a
+    The outcome of an operation is final: a repeated call gets the same transfer, or the same refusal. So a
     write first stores what it pays for, with the id of its operation, and then pays. If it crashes, a job pays with the
     stored id, and goes on or rolls back by the outcome.
 

@@ -199,7 +199,7 @@ class Attempt:
     async def conclude(self) -> None:
         """Counts the claimed impressions, and forgets entries of older calls.
 
-        It waits only for ads whose caps are used up, so that whoever reads after the last answer finds them exhausted.
+        It waits only for ads whose caps are used up, so that a read after the last answer finds them exhausted.
         """
         used_up = [one for one in self._claimed if self._writer.is_used_up(CountedAd.of(one), one["cap"])]
         others = [one for one in self._claimed if one not in used_up]

@@ -11,9 +11,9 @@
 
 A caller gets the answer after step 2, so an acknowledged hit is in every counter.
 
-Applying a flush again changes nothing, whoever does it and however late. If the owner is gone, a job takes the slot
-over, applies the flush and releases the slot. A process that was suspended can no longer seal, because the owner has
-changed; what it still applies has been applied.
+Applying a flush again changes nothing, also by another process and however late. If the owner is gone, a job takes the
+slot over, applies the flush and releases the slot. A process that was suspended can no longer seal, because the owner
+has changed; what it still applies has been applied.
 
 Source: the write-ahead log of databases, and sequence numbers as of the retryable writes of MongoDB.
 """

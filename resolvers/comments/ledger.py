@@ -12,8 +12,8 @@ To **post** a reply:
 2. Add an entry to the parent, unless it is deleted. A comment with entries is not removed.
 3. Insert the comment, with the attempt in it. From now on, it is visible.
 4. Remove the entry from the parent, and count the reply, in one update.
-5. Remove the entry from the discussion, and count the comment, in one update. The answer does not wait for it: whoever
-   reads a count adds the entries whose comment names their attempt.
+5. Remove the entry from the discussion, and count the comment, in one update. The answer does not wait for it:
+   readers of a count add the entries whose comment names their attempt.
 
 Proof that each comment is counted once:
 

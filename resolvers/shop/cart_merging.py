@@ -14,9 +14,9 @@ was merged into, or a new one, which is created before. The conclusion then repl
 further cart, which takes it as in step 3. The id of a new cart is derived, so every process creates the same one. A
 line follows a bounded number of merges, and then gets a new cart.
 
-Unlike other reservations, one that was passed on is not refused when it is found old: whoever finds it takes it. It is
-taken once: a cart is read before the stock, a reservation leaves the stock before its decision is forgotten, and every
-decision changes the version of the cart. After a crash, the jobs that finish expiries and moves continue.
+Unlike other reservations, one that was passed on is not refused when it is found old: the process that finds it takes
+it. It is taken once: a cart is read before the stock, a reservation leaves the stock before its decision is forgotten,
+and every decision changes the version of the cart. After a crash, the jobs that finish expiries and moves continue.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ async def _insert_entries(db: Database, post: Document, *, is_old: bool) -> str 
     """Inserts the entries of the next batch. Returns the last follower of the batch; None if there are no more.
 
     After the last batch, those get the post who have stopped following its author since. If they follow the author
-    again, it is in their news feeds. They are read last: whoever stops meanwhile is in one of both reads.
+    again, it is in their news feeds. They are read last: a follower who stops meanwhile is in one of both reads.
     """
     age = OLD if is_old else {}
 

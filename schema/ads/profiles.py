@@ -10,7 +10,7 @@ from graphql import GraphQLError
 from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.ads.ads import advertiser_of
 from portico.resolvers.documents import Document
-from portico.schema.access import require_role
+from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.fields import as_types, costs, kept_privately, stored
 from portico.schema.inputs import described
@@ -103,5 +103,5 @@ class ProfileQuery:
     async def ad_profile(
         self, info: Info, user_id: Annotated[str, described("The browser, as it was given to `serveAds`.")]
     ) -> AdProfile | None:
-        require_role(info.context, ADVERTISER)
+        require_caller(info.context, ADVERTISER)
         return await _profile(info, profile_id_of(info.context, user_id))

@@ -8,7 +8,7 @@ import strawberry
 from portico.resolvers.analytics import log_events, page_counts
 from portico.resolvers.analytics.log_events import LogEventDocument
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.schema.access import require_role
+from portico.schema.access import require_caller
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_types, costs, stored
@@ -77,7 +77,7 @@ class LogQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[LogEvent] | None:
-        require_role(info.context, ANALYST)
+        require_caller(info.context, ANALYST)
         listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
         return Connection(
             page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_EVENTS)
@@ -96,7 +96,7 @@ class LogQuery:
         limit: Annotated[int, described("The most pages and days, 1 to 1,000.")] = DEFAULT_PAGES,
     ) -> list[PageCount] | None:
         context = info.context
-        require_role(context, ANALYST)
+        require_caller(context, ANALYST)
         most = context.resources.of(AnalyticsSettings).max_page_count_events
         found: Any = await page_counts.count_pages(context.db, from_, to, limit=limit, max_events=most)
         return as_types(PageCount, found)

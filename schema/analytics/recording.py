@@ -58,6 +58,6 @@ def event_id(subject: str) -> Any:
     """Returns the input field of the caller's own id. `subject` begins a sentence, e.g. `A hit`."""
     return strawberry.field(
         default=None,
-        description=f"The caller's own id, 1 to 255 characters. {subject} with the same id counts once, whoever sends "
-        "it again. Without an id, repeating the call records it again.",
+        description=f"The caller's own id, 1 to 255 characters. {subject} with the same id counts once, also if "
+        "another caller sends it again. Without an id, repeating the call records it again.",
     )

@@ -13,7 +13,7 @@ from portico.resolvers.analytics.session_recording import record_sessions, sessi
 from portico.resolvers.analytics.sessions import MICROSECONDS
 from portico.resolvers.declarations import Wakeups
 from portico.resolvers.documents import Document
-from portico.schema.access import require_role
+from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.fields import costs
 from portico.schema.inputs import described, flat
@@ -74,7 +74,7 @@ class SessionQuery:
         end: RangeEnd,
     ) -> SessionReport | None:
         context = info.context
-        require_role(context, ANALYST)
+        require_caller(context, ANALYST)
         level: Any = granularity.name
         report = await read_stats(context.db, user_id=user_id, granularity=level, begin=begin, end=end, now=context.now)
         return SessionReport(as_of=report.as_of, stats=[_stats(user_id, one) for one in report.stats])

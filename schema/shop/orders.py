@@ -15,7 +15,7 @@ from portico.resolvers.shop.checkout import checkout as check_out
 from portico.resolvers.shop.orders import OrderDocument
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
-from portico.schema.access import require_role
+from portico.schema.access import require_caller
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.catalog.products import Product
 from portico.schema.connections import Connection, Edge, edge_of
@@ -167,7 +167,7 @@ class OrderQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Order] | None:
-        require_role(info.context, MERCHANT)
+        require_caller(info.context, MERCHANT)
         listing = orders.all_orders(None if status is None else status.name)
         return Connection(
             page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_ORDERS)

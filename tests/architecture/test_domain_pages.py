@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.domains import DOMAINS
+from portico.gateway.domains import BUILT_IN
 
 DOCS = Path(__file__).parents[2] / "docs"
 # The accounts are on the page of the shop. The game has two pages.
-PAGES = sorted({*(domain.name for domain in DOMAINS.all), "inventories"} - {"accounts"})
+PAGES = sorted({*BUILT_IN, "inventories"} - {"accounts"})
 ENDING = ("Failures", "Who may do what", "Bounds", "Guarantees", "Where the data is")
 ALWAYS = {"Bounds", "Guarantees", "Where the data is"}
 

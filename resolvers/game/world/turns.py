@@ -254,7 +254,7 @@ async def _finish_move(run: _Run) -> Ended:
         return Ended(run.with_copy(after, now), None)
     returned = await run.step(old, RETURN)
     after = await run.end(leaving, refused, returned)
-    # The entry that tells of the refusal may have replaced one that was a mark to refresh the old room.
+    # The entry with the refusal may have replaced one that was a mark to refresh the old room.
     now = await run.rooms.refresh(run.db, returned["_id"])
     await run.step(new, TIDY)
     return Ended(run.with_copy(after, now), refused)

@@ -12,7 +12,7 @@ from portico.resolvers.game.world.characters import CHARACTERS, INTRINSICS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turns import Acting
 from portico.schema import errors
-from portico.schema.access import require_caller, require_role
+from portico.schema.access import require_caller
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
@@ -106,7 +106,7 @@ class KeepingQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Character] | None:
-        require_role(info.context, GAME_MASTER)
+        require_caller(info.context, GAME_MASTER)
         room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
         page = await CHARACTER_PAGES.spanned(
