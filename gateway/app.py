@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -102,8 +102,7 @@ class _Application(Starlette):
         self._has_middleware = bool(middleware)
         self._compresses = bool(compression)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        # Without `async`, the server awaits the endpoint itself.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
             scope["type"] == "http"
             and scope["path"] == _PATH
@@ -111,8 +110,9 @@ class _Application(Starlette):
             and not self._has_middleware
             and not (self._compresses and accepts_compression(scope))
         ):
-            return self._gateway.operations(scope, receive, send)
-        return super().__call__(scope, receive, send)
+            await self._gateway.operations(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
     def _is_plain_get(self, scope: Scope) -> bool:
         # Where answers can be compressed, the middleware tells stores that they vary by encoding.
@@ -198,7 +198,7 @@ class Gateway:
         finally:
             self._in_flight.discard(task)
 
-    def operations(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+    def operations(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serves a request that contains an operation."""
         if self._endpoint is None:
             self._endpoint = GraphQLEndpoint(self.state)
