@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Generic, Self
 
 import bson
@@ -33,7 +34,7 @@ class Sort:
 
     paths: tuple[tuple[str, int], ...]
 
-    @property
+    @cached_property
     def keys(self) -> tuple[tuple[str, int], ...]:
         direction = self.paths[-1][1] if self.paths else 1
         return (*self.paths, ("_id", direction))

@@ -1,6 +1,6 @@
 """Connections: lists that clients read page by page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -171,9 +171,10 @@ class Paged:
         rows = selection.below([*fields.get("nodes", ()), *edges.get("node", ())])
         return rows.projection(types_of(selection.schema, kind), kind.discriminator)
 
-    async def spanned(self, info: Info, listing: Listing, span: Span, *, default: int) -> Page:
+    def spanned(self, info: Info, listing: Listing, span: Span, *, default: int) -> Awaitable[Page]:
         """Returns the page that the arguments of a connection ask for, like `page`."""
-        return await self.page(info, listing, default=default, **span._asdict())
+        first, after, last, before = span
+        return self.page(info, listing, first=first, default=default, after=after, last=last, before=before)
 
     async def page(
         self,

@@ -47,7 +47,7 @@ else:
 T = TypeVar("T")
 # Modules and the schema are permanent. With the default of 700, the garbage collector takes a tenth of the time in
 # which a process loads them.
-_YOUNG_OBJECTS = 20_000
+_YOUNG_OBJECTS = 60_000
 
 
 class _Commands(TyperGroup):

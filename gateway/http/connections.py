@@ -28,6 +28,8 @@ MAX_HEADER_BYTES = 16_384
 _PER_HEADER = 4
 # Headers that change how a response is sent.
 _UNUSUAL = {b"connection", b"transfer-encoding"}
+# Headers of every answer, whose names need no check.
+_OWN = {b"content-type", b"content-length", b"x-request-id"}
 # How long an idle connection of a gateway that stops stays open: a request may have been sent already.
 _IDLE_SECONDS = 0.25
 _ONE_MORE_TIMER_SECONDS = 0.01
@@ -53,6 +55,11 @@ def count_unread(app_state: dict[str, Any]) -> None:
     gateway = app_state.get("gateway")
     if gateway is not None:
         gateway.state.live.counts.unread += 1
+
+
+def _is_unusual(name: bytes) -> bool:
+    """Returns whether uvicorn must send the header, or refuse it."""
+    return name in _UNUSUAL or not name.islower() or HEADER_RE.search(name) is not None
 
 
 class HeadersTooLarge(Exception):
@@ -137,10 +144,10 @@ class Exchange(RequestResponseCycle):
         for name, value in self.default_headers:
             lines += (name, b": ", value, b"\r\n")
         for name, value in message.get("headers", ()):
+            if (name not in _OWN and _is_unusual(name)) or HEADER_VALUE_RE.search(value):
+                return False
             if name == b"content-length":
                 length = int(value)
-            elif name in _UNUSUAL or not name.islower() or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
-                return False
             lines += (name, b": ", value, b"\r\n")
         if length is None or self.access_log:
             return False

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from graphql import OperationType
@@ -107,7 +106,7 @@ class GraphQLEndpoint:
         added: Mapping[str, str] = {}
         answer: KeptAnswer | None = None
         try:
-            accepted = negotiate(",".join(headers.getlist("accept")))
+            accepted = negotiate(headers.joined("accept"))
             media_type = accepted.media_type or JSON_TYPE
             response = await self._respond(scope, headers, receive, send, accepted, request_id)
             if response is None:
@@ -156,7 +155,7 @@ class GraphQLEndpoint:
                     last_id = headers.get("last-event-id")
                     if ticket is not None:
                         ticket.require_current(session.resumable(request).ids, last_id)
-                    request = replace(request, last_event_id=last_id or request.last_event_id)
+                    request = request._replace(last_event_id=last_id or request.last_event_id)
                     await EventStream(session, context, receive, send).run(request)
                     return None
                 if ticket is not None:

@@ -17,6 +17,7 @@ class RequestHeaders(Headers):
         super().__init__(scope=scope)
         # The first of several headers counts.
         self._first: dict[bytes, bytes] = dict(reversed(self._list))
+        self._are_unique = len(self._first) == len(self._list)
 
     @overload
     def get(self, key: str, /) -> str | None: ...
@@ -32,4 +33,11 @@ class RequestHeaders(Headers):
         return default if value is None else value.decode("latin-1")
 
     def getlist(self, key: str) -> list[str]:
-        return super().getlist(key) if key.lower().encode("latin-1") in self._first else []
+        if self._are_unique:
+            value = self.get(key)
+            return [] if value is None else [value]
+        return super().getlist(key)
+
+    def joined(self, key: str) -> str:
+        """Returns the value of a header whose values are a list; an empty text without it."""
+        return ",".join(self.getlist(key))

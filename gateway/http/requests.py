@@ -6,7 +6,6 @@ Source: the GraphQL-over-HTTP specification, draft of 2025.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -54,19 +53,21 @@ def unauthenticated(error: InvalidToken) -> Refused:
     return Refused(401, error.code, str(error), {"WWW-Authenticate": error.challenge})
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Request(NamedTuple):
     """A GraphQL request, checked."""
 
     # Empty if the request refers to a text that is not known yet.
     query: str
-    variables: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = _NOTHING
     operation_name: str | None = None
     wants_plan: bool = False
     # Whether the newer answers of a live query come as differences.
     wants_patches: bool = False
     # The headers of W3C Trace Context, in `extensions`: on a WebSocket, each operation can belong to another trace.
-    trace: Mapping[str, str] = field(default_factory=dict)
+    trace: Mapping[str, str] = _NOTHING
     reference: Reference | None = None
     # Why the text that the request refers to cannot run.
     refusal: InvalidOperation | None = None
@@ -220,7 +221,7 @@ def parse_query(query_string: bytes) -> Request:
     if given.get("operationName") == "":
         del given["operationName"]
     request = parse_request(given)
-    return replace(request, ticket=given["ticket"]) if given.get("ticket") else request
+    return request._replace(ticket=given["ticket"]) if given.get("ticket") else request
 
 
 def parse_request(given: Mapping[str, Any]) -> Request:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Hashable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -47,8 +46,8 @@ async def resolved(
         async with slot:
             text = await references.text_of(text, request.reference, db=db, now=now, about=about)
     except InvalidOperation as refusal:
-        return replace(request, query="", refusal=refusal)
-    return replace(request, query=text)
+        return request._replace(query="", refusal=refusal)
+    return request._replace(query=text)
 
 
 async def resolved_for(session: Session, request: Request, seconds: float) -> Request:
@@ -68,4 +67,4 @@ async def resolved_for(session: Session, request: Request, seconds: float) -> Re
         error = GraphQLError(str(overloaded), extensions=overloaded.formatted["extensions"])
     except TimeoutError as late:
         error = GraphQLError("", original_error=late)
-    return replace(request, query="", refusal=InvalidOperation([error]))
+    return request._replace(query="", refusal=InvalidOperation([error]))

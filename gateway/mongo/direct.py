@@ -11,7 +11,6 @@ has no effect, so it is safe to send it again. While all connections are in use,
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import struct
@@ -139,7 +138,7 @@ class Reader:
 
     async def _read(self, command: Document, meter: Meter | None) -> list[Document] | None:
         """Reads as `read` does. Raises TooLong for a reply that may not be received now."""
-        deadline = asyncio.get_running_loop().time() + self._seconds
+        deadline = time.monotonic() + self._seconds
         link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
@@ -162,7 +161,7 @@ class Reader:
         Raises Lost if the connection closes, or the primary is another one when the answer arrives; NetworkTimeout; and
         what `bson.decode` raises.
         """
-        deadline = asyncio.get_running_loop().time() + self._seconds
+        deadline = time.monotonic() + self._seconds
         link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None

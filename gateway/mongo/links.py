@@ -27,6 +27,7 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, NamedTuple
 
 import structlog
@@ -87,10 +88,10 @@ class Link(asyncio.Protocol):
         self._part = bytearray()
         self._reply: asyncio.Future[bytes] | None = None
         self._admits: Admits | None = None
-        # In the time of the loop, like `used_at`.
+        # A monotonic time, like `used_at`.
         self._deadline = 0.0
         self.primary = primary
-        self.used_at = self._loop.time()
+        self.used_at = monotonic()
         self._transport.set_protocol(self)
         self._transport.resume_reading()
 
@@ -101,7 +102,7 @@ class Link(asyncio.Protocol):
     async def ask(self, message: bytes, deadline: float, admits: Admits | None = None) -> bytes:
         """Sends a message and returns the reply. Raises Lost, NetworkTimeout and TooLong, and closes the connection.
 
-        Args:     deadline: in the time of the loop.  admits: returns whether a reply of this size may be received.
+        Args:     deadline: a monotonic time.  admits: returns whether a reply of this size may be received.
         """
         if not self.is_open:
             # `connection_lost` may have been called already, so nothing else would end the wait.
@@ -110,7 +111,7 @@ class Link(asyncio.Protocol):
         self._reply = reply
         self._deadline = deadline
         self._admits = admits
-        self.used_at = self._loop.time()
+        self.used_at = monotonic()
         self._transport.write(message)
         try:
             return await reply
@@ -202,7 +203,7 @@ class Links:
 
         Returns None if no link is open, and opens one for later commands. The command then falls back to the driver.
 
-        Args:     deadline: in the time of the loop.
+        Args:     deadline: a monotonic time.
         Raises:   NetworkTimeout if no link is free by the deadline.
         """
         link = self.idle()
@@ -256,14 +257,13 @@ class Links:
     def idle(self) -> Link | None:
         """Returns an idle link like `take`; None if there is none at the moment."""
         self._current()
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = monotonic()
         while self._idle:
             link = self._idle.pop()
             if link.is_open and now - link.used_at < IDLE_SECONDS:
                 self._busy.add(link)
                 if self._watching is None:
-                    self._watching = loop.call_later(WATCH_SECONDS, self._watch)
+                    self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
                 return link
             self._count -= 1
             link.close()
@@ -311,19 +311,18 @@ class Links:
         """Fails reads that wait for a former primary or too long. Runs every WATCH_SECONDS while a read waits."""
         self._watching = None
         self._current()
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = monotonic()
         for link in self._busy:
             link.expire(now)
         for waiting in self._waiting:
             if now >= waiting.deadline and not waiting.link.done():
                 waiting.link.set_exception(NetworkTimeout("All connections for reads were in use for too long."))
         if self._busy:
-            self._watching = loop.call_later(WATCH_SECONDS, self._watch)
+            self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
 
     def _open_another(self) -> None:
         """Opens a link to the current primary if there may be one more."""
-        is_due = asyncio.get_running_loop().time() >= self._not_before
+        is_due = monotonic() >= self._not_before
         if self._primary is not None and self._is_usable and self._count < CONNECTIONS and is_due:
             self._count += 1
             task = asyncio.create_task(self._open(self._primary))
@@ -350,7 +349,7 @@ class Links:
                 self.give_back(link)
             else:
                 self._count -= 1
-                self._not_before = asyncio.get_running_loop().time() + PAUSE_SECONDS
+                self._not_before = monotonic() + PAUSE_SECONDS
 
     async def _connected(self, primary: Primary) -> Link | None:
         """Opens a link. Only this function and `Link` use the driver's internals."""

@@ -32,6 +32,7 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from contextvars import Token
+from time import monotonic
 from typing import Any
 
 from portico.gateway.deadlines import Deadlines
@@ -166,7 +167,7 @@ class Admission:
 
     def hold(self, slot: Slot) -> None:
         """Notes who has a slot, and since when."""
-        self._since[slot] = asyncio.get_running_loop().time()
+        self._since[slot] = monotonic()
 
     def give_up(self, slot: Slot) -> None:
         """Ends what `hold` began."""
@@ -179,7 +180,7 @@ class Admission:
         """Takes the slots of operations that have had them for long, while others wait."""
         self._looking = None
         loop = asyncio.get_running_loop()
-        latest = loop.time() - SLOW_SECONDS
+        latest = monotonic() - SLOW_SECONDS
         for slot, since in tuple(self._since.items()):
             if since > latest or self._slow >= self._max_running or not self._has_waiting:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from bson import ObjectId
@@ -61,12 +62,25 @@ class Within:
     ids: Sequence[ObjectId]
 
 
+EVERY_PRODUCT = ProductQuery()
+
+
 def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> ProductListing:
     """Returns the listing of the products that match the query.
 
     Args:     sort: one of `SORTS`.
     Raises:   InvalidInput (a condition is impossible or too long, RELEVANCE without a search).
     """
+    return _of_all(sort) if query is EVERY_PRODUCT and within is None else _listing(query, sort, within)
+
+
+@cache
+def _of_all(sort: str) -> ProductListing:
+    """Returns the listing of all products, which most pages ask for."""
+    return _listing(EVERY_PRODUCT, sort, None)
+
+
+def _listing(query: ProductQuery, sort: str, within: Within | None) -> ProductListing:
     if sort == "RELEVANCE" and not query.search:
         raise InvalidInput("The sort RELEVANCE needs `filter.search`.", "sort", code=InvalidInput.NOT_ALLOWED)
     conditions = _conditions(query)

@@ -293,9 +293,12 @@ async def product_page(
     within: product_search.Within | None = None,
 ) -> ProductConnection:
     """Returns a page of products."""
-    query = product_search.ProductQuery() if given is None else await given.query(info.context)
+    query = product_search.EVERY_PRODUCT if given is None else await given.query(info.context)
     asked = Asked(query, (sort or ProductSort.NEWEST).name, within)
-    listing = await product_reads.bounded(info.context, asked.listing())
+    listing = asked.listing()
+    if given is not None or within is not None:
+        # The list of all products needs no bound: an index has its order.
+        listing = await product_reads.bounded(info.context, listing)
     page = await PAGES.spanned(info, listing, span, default=DEFAULT_PRODUCTS)
     return ProductConnection(page=page, asked=asked, listing=listing)
 

@@ -37,6 +37,7 @@ CACHES = {
     ("gateway/caller_rates.py", "_network"),
     ("gateway/reads/paths.py", "_sets_of"),
     ("gateway/settings.py", "_types_of"),  # by the class
+    ("resolvers/catalog/product_search.py", "_of_all"),  # by the order
     ("resolvers/projections.py", "_sorted_projection"),
 }
 CHANGING = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ async def links(db: Database) -> AsyncIterator[Links]:
 
 
 def deadline(seconds: float = SOON) -> float:
-    return asyncio.get_running_loop().time() + seconds
+    return time.monotonic() + seconds
 
 
 async def take_all(links: Links) -> list[Link]:

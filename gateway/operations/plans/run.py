@@ -88,13 +88,7 @@ class Run(Nulls):
         return self if self._relations or self._pending else self._result()
 
     def __await__(self) -> Generator[Any, Any, ExecutionResult]:
-        return self._finished().__await__()
-
-    async def _finished(self) -> ExecutionResult:
-        try:
-            return await self._rest()
-        except Stopped as stopped:
-            return self._stop(stopped)
+        return self._rest().__await__()
 
     async def _rest(self) -> ExecutionResult:
         """Finishes the run. The root fields of a mutation run here one after the other."""
@@ -106,8 +100,18 @@ class Run(Nulls):
                 self._field(field, self.root_value, self._data, None)
                 await self._drive()
         except GraphQLError as error:
+            return self._without_data(error)
+        except Stopped as stopped:
+            return self._stop(stopped)
+        return self._result()
+
+    def _without_data(self, error: GraphQLError) -> ExecutionResult:
+        """Returns the result after an error of a root field that cannot be null."""
+        try:
             self._null_out(None, error)
-            self.discard_pending()
+        except Stopped as stopped:
+            return self._stop(stopped)
+        self.discard_pending()
         return self._result()
 
     def _stop(self, stopped: Stopped) -> ExecutionResult:
