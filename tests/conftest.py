@@ -90,7 +90,9 @@ def pytest_collection_finish() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Says after a failure how to stop calls at the same places again."""
     if terminalreporter.stats.get("failed"):
-        terminalreporter.write_line(f"To try the same places again: --randomly-seed={config.getoption('randomly_seed')}")
+        terminalreporter.write_line(
+            f"To try the same places again: --randomly-seed={config.getoption('randomly_seed')}"
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -33,6 +33,7 @@ from tests.support.harness import (
     assert_invariants,
     part_of_stops,
     running,
+    some_stops,
     stops,
     stops_of,
 )
@@ -213,7 +214,7 @@ async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_c
 
 @pytest.mark.parametrize("name", CASES)
 async def test_a_call_without_a_key_that_resumes_after_the_jobs_counts_once(scene: Scene, name: str) -> None:
-    for stop in stops():
+    for stop in some_stops(2):
         given = await scene.set(name, is_keyed=False)
         is_late = False
 
