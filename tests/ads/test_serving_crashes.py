@@ -31,8 +31,8 @@ from tests.support.harness import (
     GatewayClient,
     SettableClock,
     assert_invariants,
-    part_of_stops,
     running,
+    some_of_part,
     some_stops,
     stops,
     stops_of,
@@ -186,7 +186,7 @@ async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_c
     scene: Scene, settings: Settings, clock: SettableClock, name: str, meanwhile: str
 ) -> None:
     async with running(settings, clock=clock) as other:
-        for stop in part_of_stops(MEANWHILE.index(meanwhile), of=len(MEANWHILE)):
+        for stop in some_of_part(MEANWHILE.index(meanwhile), of=len(MEANWHILE)):
             given = await scene.set(name)
             overtaken: list[Any] = []
 
