@@ -8,7 +8,7 @@ from portico.resolvers.problems import Problem
 from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.accounts.support.stages import Transfers
 from tests.support.domains import INVARIANTS
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, stops
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, some_stops
 from tests.support.interruptions import crashing
 
 
@@ -29,7 +29,7 @@ async def _others(scene: Transfers) -> None:
 
 
 async def test_a_process_that_resumes_after_the_money_is_spent_takes_none(scene: Transfers) -> None:
-    for command in stops():
+    for command in some_stops(2):
         given = await scene.set("a transfer")
         call, wake = await scene.asleep("transfer", given, command)
         if call.done():

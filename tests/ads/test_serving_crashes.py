@@ -31,8 +31,9 @@ from tests.support.harness import (
     GatewayClient,
     SettableClock,
     assert_invariants,
-    part_of_stops,
     running,
+    some_of_part,
+    some_stops,
     stops,
     stops_of,
 )
@@ -185,7 +186,7 @@ async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_c
     scene: Scene, settings: Settings, clock: SettableClock, name: str, meanwhile: str
 ) -> None:
     async with running(settings, clock=clock) as other:
-        for stop in part_of_stops(MEANWHILE.index(meanwhile), of=len(MEANWHILE)):
+        for stop in some_of_part(MEANWHILE.index(meanwhile), of=len(MEANWHILE)):
             given = await scene.set(name)
             overtaken: list[Any] = []
 
@@ -213,7 +214,7 @@ async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_c
 
 @pytest.mark.parametrize("name", CASES)
 async def test_a_call_without_a_key_that_resumes_after_the_jobs_counts_once(scene: Scene, name: str) -> None:
-    for stop in stops():
+    for stop in some_stops(2):
         given = await scene.set(name, is_keyed=False)
         is_late = False
 

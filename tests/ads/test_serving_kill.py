@@ -18,7 +18,7 @@ from tests.ads.support.serving import SERVE, pseudonym, serve, settle_old_claims
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
 from tests.support.processes import Served, environment, served
 
-ROUNDS = 30 if IS_SOAK else 3
+ROUNDS = 30 if IS_SOAK else 2
 USERS = [f"user-{number}" for number in range(40)]
 CAPS = {"banner": 150, "poster": 60}
 

@@ -10,7 +10,7 @@ import pytest
 from portico.testing.kits import Given
 from tests.ads.support.ads import ad, ads_in, deactivate, place, placement
 from tests.ads.support.stages import BEFORE, CASES, ELSE, ZONES, Zones
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ CLAIMED = 2
 
 
 async def test_a_placement_that_pauses_does_not_undo_a_later_one(scene: Zones) -> None:
-    for command in stops():
+    for command in some_stops(2):
         mutation, given = await case_of(scene, "a new ad")
         call, wake = await scene.asleep(mutation, given, command)
         if call.done():
@@ -114,7 +114,7 @@ async def test_no_placement_that_pauses_survives_an_acknowledged_deactivation(
 
 @pytest.mark.parametrize("meanwhile", ["a placement", "a deactivation"])
 async def test_a_deactivation_that_pauses_anywhere_leaves_no_ad(scene: Zones, meanwhile: str) -> None:
-    for command in stops():
+    for command in some_stops(2):
         mutation, given = await case_of(scene, "a deactivation")
         call, wake = await scene.asleep(mutation, given, command)
         if call.done():
@@ -138,7 +138,7 @@ async def test_a_deactivation_that_pauses_anywhere_leaves_no_ad(scene: Zones, me
 async def test_the_cap_of_a_placement_that_pauses_holds_in_all_zones_whatever_other_placements_settle(
     scene: Zones,
 ) -> None:
-    for command in stops():
+    for command in some_stops(2):
         mutation, given = await case_of(scene, "a new ad with a cap")
         call, wake = await scene.asleep(mutation, given, command)
         if call.done():

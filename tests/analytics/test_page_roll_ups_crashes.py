@@ -29,6 +29,7 @@ from tests.support.harness import (
     assert_invariants,
     run_jobs,
     running,
+    some_stops,
     stops,
     with_settings,
 )
@@ -68,7 +69,9 @@ async def test_a_run_that_crashes_anywhere_twice_leaves_exact_counts_and_is_fini
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
     crashes = 0
-    for first, second in itertools.product(range(8), range(6) if IS_SOAK else (0, 3, 5)):
+    every_pair = list(itertools.product(range(8), range(6)))
+    pairs = every_pair if IS_SOAK else [(first, random.randrange(6)) for first in range(8)]
+    for first, second in pairs:
         await snapshot.restore()
         for stop in (first, second):
             with crashing(gateway, stop) as faulty, stopping():
@@ -76,7 +79,7 @@ async def test_a_run_that_crashes_anywhere_twice_leaves_exact_counts_and_is_fini
             crashes += faulty.has_crashed
             assert await all_counts(gateway) == counted([*EVENTS, *LATE])
         await assert_settled(gateway, clock, [*EVENTS, *LATE])
-    assert crashes > 30
+    assert crashes > len(pairs) * 5 / 8
 
 
 async def test_an_expiry_that_crashes_anywhere_counts_no_deleted_events(settings: Settings) -> None:
@@ -153,7 +156,7 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
     gateway: GatewayClient, clock: SettableClock, action: Action
 ) -> None:
     has_late = action not in {another_build, another_run}
-    for skip in stops():
+    for skip in some_stops(3):
         for name in COLLECTIONS:
             await gateway.db[name].delete_many({})
         await log(gateway, *EVENTS)
@@ -182,7 +185,7 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
 async def test_whatever_happens_between_two_commands_of_a_read_it_counts_each_earlier_event_once(
     gateway: GatewayClient, clock: SettableClock, action: Action
 ) -> None:
-    for skip in stops():
+    for skip in some_stops(3):
         for name in COLLECTIONS:
             await gateway.db[name].delete_many({})
         await log(gateway, *EVENTS)
@@ -299,7 +302,7 @@ STEPS = st.one_of(
 )
 
 
-@examples(15, 400)
+@examples(8, 400)
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 async def test_random_events_roll_ups_crashes_and_reads_have_the_counts_of_the_model(
     gateway: GatewayClient, clock: SettableClock, steps: list[tuple[str, Any]]

@@ -68,7 +68,7 @@ async def read(gateway: GatewayClient, model: Model, user: str, told: list[tuple
     assert at_least <= total <= at_most
 
 
-@examples(12, 400)
+@examples(6, 400)
 @given(steps=st.lists(STEPS, min_size=3, max_size=12))
 async def test_random_recordings_crashes_and_reads_have_the_figures_of_the_model(
     gateway: GatewayClient, clock: SettableClock, steps: list[tuple[str, Any]]

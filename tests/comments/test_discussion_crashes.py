@@ -27,7 +27,7 @@ from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
 from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
-from tests.support.harness import IS_SOAK, stops
+from tests.support.harness import IS_SOAK, some_stops, stops
 from tests.support.interruptions import interrupted
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
@@ -295,7 +295,7 @@ async def test_a_retry_finds_the_posted_reply_even_if_its_parent_has_been_delete
     await scene.build(storage)
     await scene.keep()
     parent = scene.comments["Other."]["slug"]
-    for stop in stops():
+    for stop in some_stops(2):
         await scene.snapshot.restore()
         if not await _stopped(scene, lambda scene, db: scene.post(db, "New.", parent, OPERATION), stop):
             break

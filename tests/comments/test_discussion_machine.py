@@ -216,7 +216,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize("storage", STORAGES)
-@examples(8, 400)
+@examples(4, 400)
 @given(steps=STEPS)
 async def test_discussions_match_the_model_after_any_steps(db: Database, storage: str, steps: list[Step]) -> None:
     key = f"p{next(_numbers)}"

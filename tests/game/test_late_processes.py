@@ -10,7 +10,7 @@ from portico.gateway.settings import Settings
 from tests.game.support.machine import Machine, State
 from tests.game.support.model import Call, Keeper, Setting, Thing, World
 from tests.game.support.worlds import enter, store
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, part_of_stops, run_jobs, running
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, some_of_part
 from tests.support.interruptions import database_of, interrupted
 
 SETTING = Setting(
@@ -65,7 +65,7 @@ async def test_a_process_that_resumes_late_neither_loses_nor_doubles_anything(
     gateway: GatewayClient, settings: Settings, clock: SettableClock, action: str, meanwhile: str
 ) -> None:
     async with running(settings, clock=clock) as other:
-        for stop in part_of_stops(list(MEANWHILE).index(meanwhile), of=len(MEANWHILE)):
+        for stop in some_of_part(list(MEANWHILE).index(meanwhile), of=len(MEANWHILE)):
             if not await is_interrupted(gateway, other, clock, CALLS[action], MEANWHILE[meanwhile], stop):
                 assert stop > 0
                 return

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.game.support.trades_stage import CASES, Trades
-from tests.support.harness import GatewayClient, SettableClock, stops
+from tests.support.harness import GatewayClient, SettableClock, some_stops
 from tests.support.interruptions import crashing
 
 
@@ -20,7 +20,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Trades:
 async def test_of_an_acceptance_and_a_cancellation_one_wins_wherever_the_other_pauses(
     scene: Trades, name: str, other: str
 ) -> None:
-    for command in stops():
+    for command in some_stops(2):
         given = await scene.set(name)
         call, wake = await scene.asleep(CASES[name].mutation, given, command)
         if call.done():

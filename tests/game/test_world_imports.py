@@ -14,7 +14,7 @@ from portico.resolvers.documents import Database, Document
 from portico.schema.nodes import encode_id
 from tests.game.support.importing import CELLAR, CHEST, GEM, SMITHY, SQUARE, SWORD, TEMPLE, WORLD, room, run
 from tests.game.support.world import add_character
-from tests.support.harness import GatewayClient, assert_invariants, stops
+from tests.support.harness import GatewayClient, assert_invariants, some_stops
 from tests.support.interruptions import stopping
 from tests.support.real_data import rows
 
@@ -293,7 +293,7 @@ async def test_an_import_that_is_stopped_anywhere_is_completed_by_the_next_one(
 
     expected = {"chest": 1, "gem": 1, "short sword": 2, "some bread": 5}
     expected |= {"a two-handed sword": 1, "a steel helmet": 1, "the old sack": 1}
-    for stop in stops():
+    for stop in some_stops(2):
         for name in ("game.locations", "game.blueprints"):
             await gateway.db[name].delete_many({})
         faulty, database = FaultyDatabase.around(gateway.db, stop)

@@ -53,7 +53,7 @@ async def machine_for(gateway: GatewayClient, clock: SettableClock) -> Machine:
     return Machine(gateway, clock, SETTING, ids, [State(WORLD)])
 
 
-@examples(short=10)
+@examples()
 @given(steps=step_lists(STEPS))
 async def test_the_world_is_one_that_the_answers_allow_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
@@ -65,7 +65,7 @@ async def test_the_world_is_one_that_the_answers_allow_after_any_crashes(
     await assert_invariants(gateway)
 
 
-@examples(short=5)
+@examples(short=3)
 @given(
     steps=step_lists(
         st.builds(

@@ -23,7 +23,7 @@ from tests.comments.support.discussions import ON_EACH, count, everything
 from tests.content.support.photos import picture
 from tests.support.databases import delete_documents
 from tests.support.domains import IMPORTERS
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
 from tests.support.interruptions import stopping
 
 Line = dict[str, Any]
@@ -223,7 +223,7 @@ async def rebuild(gateway: GatewayClient) -> None:
 @pytest.mark.parametrize("kind", RECORDS)
 async def test_a_killed_import_can_be_completed(importing: Importing, kind: str) -> None:
     records = RECORDS[kind]
-    for stop in stops():
+    for stop in some_stops(2):
         await rebuild(importing.gateway)
         was_killed = await importing.kill(records, stop)
 
@@ -242,7 +242,7 @@ async def test_a_killed_import_of_comments_can_be_completed(
 ) -> None:
     """This holds even after the jobs have settled the interrupted posts."""
     gateway, records = importing.gateway, comments(storage)
-    for stop in stops():
+    for stop in some_stops(2):
         await rebuild(gateway)
         await add_products(gateway.db, [product(sku="p")])
         was_killed = await importing.kill(records, stop)

@@ -8,7 +8,7 @@ import pytest
 
 from portico.resolvers.shop.bought_together import relate_products
 from tests.shop.support.shop import new_order, stock_up
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
 from tests.support.interruptions import crashing, interrupted
 
 pytestmark = pytest.mark.usefixtures("provider")
@@ -59,7 +59,7 @@ async def test_an_edit_keeps_what_is_bought_together(gateway: GatewayClient, clo
 
 async def test_orders_that_are_counted_at_the_same_moment_all_count(gateway: GatewayClient) -> None:
     await stock_shop(gateway)
-    for skip in stops():
+    for skip in some_stops(2):
         turns: list[int] = []
         await new_order(gateway, lamp=1, bulb=1)
 
@@ -82,7 +82,7 @@ async def test_orders_that_are_counted_at_the_same_moment_all_count(gateway: Gat
 
 async def test_a_count_that_crashes_is_repeated(gateway: GatewayClient, clock: SettableClock) -> None:
     await stock_shop(gateway)
-    for stop in stops():
+    for stop in some_stops(2):
         await new_order(gateway, lamp=1, bulb=1)
         with crashing(gateway, stop) as faulty:
             await asyncio.gather(run_jobs(gateway, clock, "relate-products"), return_exceptions=True)

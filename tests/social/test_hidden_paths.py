@@ -3,13 +3,14 @@
 The reader asks for everything that the schema leads to. Then the ghost joins, and follows, writes, comments and is
 followed wherever that is possible, and at last blocks the reader and takes another name. After that, the reader asks
 again, and gets the same answers: the same rows, counts, cursors and page infos. No answer has a name, an id or a text
-of the ghost.
+of the ghost. Each run asks for pages of one size, and a soak for those of every size.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,7 @@ from tests.social.support.all_fields import all_fields
 from tests.social.support.post_reads import as_member, post_id, user_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
 from tests.social.support.social import block, circle, join, operation
-from tests.support.harness import GatewayClient, running
+from tests.support.harness import IS_SOAK, GatewayClient, running
 
 OTHERS = ["ann", "bob", "yan", "zoe"]
 # Of the ghost, each in the middle of the order of subjects.
@@ -130,14 +131,15 @@ def _marks_in(answer: Any) -> list[str]:
 
 async def test_every_path_is_as_if_there_were_no_ghost(network: GatewayClient) -> None:
     ids = [post_id(post) for post in await _posts(network)] + [user_id(name) for name in OTHERS]
-    before = [await _everything(network, first, ids) for first in SIZES]
+    sizes = SIZES if IS_SOAK else [random.choice(SIZES)]
+    before = [await _everything(network, first, ids) for first in sizes]
     assert all("zoe on it" in json.dumps(answers) for answers in before)
 
     await _haunt(network)
     assert _marks_in(await _everything(network, 100, ids))
     await _vanish(network)
 
-    for first, expected in zip(SIZES, before, strict=True):
+    for first, expected in zip(sizes, before, strict=True):
         assert await _everything(network, first, ids) == expected, first
     gone = [post_id(post) for post in await _posts(network) if post["by"]["id"] == GHOST]
     found = await network.data(

@@ -17,7 +17,7 @@ from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.social import members, relation_jobs, relations
 from tests.social.support.social import block, circle, join
-from tests.support.harness import SettableClock, stops
+from tests.support.harness import SettableClock, some_stops
 from tests.support.real_data import rows
 
 ADA = {
@@ -135,7 +135,7 @@ async def test_an_import_that_crashes_anywhere_is_finished_by_a_second_one_or_by
     await join(db, "dee")
     await db["social.members"].update_one({"_id": "dee"}, {"$set": {"is_merged": True}})
     records.append({"of": "ada", "circle": "merged", "members": ["dee"]})
-    for stop in stops():
+    for stop in some_stops(2):
         for name in ("social.members", "social.relations"):
             await db[name].delete_many({"_id": {"$ne": "dee"}})
         faulty = FaultyDatabase(db, stop)

@@ -164,7 +164,7 @@ def settings(settings: Settings) -> Settings:
     return replace(settings, max_cost=1_000_000)
 
 
-@examples(short=12)
+@examples(short=6)
 @given(steps=step_lists(STEPS), rounds=st.sampled_from([0, 1]))
 async def test_every_list_shows_exactly_what_the_rules_allow(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, steps: list[Any], rounds: int

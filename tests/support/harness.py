@@ -108,15 +108,26 @@ def some_stops(of: int = 3) -> Iterator[int]:
 
 
 def part_of_stops(part: int, *, of: int) -> Iterator[int]:
-    """Yields some stops of one of so many equal parts, so that a test's cases never take the same one.
+    """Yields one of so many equal parts of the stops, so that a test's cases together take each stop once.
 
-    Any number selects a part. Together, the runs take each stop. In a soak, yields all stops.
+    Any number selects a part. In a soak, yields all stops.
     """
-    return places(2 * of, whole=IS_SOAK, first=part % of + of * random.randrange(2))
+    return stops() if IS_SOAK else itertools.islice(stops(), part % of, None, of)
+
+
+def some_of_part(part: int, *, of: int) -> Iterator[int]:
+    """Yields the first stop of the part, and every second one of the others. The runs together take each stop.
+
+    In a soak, yields all stops.
+    """
+    if IS_SOAK:
+        return stops()
+    first = part % of
+    return itertools.chain([first], itertools.count(first + of * random.randrange(1, 3), 2 * of))
 
 
 def half_of_stops(*, odd: bool) -> Iterator[int]:
-    """Yields stops of one half, so that two tests never take the same one. In a soak, yields all of them."""
+    """Yields every second stop, so that two tests take one half each. In a soak, yields all of them."""
     return part_of_stops(int(odd), of=2)
 
 

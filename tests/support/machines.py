@@ -15,7 +15,7 @@ from tests.support.interruptions import crashing
 T = TypeVar("T")
 
 
-def examples(short: int = 10, long: int = 1_000) -> settings:
+def examples(short: int = 5, long: int = 1_000) -> settings:
     """Returns settings for this many examples. They are the same in each run, except in a soak.
 
     Each example must create its own data.
