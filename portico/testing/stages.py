@@ -249,7 +249,7 @@ class _Try:
 
 
 def places(of: int, *, whole: bool = False, first: int | None = None) -> Iterator[int]:
-    """Yields every so-manieth number from a random one below, or from the first one given; all of them if `whole`.
+    """Yields every n-th number for n = `of`, from `first` or a random one below n; every number if `whole`.
 
     Together, the runs of a test try all places. Seed `random` to try the same ones again, as pytest-randomly does.
     """

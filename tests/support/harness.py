@@ -103,7 +103,7 @@ def stops() -> Iterator[int]:
 
 
 def some_stops(of: int = 3) -> Iterator[int]:
-    """Yields every so-manieth stop, and others in each run. In a soak, yields all of them."""
+    """Yields every n-th stop for n = `of`, and others in each run. In a soak, yields all of them."""
     return places(of, whole=IS_SOAK)
 
 
