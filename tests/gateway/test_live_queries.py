@@ -16,6 +16,7 @@ from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.reads import counting
 from portico.gateway.settings import Settings
+from portico.schema.analytics.analysts import ANALYST
 from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import post
 from tests.support.harness import GatewayClient, category_input, new_key, product_input, running
@@ -52,15 +53,17 @@ def runs(gateway: GatewayClient) -> int:
     return gateway.state.live_queries.counts.runs
 
 
-STATS = """query @live { sessionStats(userId: "ada", granularity: DAY, from: "2025-01-01T00:00:00Z", to: "2025-02-01T00:00:00Z") {
-  asOf stats { sessions } } }"""
+STATS = """query @live {
+  sessionStats(userId: "ada", granularity: DAY, from: "2025-01-01T00:00:00Z", to: "2025-02-01T00:00:00Z") {
+    asOf stats { sessions } } }"""
 
 
 async def test_statistics_are_not_read_again_because_time_passes(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_queries, "CLOCK_SECONDS", 0.02)
-    async with gateway.subscription(STATS, {}) as answers:
+    analyst = replace(gateway, roles=(ANALYST,), subject="ann")
+    async with analyst.subscription(STATS, {}) as answers:
         assert (await anext(answers))["sessionStats"]["stats"] == []
         before = runs(gateway)
         await asyncio.sleep(QUIET_SECONDS)
