@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bson import Timestamp
-from pymongo import TEXT
 from pymongo.errors import PyMongoError
 
 from portico.gateway.logs import logger
@@ -120,7 +119,7 @@ def text_paths(specs: Iterable[CollectionSpec]) -> Mapping[str, Paths]:
     found: dict[str, Paths] = {}
     for spec in specs:
         for index in spec.indexes:
-            paths = [path for path, kind in index.document["key"].items() if kind == TEXT]
+            paths = [path for path, kind in index.document["key"].items() if kind == "text"]
             if paths and "$**" not in paths:
                 found[spec.name] = Paths(paths)
     return found
