@@ -54,7 +54,7 @@ from .metrics import (
     OperationMetrics,
     SubscriptionMetrics,
 )
-from .reads.feed import Feed, FeedCounts
+from .reads.feed import Feed, FeedCounts, text_paths
 from .settings import Settings
 from .state import State
 from .telemetry.exporters import exporters_of
@@ -266,7 +266,12 @@ class Gateway:
                 resume_seconds=self._settings.resume_seconds,
             ),
             live_queries=LiveQueries(
-                Feed(connection.database, self._domains.answered_from, self._feed_counts),
+                Feed(
+                    connection.database,
+                    self._domains.answered_from,
+                    self._feed_counts,
+                    text_paths(self._domains.collections),
+                ),
                 self._live_counts,
                 most=self._settings.max_live_queries,
                 pause=self._settings.live_pause_ms / 1_000,

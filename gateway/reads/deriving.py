@@ -17,12 +17,19 @@ from typing import Any
 from .comparing import row_key
 from .counting import Count, Counts
 from .interests import Entering, Interest, Matches, Reader, Rows, Window
-from .paths import ALL_PATHS, Paths, union
+from .paths import ALL_PATHS, NO_PATHS, Paths, union
+from .pipelines import Stage, paths_in, paths_of
 from .plans import Plan, Row, Timed
 from .queries import Query
 
-Stage = Mapping[str, Any]
 _ANYTHING: Mapping[str, Any] = {}
+
+
+_OF_ARRAYS = {"$elemMatch", "$slice"}
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, Mapping) and all(name.startswith("$") for name in value))
 
 
 class Shown:
@@ -35,19 +42,23 @@ class Shown:
         named: list[str] = ["_id"]
         self._plain: list[str] | None = None if not projection else ["_id"] if self.has_key else []
         self.paths = ALL_PATHS
+        used = NO_PATHS
         for path, value in (projection or {}).items():
             if path == "_id" and not value:
                 continue
             if value in (1, True) and isinstance(value, int):
                 assert self._plain is not None
                 self._plain.append(path)
-            elif not (isinstance(value, dict) and value.keys() <= {"$elemMatch", "$slice"}):
-                # An expression, or an exclusion: everything else is shown.
-                self._plain = []
-                return
+            elif isinstance(value, dict) and value.keys() <= {"$meta"} | _OF_ARRAYS:
+                used = used | (paths_in(value) if "$meta" in value else NO_PATHS)
+            else:
+                used = used | (paths_in(value) if value and _is_expression(value) else ALL_PATHS)
+                continue
             named.append(path.removesuffix(".$"))
-        if projection:
-            self.paths = Paths(named)
+        if used.is_all:
+            self._plain = []
+        elif projection:
+            self.paths = Paths(named) | used
 
     def has(self, path: str) -> bool:
         """Returns whether rows have the value at this path, as it is in the document."""
@@ -63,6 +74,13 @@ class Branch:
     order: Sequence[tuple[str, int]] = ()
     limit: int | None = None
     projection: Mapping[str, Any] | None = None
+    # The paths that decide about the order, if values are computed before the sort.
+    computed: Paths | None = None
+
+    @property
+    def places(self) -> Paths:
+        """The paths that decide about the place of a document in the list."""
+        return (self.computed or NO_PATHS) | Paths(path for path, _ in self.order)
 
 
 class Listed(Plan):
@@ -79,8 +97,7 @@ class Listed(Plan):
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         shown = union(one.paths for one in self._shown)
         places = [
-            query.filter.paths | Paths(path for path, _ in branch.order)
-            for query, branch in zip(self._queries, self._branches, strict=True)
+            query.filter.paths | branch.places for query, branch in zip(self._queries, self._branches, strict=True)
         ]
         if rows is None or not all(one.has_key for one in self._shown):
             for query, used in zip(self._queries, places, strict=True):
@@ -227,12 +244,18 @@ class _Stages:
 
 
 def _branch(left: _Stages) -> Branch | None:
-    """Reads a filter, a sort, a limit and a projection."""
+    """Reads a filter, computed values, a sort, a limit and a projection."""
     matches = left.take_all("$match")
+    values = left.take("$set")
     order = _order(left.take("$sort"))
     if order is None:
         return None
-    return Branch({"$and": matches} if matches else {}, order, left.take("$limit"), left.take("$project"))
+    computed: Paths | None = None
+    if values is not None:
+        # Rows may not show by what they are sorted. Whatever matches may come into the list.
+        computed, order = paths_in(values) | Paths(path for path, _ in order), ()
+    query = {"$and": matches} if matches else {}
+    return Branch(query, order, left.take("$limit"), left.take("$project"), computed)
 
 
 def _unions(collection: str, left: _Stages) -> list[Sequence[Stage]] | None:
@@ -258,6 +281,9 @@ def _listed(collection: str, stages: list[Stage]) -> Listed | None:
     if not left.is_empty or None in branches:
         return None
     found = [branch for branch in branches if branch is not None]
+    if unions and any(branch.computed is not None for branch in found):
+        # A row does not say which branch it comes from.
+        return None
     return Listed(collection, found, limit if limit is not None or unions else found[0].limit)
 
 
@@ -315,7 +341,7 @@ def _count(left: _Stages) -> Count | None:
 def _widened(collection: str, stages: Sequence[Stage]) -> Iterator[tuple[str, Mapping[str, Any], Paths]]:
     """Yields what any pipeline reads: what its first filter matches, and everything that it reads elsewhere."""
     matches = _Stages(stages).take_all("$match")
-    yield collection, {"$and": matches} if matches else {}, ALL_PATHS
+    yield collection, {"$and": matches} if matches else {}, paths_of(stages)
     for stage in stages:
         yield from _elsewhere(collection, stage)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ from pymongo.errors import PyMongoError
 from portico.gateway.logs import logger
 from portico.resolvers.changes import ChangesLost, ChangeSource, Event, follow
 from portico.resolvers.current import Current, current_documents
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import CollectionSpec, Database
 
 from .comparing import row_key
 from .index import Index
@@ -73,8 +73,15 @@ class _Ahead:
 class Feed:
     """The change stream of a process for answers. It is open between `open` and as many calls of `close`."""
 
-    def __init__(self, database: Database, collections: Collection[str], counts: FeedCounts | None = None) -> None:
-        self.index = Index()
+    def __init__(
+        self,
+        database: Database,
+        collections: Collection[str],
+        counts: FeedCounts | None = None,
+        text: Mapping[str, Paths] | None = None,
+    ) -> None:
+        """`text` has the paths of text indexes, by collection, if they are known."""
+        self.index = Index(text)
         self.counts = counts or FeedCounts()
         # Changes of other collections are not followed, so an answer must not depend on them.
         self.collections = frozenset(collections)
@@ -105,6 +112,17 @@ class Feed:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.aclose()
+
+
+def text_paths(specs: Iterable[CollectionSpec]) -> Mapping[str, Paths]:
+    """Returns the paths of the text indexes, by collection. An index of all paths is left out."""
+    found: dict[str, Paths] = {}
+    for spec in specs:
+        for index in spec.indexes:
+            paths = [path for path, kind in index.document["key"].items() if kind == "text"]
+            if paths and "$**" not in paths:
+                found[spec.name] = Paths(paths)
+    return found
 
 
 class _Reader:

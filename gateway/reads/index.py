@@ -16,7 +16,7 @@ from .by_key import ByKey
 from .comparing import index_key
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
 from .matching import Condition, place_at, values_at
-from .paths import Paths
+from .paths import TEXT, TEXT_NAME, Paths
 from .plans import Plan, Row
 from .spans import Spans, is_closed
 
@@ -28,7 +28,9 @@ _FULL = 8
 class Index:
     """The interests of all readers of a process, and the reads that are in flight."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: Mapping[str, Paths] | None = None) -> None:
+        """`text` has the paths of text indexes, by collection. Of another one, any path can be in its text index."""
+        self._text = text or {}
         self._collections: dict[str, _Collection] = {}
 
     @property
@@ -70,7 +72,7 @@ class Index:
     def needs_document(self, change: Change) -> bool:
         """Returns whether somebody needs the document of an update to say whether they are affected."""
         found = self._collections.get(change.collection)
-        return found is not None and found.needs_document(change.paths)
+        return found is not None and found.needs_document(self._with_text(change))
 
     def used(self, collection: str) -> Sequence[str]:
         """Returns the paths that decide whether a document is read; none if all may."""
@@ -82,6 +84,7 @@ class Index:
         found = self._collections.get(change.collection)
         if found is None:
             return 0
+        change.paths = self._with_text(change)
         for read in found.in_flight:
             read.changes.append(change)
         readers = found.affected(change)
@@ -93,6 +96,14 @@ class Index:
         """Tells all readers that anything may have changed."""
         for name in tuple(self._collections):
             self.dispatch(Change(name, ALL))
+
+    def _with_text(self, change: Change) -> Paths:
+        """Returns the paths of a change, with that which stands for the text index if one of these is in it."""
+        if change.kind != UPDATE:
+            return change.paths
+        indexed = self._text.get(change.collection)
+        is_text = indexed is None or change.paths.touch(indexed)
+        return change.paths | TEXT if is_text else change.paths
 
     def _of(self, name: str) -> _Collection:
         found = self._collections.get(name)
@@ -154,10 +165,10 @@ class _Collection:
         return bool(self.in_flight) or self._entering.use(changed) or self._matches.use(changed)
 
     def used(self) -> Sequence[str]:
-        named = self._entering.used() | self._matches.used()
+        named = (self._entering.used() | self._matches.used()) - {TEXT_NAME}
         if self.in_flight or self._entering.uses_all or self._matches.uses_all:
             return ()
-        return [path for path in named if not any(path.startswith(f"{other}.") for other in named)]
+        return [path for path in named if not any(path.startswith(f"{other}.") for other in named)] or ["_id"]
 
     def affected(self, change: Change) -> set[Reader]:
         candidates: Iterable[Interest]

@@ -12,7 +12,7 @@ from typing import Any
 from bson import Regex
 
 from .comparing import compare, equal, index_key, is_comparable, is_type
-from .paths import ALL_PATHS, NO_PATHS, Paths, names_of, union
+from .paths import ALL_PATHS, NO_PATHS, TEXT, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
 
 Answer = bool | None
@@ -70,13 +70,13 @@ class _Alternatives(Condition):
 
 
 class Unknown(Condition):
-    """A condition of which nothing is known."""
+    """A condition of which nothing is known but the paths that it depends on."""
 
     __slots__ = ()
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Paths = ALL_PATHS) -> None:
         super().__init__("", _nobody_knows)
-        self.paths = ALL_PATHS
+        self.paths = paths
 
     def test(self, _document: Mapping[str, Any]) -> Answer:
         return None
@@ -125,7 +125,7 @@ def _conditions(query: Mapping[str, Any]) -> Iterable[Condition]:
         elif name == "$comment":
             continue
         elif name.startswith("$"):
-            yield Unknown()
+            yield Unknown(TEXT if name == "$text" else ALL_PATHS)
         else:
             yield from _of_path(name, wanted)
 

@@ -71,6 +71,9 @@ def _shared(paths: frozenset[str], is_all: bool) -> Paths:
 
 NO_PATHS = Paths()
 ALL_PATHS = Paths(is_all=True)
+# Stands for all paths of the text index of a collection. No field has this name.
+TEXT_NAME = "$text"
+TEXT = Paths([TEXT_NAME])
 
 
 def union(paths: Iterable[Paths]) -> Paths:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from portico.gateway import live_queries
 from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.reads import counting
 from portico.gateway.settings import Settings
+from portico.schema.analytics.analysts import ANALYST
 from portico.schema.nodes import encode_id
 from tests.comments.support.discussions import post
 from tests.support.harness import GatewayClient, category_input, new_key, product_input, running
@@ -49,6 +51,23 @@ async def expect_nothing(answers: AsyncGenerator[Any, None]) -> None:
 
 def runs(gateway: GatewayClient) -> int:
     return gateway.state.live_queries.counts.runs
+
+
+STATS = """query @live {
+  sessionStats(userId: "ada", granularity: DAY, from: "2025-01-01T00:00:00Z", to: "2025-02-01T00:00:00Z") {
+    asOf stats { sessions } } }"""
+
+
+async def test_statistics_are_not_read_again_because_time_passes(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_queries, "CLOCK_SECONDS", 0.02)
+    analyst = replace(gateway, roles=(ANALYST,), subject="ann")
+    async with analyst.subscription(STATS, {}) as answers:
+        assert (await anext(answers))["sessionStats"]["stats"] == []
+        before = runs(gateway)
+        await asyncio.sleep(QUIET_SECONDS)
+        assert runs(gateway) == before
 
 
 async def test_a_live_query_shows_what_several_domains_write(gateway: GatewayClient) -> None:
