@@ -86,12 +86,14 @@ class Listed(Plan):
             for wanted, used in zip(self._filters, places, strict=True):
                 yield Matches(reader, self._collection, wanted, used | shown)
             return
+        keys = frozenset(row_key(row.get("_id")) for row in rows)
         if rows:
-            keys = frozenset(row_key(row.get("_id")) for row in rows)
             yield Rows(reader, self._collection, keys, union([shown, *places]))
         last, window = self._end(rows)
         for number, (wanted, used) in enumerate(zip(self._filters[: last + 1], places, strict=False)):
-            yield Entering(reader, self._collection, wanted, used, window if number == last else None)
+            # A read by keys that has found them all is one that nothing else can come into.
+            if not wanted.is_within(keys):
+                yield Entering(reader, self._collection, wanted, used, window if number == last else None)
 
     def compares(self, value: datetime) -> bool:
         return any(wanted.names(value) for wanted in self._filters)

@@ -133,7 +133,11 @@ class _Collection:
         self._numbers[type(interest)] += 1
         if isinstance(interest, Rows):
             for key in interest.keys:
-                self.rows.setdefault(key, set()).add(interest)
+                found = self.rows.get(key)
+                if found is None:
+                    self.rows[key] = {interest}
+                else:
+                    found.add(interest)
         elif isinstance(interest, Entering):
             self._entering.add(interest)
         elif isinstance(interest, Matches):

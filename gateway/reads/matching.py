@@ -12,7 +12,7 @@ from typing import Any
 
 from bson import Regex
 
-from .comparing import compare, equal, index_key, is_comparable, is_type, stored_form
+from .comparing import compare, equal, index_key, is_comparable, is_type, row_key, stored_form
 from .paths import ALL_PATHS, NO_PATHS, Paths, union
 from .spans import Place, Span, compared_with, place_of
 
@@ -73,6 +73,16 @@ class Filter:
     def names(self, value: Any) -> bool:
         """Returns whether the value is in a condition."""
         return self._query is None or _has(self._query, value)
+
+    def is_within(self, keys: frozenset[Any]) -> bool:
+        """Returns whether it names the `_id` of all documents that can match, and each has one of these keys."""
+        return any(
+            condition.path == "_id"
+            and condition.values is not None
+            and len(condition.values) <= len(keys)
+            and all(row_key(value) in keys for value in condition.values)
+            for condition in self.conditions
+        )
 
     def later(self, now: datetime) -> tuple[str, Mapping[str, Any]] | None:
         """Returns the path whose dates are compared with this time, and a filter of the documents with later ones.
