@@ -1,10 +1,11 @@
-"""`python -m bench.cached`: measure the CPU of answers from the cache beside that of runs.
+"""`python -m bench.cached`: measure the CPU of answers from the cache, and of runs that it misses, beside that of runs.
 
 The gateway runs in this process, without a network and without a server. It gets the page of `bench`, one request after
 the other and 16 at a time. The time is that of the thread of its event loop.
 """
 
 import asyncio
+import itertools
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,7 @@ from starlette.types import Message
 from bench import __main__ as page
 from bench import mongo
 from bench.processes import share_out
+from portico.gateway.operations.plans.on_error import DEFAULT
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.testing.gateways import Gateway, running
@@ -75,15 +77,28 @@ async def get(gateway: Gateway, known: bytes = b"") -> dict[bytes, bytes]:
 async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
     kept = replace(settings, cache_bytes=50_000_000)
     async with running(settings) as without, running(kept) as gateway:
-
-        async def ask(one: Gateway) -> None:
-            await post(one.app, "/graphql", BODY, {"content-type": "application/json"})
-
+        numbers = itertools.count()
         cache = gateway.state.cache
         assert cache is not None
+
+        async def ask(one: Gateway, body: bytes = BODY) -> None:
+            await post(one.app, "/graphql", body, {"content-type": "application/json"})
+
+        async def ask_first() -> None:
+            # No operation uses the variable, but it makes another query of it.
+            await ask(gateway, orjson.dumps({"query": QUERY, "variables": {"number": next(numbers)}}))
+
+        def forget() -> None:
+            cache.index.dispatch_all()
+            query = cache.query(QUERY, None, DEFAULT, {})
+            assert query is not None
+            query.skipped = query.backoff = 0
+
         tag = (await get(gateway))[b"etag"]
         ways = [
             Way("no cache", lambda: ask(without)),
+            Way("first run of a query", ask_first),
+            Way("recorded run", lambda: ask(gateway), forget),
             Way("from the cache", lambda: ask(gateway)),
             Way("304 from the cache", lambda: get(gateway, tag)),
         ]

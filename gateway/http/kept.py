@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from graphql import OperationType
 
 from portico.gateway.cache.kept_answers import CachedAnswers, KeptAnswer, Query, Recording
+from portico.gateway.operations.execution import Charge, Subscription
 from portico.gateway.operations.json_text import compact, encode
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.recorded import WatchedTime, recorded
@@ -59,7 +60,7 @@ def kept_response(recording: Recording, response: Response) -> Response:
     return response if answer is None else KeptResponse(response.payload, response.headers, answer=answer)
 
 
-def charging(recording: Recording, charge: Callable[[float], None] | None) -> Callable[[float], None]:
+def charging(recording: Recording, charge: Charge | None) -> Charge:
     """Returns a function that notes the cost of a run, and charges it."""
 
     def charged(cost: float) -> None:
@@ -68,3 +69,38 @@ def charging(recording: Recording, charge: Callable[[float], None] | None) -> Ca
             charge(cost)
 
     return charged
+
+
+async def kept_or_run(
+    state: State,
+    request: Request,
+    context: Context,
+    charge: Charge | None,
+    run: Callable[[Context, Charge | None], Awaitable[Response | Subscription]],
+) -> Response | Subscription:
+    """Returns the kept answer to a request of a stream. Otherwise runs it, and keeps its answer if it can be.
+
+    Raises what `charge` and `run` raise.
+    """
+    cache, caller, executor = state.cache, context.caller, state.executor
+    query = None
+    if cache is not None and not executor.lasts(request.query, request.operation_name, request.variables):
+        query = query_of(cache, state, request, caller)
+    if cache is None or query is None:
+        return await run(context, charge)
+    kept = await cache.lookup(query, caller, state.clock.now)
+    if kept is not None:
+        if context.record is not None:
+            operation = executor.operations.get(request.query)
+            context.record.identify(operation.definition(request.operation_name), operation.document)
+        if charge is not None:
+            charge(kept.cost)
+        return KeptResponse({"data": None}, answer=kept)
+    recording = cache.recording(query, caller)
+    if recording is None:
+        return await run(context, charge)
+    try:
+        outcome = await run(recording_context(context, recording), charging(recording, charge))
+        return kept_response(recording, outcome) if isinstance(outcome, Response) else outcome
+    finally:
+        recording.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Hashable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from portico.gateway.ended import Stopping, TooSlow
 from portico.gateway.event_ids import EventIds
 from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.encoding import EncodedResponse
-from portico.gateway.operations.execution import Call, Executor, Progress, Subscription
+from portico.gateway.operations.execution import Call, Charge, Executor, Progress, Subscription
 from portico.gateway.operations.json_text import compact
 from portico.gateway.operations.responses import Response, format_error, response_of
 from portico.gateway.resuming import Resumable
@@ -34,6 +34,7 @@ from portico.resolvers.writes.retries import pause
 from portico.schema.context import Caller, Context, derived
 from portico.schema.subscriptions import Occurrences
 
+from .kept import KeptResponse, kept_or_run
 from .live_runs import listen
 from .patches import Patches
 from .requests import Request
@@ -223,6 +224,8 @@ async def _opened(
                 return running, source
             outcome = source
         record.answered(outcome)
+    if isinstance(outcome, KeptResponse) and outcome.answer is not None:
+        return EncodedResponse(outcome.answer.body, is_last=False)
     # The answer waits until its client reads. Its data is needed no more.
     return EncodedResponse.of(outcome)
 
@@ -230,16 +233,18 @@ async def _opened(
 async def _outcome(
     executor: Executor, request: Request, session: Session, context: Context, progress: Progress
 ) -> Response | Subscription:
-    """Runs the operation, unless it is a subscription. If the caller has used up its allowance, returns the error."""
-    meter = session.meter()
-    try:
-        return await executor.execute(
+    """Runs the operation, unless it is a subscription or its answer is kept. If the caller has used up its allowance,
+    returns the error.
+    """
+
+    def run(context: Context, charge: Charge | None) -> Awaitable[Response | Subscription]:
+        return executor.execute(
             request.query,
             variables=request.variables,
             name=request.operation_name,
             context=context,
             wants_plan=request.wants_plan,
-            charge=None if meter is None else meter.charge,
+            charge=charge,
             progress=progress,
             # A subscription that continues is like one that was never cut off.
             must_run=isinstance(context.live, Resumable) and context.live.continues,
@@ -247,6 +252,11 @@ async def _outcome(
             on_error=request.on_error,
             may_stream=True,
         )
+
+    meter = session.meter()
+    charge = None if meter is None else meter.charge
+    try:
+        return await kept_or_run(session.state, request, context, charge, run)
     except RateLimited as limited:
         return Response({"errors": [{"message": str(limited), "extensions": limited.extensions}]})
 

@@ -151,6 +151,8 @@ def index_key(value: Any) -> Any:
 
     Different values can have the same key, e.g. 1 and true.
     """
+    if type(value) is ObjectId:
+        return value
     kind = class_of(value)
     if kind is None or kind == _NULL:
         return None
@@ -167,6 +169,11 @@ def index_key(value: Any) -> Any:
 
 
 def row_key(value: Any) -> Any:
-    """Returns the key of a document with this `_id`. Those without a key of their own share one."""
+    """Returns the key of a document with this `_id`. Those without a key of their own share one.
+
+    That of an object id is its bytes, which remember their hash. A page has a hundred of them.
+    """
+    if type(value) is ObjectId:
+        return value.binary
     key = index_key(value)
     return "?" if key is None else key

@@ -103,12 +103,14 @@ class Listed(Plan):
             for query, used in zip(self._queries, places, strict=True):
                 yield Matches(reader, self._collection, query.filter, used | shown)
             return
+        keys = frozenset(row_key(row.get("_id")) for row in rows)
         if rows:
-            keys = frozenset(row_key(row.get("_id")) for row in rows)
             yield Rows(reader, self._collection, keys, union([shown, *places]))
         last, window = self._end(rows)
         for number, (query, used) in enumerate(zip(self._queries[: last + 1], places, strict=False)):
-            yield Entering(reader, self._collection, query.filter, used, window if number == last else None)
+            # A read by keys that has found them all is one that nothing else can come into.
+            if not query.filter.is_within(keys):
+                yield Entering(reader, self._collection, query.filter, used, window if number == last else None)
 
     def compares(self, value: datetime) -> bool:
         return any(query.names(value) for query in self._queries)

@@ -11,7 +11,7 @@ from typing import Any
 
 from bson import Regex
 
-from .comparing import compare, equal, index_key, is_comparable, is_type
+from .comparing import compare, equal, index_key, is_comparable, is_type, row_key
 from .paths import ALL_PATHS, NO_PATHS, TEXT, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
 
@@ -100,6 +100,16 @@ class Filter:
     def spans(self) -> Iterable[tuple[str, Span | None]]:
         """The ranges of its comparisons, by path."""
         return ((condition.path, condition.span) for condition in self.conditions)
+
+    def is_within(self, keys: frozenset[Any]) -> bool:
+        """Returns whether it names the `_id` of all documents that can match, and each has one of these keys."""
+        return any(
+            condition.path == "_id"
+            and condition.values is not None
+            and len(condition.values) <= len(keys)
+            and all(row_key(value) in keys for value in condition.values)
+            for condition in self.conditions
+        )
 
     def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
         """Returns whether the document can match now, or could before these paths changed."""

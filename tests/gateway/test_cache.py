@@ -16,7 +16,7 @@ from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
-from tests.support.sockets import until
+from tests.support.sockets import listening, opened, streamed, until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
 JAZZ = {"slug": "jazz"}
@@ -314,3 +314,65 @@ async def test_equal_queries_that_come_together_run_once(gateway: GatewayClient,
         assert [answer["category"]["name"] for answer in answers] == [f"Jazz {number}"] * 10
         assert commands.names().count("find categories") == 1
         await keep(gateway, NAME, JAZZ)
+
+
+async def of_stream(port: int, transport: str, token: str, text: str = NAME) -> Any:
+    """Asks once by WebSocket or server-sent events. Returns the answer."""
+    if transport == "sse":
+        async with streamed(port, text, JAZZ, token=token) as events:
+            found = await events.receive()
+            assert found is not None
+            assert found[0] == "next"
+            return found[1]
+    async with opened(port) as socket:
+        await socket.init(token)
+        await socket.subscribe("1", text, JAZZ)
+        message = await socket.receive()
+        if message["type"] == "error":
+            return {"errors": message["payload"]}
+        assert (message["type"], await socket.receive()) == ("next", {"id": "1", "type": "complete"})
+        return message["payload"]
+
+
+@pytest.mark.parametrize("transport", ["websocket", "sse"])
+async def test_queries_of_streams_share_the_answers_of_requests(
+    gateway: GatewayClient, jazz: str, commands: Commands, transport: str
+) -> None:
+    async with listening(gateway) as port:
+        first = await keep(gateway, NAME, JAZZ)
+        counts = counts_of(gateway)
+        hits = counts.hits
+        commands.clear()
+        assert await of_stream(port, transport, gateway.token()) == {"data": first}
+        assert counts.hits == hits + 1
+        assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
+        await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+        changed = {"data": {"category": {"id": jazz, "name": "Blues"}}}
+        # The stream's run is kept as well.
+        hits = counts.hits
+        async with asyncio.timeout(20):
+            while counts.hits == hits:
+                assert await of_stream(port, transport, gateway.token()) == changed
+        failed = await of_stream(port, transport, gateway.token(), "{ products(first: 0) { nodes { sku } } }")
+        assert "errors" in failed
+
+
+@pytest.mark.parametrize("transport", ["websocket", "sse"])
+async def test_kept_answers_of_streams_cost_what_the_query_costs(settings: Settings, transport: str) -> None:
+    async with running(replace(settings, caller_rate=20)) as gateway, listening(gateway) as port:
+        await follow_changes(gateway)
+        answer: Any = {}
+        async with asyncio.timeout(20):
+            while "errors" not in answer:
+                answer = await of_stream(port, transport, gateway.token(), "{ viewer { subject } }")
+        assert answer["errors"][0]["extensions"]["code"] == "RATE_LIMITED"
+        assert counts_of(gateway).hits
+
+
+async def test_a_live_query_is_none_that_is_answered_once(gateway: GatewayClient, jazz: str) -> None:
+    live = NAME.replace("{ category", "@live { category", 1)
+    async with listening(gateway) as port, streamed(port, live, JAZZ, token=gateway.token()) as events:
+        assert await events.receive() == ("next", {"data": {"category": {"id": jazz, "name": "Jazz"}}})
+        await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+        assert await events.receive() == ("next", {"data": {"category": {"id": jazz, "name": "Blues"}}})
+    assert counts_of(gateway).stored == 0

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from portico.gateway.reads.comparing import stored_form
+from portico.gateway.reads.deriving import of_find
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Change, Entering, Interest, Matches, Window
 from portico.gateway.reads.paths import NO_PATHS, Paths
+from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.queries import Query
+from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.reads.spans import Spans, place_of
 from tests.gateway.support.filters import LEAVES, PATHS, document, query
 
@@ -160,3 +163,45 @@ def test_the_cost_of_a_change_hardly_grows_with_the_interests(interest: Callable
         costs.append([steps_of(lambda change=change, index=index: index.dispatch(change)) for change in changes()])  # type: ignore[misc]
     for few, many in zip(*costs, strict=True):
         assert many <= 1.5 * few, costs
+
+
+FOUND = [{"_id": 1, "name": "a"}, {"_id": 2, "name": "b"}]
+
+
+def reads_of(*plans: tuple[Plan, list[dict[str, Any]]]) -> tuple[Index, ReadSet]:
+    index = Index()
+    reads = ReadSet(index, lambda: None)
+    for plan, rows in plans:
+        reads.end(reads.begin(plan), rows)
+    return index, reads
+
+
+def by_keys(keys: list[Any]) -> Plan:
+    return of_find(THINGS, {"_id": {"$in": keys}, "is_hidden": False}, {"name": 1}, {})
+
+
+@pytest.mark.parametrize(
+    ("change", "affects"),
+    [
+        (Change(THINGS, DELETE, 1), True),
+        (Change(THINGS, INSERT, 2, {"_id": 2, "is_hidden": False}), True),
+        (Change(THINGS, REPLACE, 1, {"_id": 1}), True),
+        (Change(THINGS, UPDATE, 1, paths=Paths(["name"])), True),
+        (Change(THINGS, UPDATE, 2, paths=Paths(["is_hidden"])), True),
+        (Change(THINGS, UPDATE, 2, paths=Paths(["size"])), False),
+        (Change(THINGS, INSERT, 3, {"_id": 3, "is_hidden": False}), False),
+    ],
+)
+def test_a_read_by_keys_that_has_found_all_waits_for_its_rows_alone(change: Change, *, affects: bool) -> None:
+    index, reads = reads_of((by_keys([1, 2]), FOUND))
+    assert index.size == 1
+    assert not index.needs_document(Change(THINGS, UPDATE, 3, paths=Paths(["is_hidden"])))
+    index.dispatch(change)
+    assert reads.is_affected is affects
+
+
+def test_a_read_by_keys_that_has_not_found_one_waits_for_it() -> None:
+    index, reads = reads_of((by_keys([1, 2, 3]), FOUND))
+    assert index.size == 2
+    index.dispatch(Change(THINGS, INSERT, 3, {"_id": 3, "is_hidden": False}))
+    assert reads.is_affected

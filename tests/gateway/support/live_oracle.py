@@ -8,7 +8,7 @@ import json
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ class Writer:
         """`shown` has the keys of documents that live queries show, by collection. Most changes are of these."""
         self._db = db
         self._names = sorted(shown)
-        self._shown = {name: sorted(filter(is_plain, keys), key=repr) for name, keys in shown.items()}
+        self._shown = {name: sorted(ids_of(keys), key=repr) for name, keys in shown.items()}
         self._rng = rng
         self._gone: list[tuple[str, Document]] = []
 
@@ -184,9 +184,10 @@ class Writer:
         return name, row["_id"]
 
 
-def is_plain(key: Any) -> bool:
-    """Returns whether the key of a row is the `_id` of its document."""
-    return isinstance(key, ObjectId | str) and key != "?"
+def ids_of(keys: Iterable[object]) -> list[Any]:
+    """Returns the `_id` of each document whose key is plain. The key of an object id is its bytes."""
+    ids = [ObjectId(key) if isinstance(key, bytes) and len(key) == len(ObjectId().binary) else key for key in keys]
+    return [one for one in ids if isinstance(one, ObjectId | str) and one != "?"]
 
 
 def leaves(document: Mapping[str, Any], above: str = "") -> list[str]:
