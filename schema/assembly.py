@@ -5,17 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, get_origin
+from typing import Any
 
 import strawberry
 from graphql import GraphQLInterfaceType, GraphQLObjectType, GraphQLSchema
-from strawberry.schema import schema as strawberry_schema
 from strawberry.schema.schema_converter import GraphQLCoreConverter
-from strawberry.types.base import StrawberryObjectDefinition, StrawberryOptional, get_object_definition
+from strawberry.types.base import StrawberryObjectDefinition, get_object_definition
 from strawberry.types.field import StrawberryField
-from strawberry.types.lazy_type import LazyType
 from strawberry.types.private import is_private
-from strawberry.types.union import StrawberryUnion
 
 from portico.resolvers.served import Domains, InvalidDomains
 
@@ -30,22 +27,6 @@ from .service import SchemaOfService
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The root types, with the attribute of a domain that declares their fields.
 _ROOTS = {"Query": "queries", "Mutation": "mutations", "Subscription": "subscriptions"}
-
-
-class _Converter(GraphQLCoreConverter):
-    """Strawberry's converter, which would compare the type of each field with each error."""
-
-    def _get_field_exception_handlers(self, field: StrawberryField) -> Any:
-        found = field.type
-        if isinstance(found, StrawberryOptional):
-            found = found.of_type
-        # Only a union has members for errors. The other two may stand for one.
-        is_union = isinstance(found, StrawberryUnion | LazyType) or get_origin(found) is Annotated
-        return super()._get_field_exception_handlers(field) if is_union else ()
-
-
-# Strawberry names the class of its converter nowhere else.
-strawberry_schema.GraphQLCoreConverter = _Converter  # type: ignore[attr-defined]
 
 
 class AssembledSchema(strawberry.Schema):
