@@ -35,7 +35,8 @@ CACHES = {
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
     ("gateway/caller_rates.py", "_network"),
-    ("gateway/reads/paths.py", "_sets_of"),
+    ("gateway/reads/paths.py", "_shared"),
+    ("gateway/reads/paths.py", "names_of"),
     ("gateway/settings.py", "_types_of"),  # by the class
     ("resolvers/catalog/product_search.py", "_of_all"),  # by the order
     ("resolvers/projections.py", "_sorted_projection"),
