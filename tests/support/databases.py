@@ -45,6 +45,7 @@ LISTS = {
     "words",
     "near",
     "name_keys",
+    "name_near",
     "notes.at",
     "owners",
     "parents",
