@@ -21,7 +21,9 @@ from tests.support.harness import GatewayClient, SettableClock, assert_invariant
 
 GIFT = """
 query ($id: ID!) {
-  node(id: $id) { ... on Gift { itemId description givenAt from { characterId name kind } to { characterId name } } }
+  node(id: $id) {
+    ... on Gift { givenItemId description givenAt giver { characterId name kind } receiver { characterId name } }
+  }
 }
 """
 
@@ -44,10 +46,10 @@ async def test_the_player_of_a_character_is_notified_of_a_gift(gateway: GatewayC
     gift = (await gateway.as_caller("bo").data(GIFT, {"id": row["nodeId"]}))["node"]
     assert gift.pop("givenAt").startswith(clock.now().strftime("%Y-%m-%dT"))
     assert gift == {
-        "itemId": temple.items["bag"],
+        "givenItemId": temple.items["bag"],
         "description": "bag",
-        "from": {"characterId": character_id(temple.me), "name": "Tester", "kind": "PLAYER"},
-        "to": {"characterId": character_id(temple.friend), "name": "Bo"},
+        "giver": {"characterId": character_id(temple.me), "name": "Tester", "kind": "PLAYER"},
+        "receiver": {"characterId": character_id(temple.friend), "name": "Bo"},
     }
     await assert_invariants(gateway)
 

@@ -23,9 +23,6 @@ from .characters import Presence, majority_reading
 
 KEPT = timedelta(days=365)
 
-_Giver = TypedDict("_Giver", {"from": Presence})
-
-
 class GivenItem(TypedDict):
     """What an item was when it was given, without its contents."""
 
@@ -35,12 +32,13 @@ class GivenItem(TypedDict):
     bonus: int | None
 
 
-class Gift(_Giver):
+class Gift(TypedDict):
     """What is to be recorded, if the room lets the character give it."""
 
     # The subject of the player who receives it.
     owner: str
-    to: Presence
+    giver: Presence
+    receiver: Presence
     item: GivenItem
 
 
@@ -66,8 +64,8 @@ async def planned(db: Database, giver: Document, to: ObjectId, item: Mapping[str
         return {}
     gift: Gift = {
         "owner": taker["owner"],
-        "from": {"_id": giver["_id"], "name": giver["name"]},
-        "to": {"_id": to, "name": taker["name"]},
+        "giver": {"_id": giver["_id"], "name": giver["name"]},
+        "receiver": {"_id": to, "name": taker["name"]},
         "item": {
             "_id": item["_id"],
             "description": item["description"],

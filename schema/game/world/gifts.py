@@ -28,7 +28,7 @@ GIFT = document_kind("Gift", GIFTS, reads=("owner",), visible_to=_is_receiver)
 )
 class Gift(Node):
     id: strawberry.ID = node_id("Gift", "_id")
-    item_id: strawberry.ID = computed(
+    given_item_id: strawberry.ID = computed(
         lambda gift: encode_id(ITEM, gift["item"]["_id"]), "item._id", description="The `id` of the item."
     )
     description: str = computed(
@@ -38,6 +38,6 @@ class Gift(Node):
         "item.bonus",
         description="The item for display, as it was then, e.g. `+3 wizard's hat`.",
     )
-    from_: CharacterBrief = stored("from", name="from", description="The character that gave it.")
-    to: CharacterBrief = stored(description="The character that received it.")
+    giver: CharacterBrief = stored(description="The character that gave it.")
+    receiver: CharacterBrief = stored(description="The character that received it.")
     given_at: datetime = stored(description="When it was given.")

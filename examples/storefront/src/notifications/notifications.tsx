@@ -99,7 +99,7 @@ function Notification({ notification }: { notification: NotificationFragment }) 
   return (
     <li className={readAt ? undefined : 'unread'}>
       {readAt ? null : <span className="unseen">New: </span>}
-      <Link to={pageOf(notification) ?? to}>{textOf(gift?.from.name ?? actor?.displayName ?? 'Somebody', gift?.description ?? 'something')}</Link>{' '}
+      <Link to={pageOf(notification) ?? to}>{textOf(gift?.giver.name ?? actor?.displayName ?? 'Somebody', gift?.description ?? 'something')}</Link>{' '}
       <span className="hint">
         <When at={createdAt} withTime />
       </span>
