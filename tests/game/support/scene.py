@@ -143,7 +143,7 @@ async def world(db: Database) -> dict[str, Any]:
         used = [*character["weapons"].values(), *(key for worn in character["armor"].values() for key in worn)]
         found[f"equipment of {name}"] = sorted(inside[key] for key in used)
     async for gift in db[GIFTS.name].find({}):
-        found.setdefault(f"gifts to {gift['to']['name']}", []).append(gift["item"]["description"])
+        found.setdefault(f"gifts to {gift['receiver']['name']}", []).append(gift["item"]["description"])
     return found
 
 
