@@ -18,7 +18,7 @@ from .memory import Memory
 MOST_OF_SUBSCRIPTION = 16_384
 # A longer body needs room. The server reads about as many bytes ahead of the gateway anyway.
 SHORT = 65_536
-_ARRIVING_BYTES = 24_000_000
+_ARRIVING_BYTES = 12_000_000
 _PARSED_BYTES = 2_000_000
 
 

@@ -108,6 +108,14 @@ class Exchange(RequestResponseCycle):
         if not self.disconnected:
             await super().run_asgi(app)
 
+    async def receive(self) -> Any:
+        """Hands over what has arrived before more is read. So a body that waits for room holds one part, not two."""
+        if not self.body or self.disconnected or self.response_complete or self.waiting_for_100_continue:
+            return await super().receive()
+        self.message_event.clear()
+        body, self.body = bytes(self.body), bytearray()
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
     async def send(self, message: Any) -> None:
         body = message.get("body", b"")
         if self.flow.write_paused and not self.disconnected:
