@@ -23,6 +23,7 @@ from .characters import Presence, majority_reading
 
 KEPT = timedelta(days=365)
 
+
 class GivenItem(TypedDict):
     """What an item was when it was given, without its contents."""
 
