@@ -299,7 +299,7 @@ class _Reader:
 
 
 def _streamed(change: Mapping[str, Any]) -> list[_Streamed]:
-    """Returns the changes that an event tells of: of its collection, and of the one whose name that gets."""
+    """Returns the changes of an event: that of its collection, and of the one whose name it gets."""
     found, time = change_of(change), change["clusterTime"]
     changes = [_Streamed(found, None if found.kind == ALL else change["documentKey"]["_id"], time)]
     if "to" in change:

@@ -1,7 +1,7 @@
 """Records of what characters have given to those of other players, so that the receivers can be notified.
 
 A record is written in the middle of the turn of the character that gives: after the room has decided, and before the
-slot is freed. Whoever finishes the turn after a crash writes it, too. Its `_id` follows from the character and the
+slot is freed. After a crash, the process that finishes the turn writes it. Its `_id` follows from the character and the
 turn, so a gift has one record.
 """
 
