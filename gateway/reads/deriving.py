@@ -26,6 +26,7 @@ _ANYTHING: Mapping[str, Any] = {}
 
 
 _OF_ARRAYS = {"$elemMatch", "$slice"}
+_ALL_BUT_THE_KEY = {"_id": 0}
 
 
 def _is_expression(value: Any) -> bool:
@@ -55,7 +56,7 @@ class Shown:
                 used = used | (paths_in(value) if value and _is_expression(value) else ALL_PATHS)
                 continue
             named.append(path.removesuffix(".$"))
-        if used.is_all:
+        if used.is_all or projection == _ALL_BUT_THE_KEY:
             self._plain = []
         elif projection:
             self.paths = Paths(named) | used

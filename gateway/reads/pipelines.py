@@ -53,7 +53,10 @@ def paths_of(stages: Sequence[Stage]) -> Paths:
 
 def is_inclusion(projection: Mapping[str, Any]) -> bool:
     """Returns whether a projection names what it shows, and not what it hides."""
-    return all(value not in (0, False) or path == "_id" for path, value in projection.items())
+    # One that hides the `_id` alone shows everything else.
+    return projection != {"_id": 0} and all(
+        value not in (0, False) or path == "_id" for path, value in projection.items()
+    )
 
 
 def _projected(projection: Mapping[str, Any]) -> Paths:

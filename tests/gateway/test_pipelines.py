@@ -9,7 +9,7 @@ import pytest
 from pymongo import TEXT, IndexModel
 
 from portico.gateway.reads.comparing import row_key
-from portico.gateway.reads.deriving import of_pipeline
+from portico.gateway.reads.deriving import Shown, of_pipeline
 from portico.gateway.reads.feed import text_paths
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import DELETE, INSERT, UPDATE, Change
@@ -180,9 +180,16 @@ def test_an_expression_reads_paths(expression: Any, expected: Paths) -> None:
         [{"$match": {"a": 1}}],
         [{"$limit": 1}, {"$project": {"a": 1}}],
         [{"$project": {"a": 0}}],
+        [{"$project": {"_id": 0}}],
         [{"$lookup": {"from": "b", "localField": "a", "foreignField": "a", "as": "c"}}, {"$count": "n"}],
         [{"$project": {"a": {"b": 1}}}],
     ],
 )
 def test_other_pipelines_read_everything(stages: list[dict[str, Any]]) -> None:
     assert paths_of(stages) is ALL_PATHS
+
+
+def test_a_projection_that_hides_the_key_alone_shows_everything_else() -> None:
+    assert Shown({"_id": 0}).paths is ALL_PATHS
+    assert Shown({"_id": False}).paths is ALL_PATHS
+    assert Shown({"_id": 0, "a": 1}).paths == Shown({"_id": False, "a": True}).paths != ALL_PATHS
