@@ -1,6 +1,7 @@
 // Subscribes with the unmodified clients eventsource and graphql-ws, through a proxy that cuts their connections at
 // random and connects to each of two gateways in turn: node resuming.mjs URL URL TOKEN DISCUSSION HIDDEN COUNT CUTS SECONDS.
-// Prints what they receive as JSON when each has got this many comments of the first discussion, and has been told that the
+// Prints a line when all are connected, and one when both have got a comment of the discussion that becomes hidden. Then
+// prints what they receive as JSON when each has got this many comments of the first discussion, and has been told that the
 // other one is gone.
 import { EventSource } from 'eventsource';
 import { createClient } from 'graphql-ws';
@@ -101,9 +102,13 @@ const shows = (texts) => ({ data, errors }) => {
   if (errors) throw new Error(JSON.stringify(errors));
   return texts.push(data.commentPosted.text) === Number(count);
 };
+let showing;
+const shown = new Promise((resolve) => { showing = resolve; });
 const showsUntilHidden = (texts) => ({ data, errors }) => {
-  if (!errors) texts.push(data.commentPosted.text);
-  else seen.hidden.codes.push(errors[0].extensions.code);
+  if (!errors) {
+    texts.push(data.commentPosted.text);
+    if (seen.hidden.streams.length && seen.hidden.sockets.length) showing();
+  } else seen.hidden.codes.push(errors[0].extensions.code);
   return Boolean(errors);
 };
 const opening = Promise.all([
@@ -123,6 +128,8 @@ console.log('subscribed');
 const late = new Promise((_resolve, reject) => {
   setTimeout(() => reject(new Error(`some events have not come: ${JSON.stringify(seen)}`)), Number(seconds) * 1000);
 });
+await Promise.race([shown, late]);
+console.log('shown');
 await Promise.race([Promise.all([...streams.map(({ ended }) => ended), ...socketed]), late]);
 clearInterval(cutting);
 console.log(JSON.stringify(seen));
