@@ -106,8 +106,8 @@ class Cost:
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
     If a field has one result for each value of a list argument, or as many as a number says, `each` names the argument:
     the list counts as that many values, up to `length`.
-    `weight` names a list argument, or `argument.field` for a list in an input, and how much each of its values adds to
-    the cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
+    `weight` names an argument, or `argument.field` for a field of an input, and how much each of its values adds to the
+    cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
     `shares` the read of another field is free beside it.
     `max_age` is how many seconds old a value may be that a browser or a CDN has kept: an answer is used without asking
@@ -242,14 +242,16 @@ def reads(
     text: int = 0,
     extra: int = 0,
     row: int = Cost.row,
+    weight: tuple[str, float] | None = None,
     max_age: int | None = None,
     description: str | None = None,
 ) -> Any:
     """Returns a field with a resolver method that reads the paths `needs` of the document.
 
-    Args:     text: as in `stored`.  each, extra, row, max_age: as in `Cost`.
+    Args:     text: as in `stored`.  each, extra, row, weight, max_age: as in `Cost`.
     """
-    cost = {_COST: Cost(length, extra + _METHOD + text // TEXT_UNIT, each=each, row=row, max_age=max_age)}
+    extra += _METHOD + text // TEXT_UNIT
+    cost = {_COST: Cost(length, extra, each=each, row=row, weight=weight, max_age=max_age)}
     return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
 
 

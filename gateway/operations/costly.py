@@ -19,6 +19,7 @@ from graphql import (
     FragmentSpreadNode,
     GraphQLInputObjectType,
     GraphQLNamedType,
+    GraphQLObjectType,
     GraphQLSchema,
     InlineFragmentNode,
     OperationDefinitionNode,
@@ -54,7 +55,14 @@ class CostlyFields:
             for found in schema.type_map.values()
             if isinstance(found, GraphQLInputObjectType)
         }
-        self.input_names = sorted({name for names in self._inputs.values() for name in names})
+
+    @functools.cached_property
+    def input_names(self) -> list[str]:
+        """The fields of inputs that an operation's cost depends on: costly ones, and those with a weight."""
+        types = (found for found in self._schema.type_map.values() if isinstance(found, GraphQLObjectType))
+        weights = (cost_of(field).weight for found in types for field in found.fields.values())
+        weighed = {name.partition(".")[2] for name, _ in filter(None, weights)}
+        return sorted({name for names in self._inputs.values() for name in names} | weighed - {""})
 
     def count(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]

@@ -81,14 +81,14 @@ class Sizes:
         return min(self._values(given, most), most)
 
     def given(self, node: FieldNode, name: str, most: Length | None) -> int:
-        """Returns how many values a list has, up to `most` if that is a number. The name is as in `Cost.weight`."""
+        """Returns how many values an argument has, up to a number `most`. The name is as in `Cost.weight`."""
         outer, _, field = name.partition(".")
         given = argument(node, outer)
         values = self._values_in(given, field) if field else self._values(given, 0)
         return min(values, most) if isinstance(most, int) else values
 
     def _values_in(self, given: ValueNode | None, field: str) -> int:
-        """Returns how many values a list in an input object has."""
+        """Returns how many values a field of an input object has."""
         if isinstance(given, ObjectValueNode):
             return self._values(next((one.value for one in given.fields if one.name.value == field), None), 0)
         if not isinstance(given, VariableNode):
@@ -101,15 +101,17 @@ class Sizes:
         return len(inner) if isinstance(inner, list) else int(inner is not None)
 
     def _values(self, given: ValueNode | None, default: int) -> int:
-        """Returns how many values a list argument has. GraphQL coerces a single value to a list of one."""
+        """Returns how many values an argument has. GraphQL coerces a single value to a list of one."""
         if isinstance(given, ListValueNode):
             return len(given.values)
         if not isinstance(given, VariableNode):
-            return default if given is None else 1
+            return default if given is None or isinstance(given, NullValueNode) else 1
         name = given.name.value
         if name not in self._variables:
             return self._values(self._defaults.get(name), default)
         value = self._variables[name]
+        if value is None:
+            return default
         return len(value) if isinstance(value, list) else 1
 
     def _number(self, value: Any, default: int) -> float:

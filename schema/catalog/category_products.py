@@ -14,12 +14,16 @@ from portico.schema.context import Info
 from portico.schema.fields import reads
 from portico.schema.inputs import After, Before, First, Last, Span, described
 
-from .products import DEFAULT_PRODUCTS, Filter, Order, ProductConnection, ProductSort, product_page
+from .products import DEFAULT_PRODUCTS, WEIGHT_OF_TYPED, Filter, Order, ProductConnection, ProductSort, product_page
 
 
 @strawberry.type
 class CategoryProducts:
-    @reads("_id", description="Products in this category and, unless you turn it off, anywhere below it.")
+    @reads(
+        "_id",
+        weight=WEIGHT_OF_TYPED,
+        description="Products in this category and, unless you turn it off, anywhere below it.",
+    )
     @staticmethod
     async def products(
         root: strawberry.Parent[CategoryDocument],

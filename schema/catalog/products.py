@@ -247,6 +247,8 @@ class ProductFilter:
         )
 
 
+# Each word of a typed text is looked up before the products are.
+WEIGHT_OF_TYPED = ("filter.typed", 250)
 Filter = Annotated[ProductFilter | None, described("Only products that match these conditions.")]
 Order = Annotated[ProductSort | None, described("The order of the list.")]
 
@@ -320,7 +322,7 @@ class ProductQuery:
             key = await load_related(info, product_slugs.find_skus, trimmed(slug))
         return None if key is None else as_type(Product, await load_one(info, PRODUCT, trimmed(key)))
 
-    @strawberry.field(description="All products, or those that match a filter.")
+    @strawberry.field(description="All products, or those that match a filter.", metadata=costs(weight=WEIGHT_OF_TYPED))
     async def products(
         self,
         info: Info,

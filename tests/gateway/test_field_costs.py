@@ -10,6 +10,7 @@ from graphql import GraphQLField, GraphQLInputObjectType, GraphQLList, GraphQLNo
 
 from portico.gateway.operations.limits import Limits
 from portico.schema.ads.choosing import KEYWORD_COST
+from portico.schema.catalog.products import WEIGHT_OF_TYPED
 from portico.schema.fields import MAX_COSTLY, cost_of, costs
 from portico.schema.mutations import MUTATION_COST
 from tests.support.domains import SCHEMA
@@ -128,3 +129,40 @@ def test_lists_in_inputs_are_facts_about_the_variables() -> None:
 
     assert limits.facts({"i": {"keywords": ["a"]}}) == limits.facts({"i": {"keywords": ["b"]}})
     assert limits.facts({"i": {"keywords": ["a"]}}) != limits.facts({"i": {"keywords": ["a", "b"]}})
+
+
+TYPED: list[tuple[str, dict[str, object]]] = [
+    ('{ products(filter: { typed: "ab" }) { totalCountIsExact } }', {}),
+    ("query ($t: String) { products(filter: { typed: $t }) { totalCountIsExact } }", {"t": "ab"}),
+    ("query ($f: ProductFilter) { products(filter: $f) { totalCountIsExact } }", {"f": {"typed": "ab"}}),
+    ('{ node(id: "x") { ... on Category { products(filter: { typed: "ab" }) { totalCountIsExact } } } }', {}),
+]
+
+
+@pytest.mark.parametrize(("text", "variables"), TYPED)
+def test_each_word_that_is_typed_is_looked_up_so_a_typed_text_adds_to_the_cost(
+    text: str, variables: dict[str, object]
+) -> None:
+    weight = _cost(text, variables) - _cost(text.replace("typed", "titleWord"), _with_title_word(variables))
+
+    assert weight == WEIGHT_OF_TYPED[1]
+
+
+def _cost(text: str, variables: dict[str, object]) -> float:
+    document = parse(text)
+    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
+    return limits.check(document, document.definitions[0], variables)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("nothing", [{"t": None}, {}])
+def test_a_text_that_is_not_given_adds_nothing(nothing: dict[str, object]) -> None:
+    text, given = TYPED[1]
+    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
+
+    assert _cost(text, nothing) == _cost(text, given) - WEIGHT_OF_TYPED[1]
+    assert limits.facts(nothing) != limits.facts(given)
+    assert limits.facts({"f": {"typed": "ab"}}) != limits.facts({"f": {"titleWord": "ab"}})
+
+
+def _with_title_word(variables: dict[str, object]) -> dict[str, object]:
+    return {**variables, "f": {"titleWord": "ab"}} if "f" in variables else variables
