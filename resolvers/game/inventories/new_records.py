@@ -13,7 +13,7 @@ from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering, conclude, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, conclude, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
 
 from .exchanges import Line, attempt_of, explain_miss, settle
@@ -48,15 +48,8 @@ async def insert_settled(
         return made
     async for _ in attempts(_ATTEMPTS, steps=2):
         attempt = attempt_of(_record_id(operation_id, number), lines, timer.now(), new=new)
-        if await prepare(db, attempt):
-            await confirm(db, answering, attempt)
-            decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
-            if await _insert(db, decided):
-                # A debit has subtracted by its note, so readers need not know whether the note is there.
-                has_credits = any(line.delta > 0 for line in lines)
-                await conclude(db, AT_ONCE if has_credits else answering, attempt)
-                return decided
-            await undo(db, attempt)
+        if await prepare(db, attempt) and (decided := await _decide(db, attempt, record, lines, answering)):
+            return decided
         earlier = await look_at(db, TRADES, attempt.record)
         if earlier is None:
             await explain_miss(db, lines, now=timer.now())
@@ -66,6 +59,21 @@ async def insert_settled(
             await settle(db, attempt_of(attempt.record, lines, now, key=earlier["key"]))
             return earlier
     raise Conflict("Other callers are using the same stacks. Try again.")
+
+
+async def _decide(
+    db: Database, attempt: Attempt, record: Document, lines: Sequence[Line], answering: Answering
+) -> Document | None:
+    """Inserts the record of a prepared attempt. If there is another one, undoes the attempt, and returns None."""
+    await confirm(db, answering, attempt)
+    decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
+    if not await _insert(db, decided):
+        await undo(db, attempt)
+        return None
+    # A debit has subtracted by its note, so readers need not know whether the note is there.
+    has_credits = any(line.delta > 0 for line in lines)
+    await conclude(db, AT_ONCE if has_credits else answering, attempt)
+    return decided
 
 
 async def find_inserted(db: Database, operation_id: str) -> Document | None:
