@@ -2,7 +2,8 @@
 
 PyMongo connects, authenticates, encrypts, and monitors the replica set. The gateway takes over a connection of PyMongo
 (`links`). `find`, `find_one` and `aggregate` send their command on it (OP_MSG, one at a time) and await the reply,
-without the tasks, locks and session that the driver uses for each command.
+without the tasks, locks and session that the driver uses for each command. The read concern is that of the collection:
+`local` or `majority`.
 
 Everything else falls back to the driver: every write, a cursor of more than one batch, a read while no connection is
 open or there is no primary, a read that failed, and a read whose primary was replaced before the reply arrived. A read
@@ -24,6 +25,7 @@ from bson import Int64
 from pymongo import AsyncMongoClient
 from pymongo.errors import ExecutionTimeout
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.answer_bounds import METER, Meter
 from portico.resolvers.documents import CODEC, LENIENT, Document
@@ -45,6 +47,7 @@ _ALL = 2**31 - 1
 _BATCH = 101
 _FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
 _WRITING = {"$merge", "$out"}
+_LOCAL, _MAJORITY = ReadConcern("local"), ReadConcern("majority")
 _numbers = itertools.count(1)
 
 
@@ -114,7 +117,6 @@ class Reader:
         self._listeners = listeners
         self._common = {
             "maxTimeMS": int(seconds * 1000),
-            "readConcern": {"level": "local"},
             "$db": database,
         }
 
@@ -224,13 +226,20 @@ class DirectDatabase:
 class DirectCollection:
     """A collection of the driver, with direct reads. Reads with other options fall back to the driver."""
 
-    def __init__(self, collection: Any, reader: Reader) -> None:
+    def __init__(self, collection: Any, reader: Reader, concern: ReadConcern = _LOCAL) -> None:
         self._collection = collection
         self._reader = reader
+        self._concern = concern
         self.name: str = collection.name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
+
+    def with_options(self, **options: Any) -> Any:
+        collection = self._collection.with_options(**options)
+        if options == {"read_concern": _MAJORITY}:
+            return DirectCollection(collection, self._reader, _MAJORITY)
+        return collection
 
     def find(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
@@ -238,6 +247,7 @@ class DirectCollection:
         if options.keys() - _FIND_OPTIONS:
             return self._collection.find(query, projection, **options)
         command: Document = {"find": self.name, "filter": query or {}, "batchSize": _ALL}
+        command["readConcern"] = self._concern.document
         if projection:
             command["projection"] = projection
         if options.get("sort"):
@@ -261,7 +271,8 @@ class DirectCollection:
     async def aggregate(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> Any:
         if options.keys() - {"batchSize"} or not _WRITING.isdisjoint(pipeline[-1] if pipeline else ()):
             return await self._collection.aggregate(pipeline, **options)
-        command = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
+        command: Document = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
+        command["readConcern"] = self._concern.document
         batch = options.get("batchSize")
         return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options), batch)
 

@@ -2,7 +2,7 @@
 
 A call leaves *steps*: updates that follow each other. The updates of a batch that belong to the same step and the same
 collection are one bulk, and the bulks of a step go out at the same time. A call may also leave a *remainder*: what it
-does if its updates may have matched nothing.
+does if its updates may have matched nothing, or what takes more than updates.
 
 One failure holds nobody else:
 
@@ -20,6 +20,7 @@ A write may be answered before its steps only if readers see what is decided:
     checkout             the stock concludes the sales; readers add the sales that their carts have decided
                          (`stock_reads`); a job looks whether the order is written
     changes of a room    all copies are refreshed before; only the mark that says that they are older goes
+    moves between rooms  the old room keeps an entry, which no player sees; see `moving`
     postComment          the discussion counts the comment; readers add the comments that name their attempt
                          (`LedgerStorage.count`)
 """
@@ -51,7 +52,7 @@ _TRIES = 14
 
 # Updates that are sent together, by the name of their collection.
 Bulks = Mapping[str, Sequence[UpdateOne]]
-Remainder = Callable[[], Awaitable[None]]
+Remainder = Callable[[], Awaitable[object]]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -86,6 +87,13 @@ class Settler:
         if max(len(self._decided.waiting(db)), len(self._left.waiting(db))) >= _MOST_WAITING:
             return False
         self._decided.add(db, _Decided(db=db, steps=steps, otherwise=otherwise, is_urgent=False))
+        return True
+
+    def add_remainder(self, db: Database, work: Remainder) -> bool:
+        """Takes over what a decided call has left to do. Returns False if too many wait; the caller then does it."""
+        if len(self._left.waiting(db)) >= _MOST_WAITING:
+            return False
+        self._left.add(db, _Left(db=db, work=work))
         return True
 
     async def settled(self, db: Database) -> None:

@@ -16,6 +16,7 @@ import bson
 import pytest
 from bson import Decimal128, Int64, ObjectId, Regex
 from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
 
 from portico.gateway.mongo import embedded, links
 from portico.gateway.mongo.direct import DirectDatabase
@@ -96,6 +97,27 @@ async def test_find_one_returns_one_document_or_none(db: Database) -> None:
     assert await db["rows"].find_one({"_id": 5}) == {"_id": 5, "parity": 1}
     assert await db["rows"].find_one({"parity": 1}, {"_id": 1}, sort=[("_id", -1)]) == {"_id": ROWS - 1}
     assert await db["rows"].find_one({"_id": ROWS}) is None
+
+
+async def test_a_majority_read_of_a_collection_is_direct(db: Database, commands: Commands) -> None:
+    at_majority = db["rows"].with_options(read_concern=ReadConcern("majority"))
+    commands.clear()
+
+    assert await at_majority.find_one({"_id": 5}) == {"_id": 5, "parity": 1}
+    assert len(await (await at_majority.aggregate([{"$match": {"parity": 1}}])).to_list()) == ROWS // 2
+    assert len(await db["rows"].find({"parity": 1}).to_list()) == ROWS // 2
+
+    assert [one["readConcern"]["level"] for one in commands.sent] == ["majority", "majority", "local"]
+    assert [one for one in commands.sent if "lsid" in one] == []
+
+
+async def test_other_options_of_a_collection_are_those_of_the_driver(db: Database, commands: Commands) -> None:
+    commands.clear()
+
+    found = await db["rows"].with_options(read_concern=ReadConcern("snapshot")).find({"_id": 5}).to_list()
+
+    assert found == [{"_id": 5, "parity": 1}]
+    assert "lsid" in commands.sent[0]
 
 
 async def test_an_aggregation_can_be_read_whole_or_row_by_row(db: Database) -> None:

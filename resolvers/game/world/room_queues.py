@@ -30,9 +30,13 @@ class WaitingStep(Waiting[Document]):
 
 @dataclass(eq=False, kw_only=True)
 class Reader(Waiting[Document]):
-    """A caller that waits for a refresh of the copies. `version` is what they must have; None for the current one."""
+    """A caller that waits for a refresh of the copies. `version` is what they must have; None for the current one.
+
+    `shown` is a state that they have; None if it is not known.
+    """
 
     version: int | None
+    shown: Document | None = None
 
 
 @dataclass(eq=False)

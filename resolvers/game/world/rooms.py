@@ -11,6 +11,12 @@ A step that cannot be applied fails alone. If that is because of a fault, the ro
 its character can act again. A caller that is cancelled leaves its step in the queue: the step is part of
 a turn that somebody finishes anyway.
 
+A step that nobody waits for goes out with the next update of the room, or a moment later.
+
+**Copies.** An update that players can see marks the room as stale until the copies are refreshed. If each character
+in the room takes a turn by this update, it marks nothing: the last step of each turn makes the copy, and until then the
+slot of the character is the mark.
+
 A remembered state is a fact: it comes from an acknowledged write or from a majority read. After an error of a write,
 whose outcome is unknown, the state is forgotten.
 
@@ -23,8 +29,7 @@ the moment of the first one counts; the turns whose entries were dropped within 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from bson import ObjectId
@@ -53,11 +58,15 @@ _REMEMBERED = 200
 _MOST_STEPS = 100
 # Turns whose entries were dropped within a chain.
 _MOST_DROPPED = 1_000
+# How long a step that nobody waits for waits for others, in seconds.
+_LINGER = 0.025
 # How often a step looks for the character's entry in a fresh state. More than once, because a read after an election
 # can show a state of a moment ago.
 _LOOKS = 3
 # Errors that one of several steps can cause, e.g. because the document would be too large.
 _OWN_ERRORS = (DocumentTooLarge, InvalidDocument, OverflowError, WriteError)
+# After these steps, the character's own copy stays as it is.
+_WITHOUT_COPY = room_turns.FOLLOW_UPS | {room_turns.REST, room_turns.REMOVE}
 # The fields that a step can change.
 _CHANGING = ("items", "characters", "keepers")
 
@@ -81,7 +90,7 @@ class Rooms:
         self._report = report
         self._settler = settler
         self._rooms: Lru[ObjectId, Room] = Lru(_REMEMBERED)
-        self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS))
+        self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS), linger=lambda _room: _LINGER)
         self._readers = Combiner(self._refresh)
         self._moments = count(1)
 
@@ -115,14 +124,29 @@ class Rooms:
         self._steps.add(room_id, waiting)
         return await waiting.done
 
-    async def refresh(self, db: Database, room_id: ObjectId, version: int | None = None) -> Document:
+    async def follow_up(self, db: Database, room_id: ObjectId, step: Document) -> None:
+        """Takes a step that follows a turn which is over. Does not wait for it if there is a settler.
+
+        Writes:   game.locations; one update for all steps that wait.
+        """
+        waiting = WaitingStep(db=db, step=step, still_ours=no_turn, checked=0, is_urgent=False)
+        is_left = self._settler is not None and self._settler.add_remainder(db, lambda: waiting.done)
+        waiting.is_urgent = not is_left
+        self._steps.add(room_id, waiting)
+        if not is_left:
+            await waiting.done
+
+    async def refresh(
+        self, db: Database, room_id: ObjectId, version: int | None = None, *, shown: Document | None = None
+    ) -> Document:
         """Gives every character in the room a copy of its current state, except those that rest. Returns the state.
 
         Args:     version: what the copies must show at least. None for the state at a moment after this call.
+                  shown: a state that all copies show. If the room is still the same, nothing is written.
         Writes:   game.characters; one update of many, for all callers that wait. Then the mark of the room, for which
                   nobody waits if there is a settler.
         """
-        reader = Reader(db=db, version=version)
+        reader = Reader(db=db, version=version, shown=shown)
         self._readers.add(room_id, reader)
         return await reader.done
 
@@ -177,7 +201,7 @@ class Rooms:
             applied = await self._applied(room, batch, is_fresh=is_fresh)
             if applied is not None:
                 state, answered = applied
-                if state is room.state or await self._write(db, room, state, at=max(one.step["at"] for one in batch)):
+                if state is room.state or await self._write(db, room, state, [one.step for one in batch]):
                     room.state = state
                     for waiting in answered:
                         waiting.answer(state)
@@ -255,7 +279,7 @@ class Rooms:
             return await waiting.still_ours()
         return True
 
-    async def _write(self, db: Database, room: Room, new: Document, *, at: datetime) -> bool:
+    async def _write(self, db: Database, room: Room, new: Document, steps: Sequence[Document]) -> bool:
         """Writes the room if it still has the revision of the remembered state. Completes the new state."""
         old = room.state
         assert old is not None
@@ -264,11 +288,16 @@ class Rooms:
         new |= marks
         changes = {name: new[name] for name in _CHANGING if new[name] is not old[name]}
         changes |= {name: mark for name, mark in marks.items() if mark != old.get(name)}
+        update: Document = {"$set": changes}
         if copy_of(new) != copy_of(old):
             new["version"] = changes["version"] = old["version"] + 1
-            new["stale_since"] = changes["stale_since"] = at
+            if _all_act(old, new, steps):
+                new.pop("stale_since", None)
+                update["$unset"] = {"stale_since": ""}
+            else:
+                new["stale_since"] = changes["stale_since"] = max(step["at"] for step in steps)
+        changes["revision"] = new["revision"]
         guard = {"_id": old["_id"], "revision": old["revision"]}
-        update = {"$set": {**changes, "revision": new["revision"]}}
         if not (await db[LOCATIONS.name].update_one(guard, update)).matched_count:
             return False
         # Turns can have ended while the update was on its way. Their `took` is still in the room.
@@ -294,6 +323,9 @@ class Rooms:
             found = await _reading(db).find_one({"_id": room_id}, {"version": 1})
             state = room.state
             wanted = found["version"] if found is not None else 0
+            unchanged = [one.shown for one in readers if one.shown is not None and one.shown["version"] >= wanted]
+            if len(unchanged) == len(readers):
+                return unchanged[0]
         else:
             wanted = max(reader.version or 0 for reader in readers)
         if state is None or state["version"] < wanted:
@@ -315,6 +347,16 @@ class Rooms:
         if self._settler is None or not self._settler.add(db, later):
             on_primary = db[LOCATIONS.name].with_options(write_concern=WriteConcern(w=1))
             await on_primary.update_one(refreshed, update)
+
+
+def _all_act(old: Document, new: Document, steps: Sequence[Document]) -> bool:
+    """Returns whether each character in the room takes a turn by these steps whose last step gives it a copy.
+
+    A turn that these steps decide is under way. A turn that the room has decided before may be over.
+    """
+    decided = {(entry["_id"], entry["turn"]) for entry in old["characters"]}
+    acting = {(step["character"], step["turn"]) for step in steps if step["kind"] not in _WITHOUT_COPY} - decided
+    return all((entry["_id"], entry["turn"]) in acting for entry in new["characters"] if "absent" not in entry)
 
 
 async def no_turn() -> bool:

@@ -243,8 +243,9 @@ def _roster_problems(world: World, character: Document) -> Iterator[tuple[str, O
     if (wrong := _wrong_load(world, character, listed[here])) is not None:
         yield wrong, None
     room = world.rooms[here]
-    # An entry that is left over is the mark of a refresh that is still to come.
-    if character["location"]["version"] < room["version"] and "stale_since" not in room and len(listed) == 1:
+    # An entry that is left over is the mark of a refresh that is still to come, and the slot that of the own copy.
+    is_marked = "stale_since" in room or len(listed) > 1 or world.is_given(listed[here])
+    if character["location"]["version"] < room["version"] and not is_marked:
         yield f"its copy of room {here} is old", here
 
 

@@ -13,7 +13,7 @@ Whatever a character does with its room is one turn:
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
 A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
-step 3 the old room drops the entry. A character that rests or is deleted leaves its room in the same way.
+step 3 the old room drops the entry; see `moving`. A character that rests or is deleted leaves its room in the same way.
 
 Every interleaving is correct, even if processes stop or are suspended between any two steps:
 
@@ -32,9 +32,8 @@ So a character without a slot is whole: its copy of the room has every turn that
 in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
 
 Copies of the room: a turn that changes what players see is answered after the copies are refreshed. A refresh only
-replaces older copies. A character that arrives gets its copy in step 3, and the room is read and refreshed once more
-after that, because a refresh by another process may have missed it. Only then the old room drops the entry, which is
-the mark for the job.
+replaces older copies. Step 3 replaces the character's own copy if it is older than the state that was decided. So a
+character that is alone in its room needs no refresh; see `rooms`.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import gift_records, presence, room_turns
+from . import gift_records, moving, presence, room_turns
 from .action_refusals import InsufficientGold, error_of
 from .characters import CHARACTERS, majority_reading
 from .locations import copy_of
 from .presence import WAKE
-from .room_turns import BUY, ENTER, LEAVE, REMOVE, REST, RETURN, STAY, TIDY
+from .room_turns import BUY, ENTER, REMOVE, REST, STAY, TIDY
 from .rooms import Rooms, TurnOver
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
@@ -214,9 +213,10 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.gifts, game.characters; steps 2 and 3 of a turn.
     """
-    run = _Run(db, rooms, character["_id"], character["action"], checked)
+    version = character.get("location", {}).get("version", 0)
+    run = _Run(db, rooms, character["_id"], character["action"], checked, version)
     if run.action["kind"] == MOVE:
-        return await _finish_move(run)
+        return Ended(*await moving.finish_move(run))
     if run.action["kind"] in (ENTER, WAKE):
         return await _finish_entry(run, character)
     if run.action["kind"] in (REST, REMOVE):
@@ -233,31 +233,6 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     # If the copies are refreshed first, the slot still tells that the turn is under way.
     after, now = await both(end(), run.refreshed(room))
     return Ended(run.with_copy(after, now), entry["refused"])
-
-
-async def _finish_move(run: _Run) -> Ended:
-    """Finishes a move. The answer waits until the entry that the move has left over is dropped.
-
-    Until then the entry takes a place in its room, because a character that is leaving may be sent back. If the answer
-    came earlier, a player who reads a room of 199 characters could be told that it is full.
-    """
-    old, new = run.action["room"], run.action["to"]
-    left = await run.step(old, LEAVE)
-    leaving = run.entry(left)
-    own = {name: leaving[name] for name in ("name", "limit", "load", "count")}
-    entered = await run.step(new, ENTER, entry=own)
-    refused = run.entry(entered)["refused"]
-    if refused is None:
-        after = await run.end(leaving, None, entered)
-        now, _ = await both(run.rooms.refresh(run.db, new), run.refreshed(left))
-        await run.step(old, TIDY)
-        return Ended(run.with_copy(after, now), None)
-    returned = await run.step(old, RETURN)
-    after = await run.end(leaving, refused, returned)
-    # The entry with the refusal may have replaced one that was a mark to refresh the old room.
-    now = await run.rooms.refresh(run.db, returned["_id"])
-    await run.step(new, TIDY)
-    return Ended(run.with_copy(after, now), refused)
 
 
 async def _finish_entry(run: _Run, character: Document) -> Ended:
@@ -295,6 +270,8 @@ class _Run:
     character: ObjectId
     action: Document
     checked: int
+    # Of the character's copy of its room. It may have a later one by now.
+    version: int
 
     @property
     def turn(self) -> int:
@@ -309,15 +286,18 @@ class _Run:
     async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
         """Lets the room decide. Returns the room."""
         given = {name: value for name, value in self.action.items() if name not in _SLOT}
-        step = {
-            **given,
-            **facts,
-            "kind": kind,
-            "character": self.character,
-            "turn": self.turn,
-            "at": self.action["since"],
-        }
+        step = {**given, **facts, **self._fence(kind)}
         return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
+
+    async def tidy(self, room_id: ObjectId, *, is_awaited: bool) -> None:
+        """Lets the room drop the entry that the turn has left over. If it is not awaited, a moment later."""
+        if is_awaited:
+            await self.step(room_id, TIDY)
+        else:
+            await self.rooms.follow_up(self.db, room_id, self._fence(TIDY))
+
+    def _fence(self, kind: str) -> Document:
+        return {"kind": kind, "character": self.character, "turn": self.turn, "at": self.action["since"]}
 
     def entry(self, room: Document) -> Document:
         """Returns the character's entry with the outcome of the turn. Raises TurnOver if it has a later one."""
@@ -338,7 +318,7 @@ class _Run:
             changes["items"] = _appended("items", entry["took"])
         if refused is None and self.action["kind"] not in (ENTER, STAY):
             changes["applied"] = _appended("applied", [self.action["id"]])
-        if self.action["kind"] == MOVE or room.get("stale_since") is not None:
+        if self.action["kind"] == MOVE or self.version < room["version"]:
             copy = {"$literal": copy_of(room)}
             is_newer = {"$gte": ["$location.version", room["version"]]}
             has_it = {"$and": [{"$eq": ["$location._id", room["_id"]]}, is_newer]}

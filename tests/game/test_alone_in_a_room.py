@@ -1,0 +1,205 @@
+"""A character that is alone in a room: nobody else's copy gets old, so its own turn is the only mark that is left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+from bson import ObjectId
+
+from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.resolvers.documents import Database, Document
+from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
+from portico.resolvers.game.world.room_turns import PICK_UP
+from portico.resolvers.game.world.rooms import Rooms, no_turn
+from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
+from portico.resolvers.game.world.turns import Acting, Plan, begin, finish
+from portico.resolvers.together import both
+from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.settler import Settler
+from tests.game.support.scene import assert_settled, assert_sound
+from tests.game.support.world import add_character, add_room, item, monks
+from tests.support.harness import Commands, GatewayClient, SettableClock, stops
+from tests.support.interruptions import interrupted
+
+
+@dataclass
+class Cave:
+    """A cave with a lamp and a rope, an empty hall north of it, and Ann, who is alone."""
+
+    db: Database
+    clock: SettableClock
+    cave: Document
+    hall: Document
+    ann: Document
+
+    @classmethod
+    async def of(cls, db: Database, clock: SettableClock) -> Cave:
+        hall_id = ObjectId()
+        exits = [{"direction": "N", "to": hall_id}]
+        cave = await add_room(db, "cave", exits=exits, items=[item("lamp"), item("rope")])
+        back = [{"direction": "S", "to": cave["_id"]}]
+        hall = await add_room(db, "hall", _id=hall_id, exits=back)
+        return cls(db, clock, cave, hall, await add_character(db, "ann", cave))
+
+    def acting(self, rooms: Rooms, who: Document | None = None, *, db: Database | None = None) -> Acting:
+        one = who or self.ann
+        return Acting(
+            self.db if db is None else db, rooms, one["_id"], one["owner"], self.clock.now(), random_operation_id()
+        )
+
+    def thing(self, name: str) -> ObjectId:
+        found: ObjectId = next(one["_id"] for one in self.cave["items"] if one["name"] == name)
+        return found
+
+    async def pick_up(self, rooms: Rooms, db: Database | None = None) -> Document:
+        return await room_actions.pick_up(self.acting(rooms, db=db), item_id=self.thing("lamp"))
+
+    async def move(self, rooms: Rooms, db: Database | None = None) -> Document:
+        return (await room_actions.move(self.acting(rooms, db=db), direction="N")).character
+
+    async def run_jobs(self) -> None:
+        self.clock.advance(seconds=6)
+        await finish_turns(self.db, Rooms(), now=self.clock.now())
+        await settle_rooms(self.db, Rooms(), now=self.clock.now())
+
+    async def room(self, room: Document) -> Document:
+        return await stored(self.db, LOCATIONS.name, room)
+
+    async def character(self, who: Document | None = None) -> Document:
+        return await stored(self.db, CHARACTERS.name, who or self.ann)
+
+    async def assert_current(self, *characters: Document) -> None:
+        """Asserts that the characters' copies show the rooms as they are."""
+        for one in characters:
+            seen = await self.character(one)
+            room = await self.room(seen["location"])
+            assert seen["location"]["version"] == room["version"], one["name"]
+            assert seen["location"]["items"] == room["items"]
+
+
+async def stored(db: Database, collection: str, document: Document) -> Document:
+    found: Document | None = await db[collection].find_one({"_id": document["_id"]})
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+async def cave(db: Database, clock: SettableClock) -> Cave:
+    return await Cave.of(db, clock)
+
+
+Turn = Callable[[Cave, Rooms, Database], Awaitable[Document]]
+TURNS: dict[str, Turn] = {"pickUp": Cave.pick_up, "move": Cave.move}
+
+
+@pytest.mark.parametrize("turn", TURNS)
+async def test_a_turn_that_crashes_anywhere_leaves_nothing_but_its_slot(
+    db: Database, clock: SettableClock, turn: str
+) -> None:
+    for stop in stops():
+        cave = await Cave.of(db, clock)
+        faulty, crashing_db = FaultyDatabase.around(db, stop_after=stop)
+        with contextlib.suppress(Crash):
+            await TURNS[turn](cave, Rooms(), crashing_db)
+        await assert_sound(db)
+        assert [one async for one in db[LOCATIONS.name].find({"stale_since": {"$exists": True}})] == []
+
+        await cave.run_jobs()
+
+        await cave.assert_current(cave.ann)
+        await assert_settled(db)
+        await db[LOCATIONS.name].delete_many({})
+        await db[CHARACTERS.name].delete_many({})
+        if not faulty.has_crashed:
+            break
+    assert stop > 2
+
+
+async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_more(
+    gateway: GatewayClient, commands: Commands, clock: SettableClock
+) -> None:
+    cave, rooms = await Cave.of(gateway.db, clock), Rooms()
+    for room in (cave.cave, cave.hall):
+        await rooms.glance(gateway.db, room["_id"])
+    commands.clear()
+
+    await cave.pick_up(rooms)
+
+    acted = ["find game.characters", "findAndModify game.characters", "update game.locations"]
+    assert commands.names() == [*acted, "findAndModify game.characters"]
+    commands.clear()
+
+    await cave.move(rooms)
+
+    entered = ["update game.locations", "findAndModify game.characters", "find game.locations"]
+    assert commands.names() == [*acted, *entered, "update game.locations"]
+    await assert_settled(gateway.db)
+
+
+@pytest.mark.parametrize("skip", range(3))
+async def test_somebody_who_arrives_during_the_turn_sees_its_outcome(cave: Cave, skip: int) -> None:
+    bob = await add_character(cave.db, "bob", cave.hall)
+
+    async def arrive() -> None:
+        await room_actions.move(cave.acting(Rooms(), bob), direction="S")
+
+    late = interrupted(cave.db, None, None, arrive, skip=skip + 1)
+
+    after = await cave.pick_up(Rooms(), late)
+
+    assert [one["name"] for one in after["location"]["items"]] == ["rope"]
+    await cave.assert_current(cave.ann, bob)
+    await assert_settled(cave.db)
+
+
+async def test_a_late_step_of_a_turn_that_is_over_does_not_hide_that_copies_are_old(cave: Cave) -> None:
+    bob = await add_character(cave.db, "bob", cave.cave)
+    await cave.pick_up(Rooms())
+    room = await cave.room(cave.cave)
+    entry = next(one for one in room["characters"] if one["_id"] == cave.ann["_id"])
+    late: Document = {"kind": PICK_UP, "item": cave.thing("lamp"), "turn": entry["turn"], "at": cave.clock.now()}
+    rooms = Rooms()
+    begun = await begin(cave.acting(rooms, bob), await cave.character(bob), Plan(PICK_UP, {"item": cave.thing("rope")}))
+    assert begun is not None
+
+    # Both steps are in one update of the room.
+    again = rooms.take_step(cave.db, room["_id"], {**late, "character": cave.ann["_id"]}, no_turn, 0)
+    _, ended = await both(again, finish(cave.db, rooms, begun, checked=rooms.moment()))
+
+    assert ended.character is not None
+    assert ended.character["location"]["items"] == []
+    await cave.assert_current(cave.ann, bob)
+
+
+async def test_a_move_is_answered_before_the_old_room_drops_the_entry(cave: Cave) -> None:
+    settler = Settler()
+    rooms = Rooms(settler=settler)
+
+    moved = await cave.move(rooms)
+
+    assert moved["location"]["name"] == "hall"
+    assert [one.get("leaving") for one in (await cave.room(cave.cave))["characters"]] == [True]
+    await settler.settled(cave.db)
+    assert (await cave.room(cave.cave))["characters"] == []
+    await assert_settled(cave.db)
+    await rooms.close()
+    await settler.close()
+
+
+async def test_a_crowded_room_drops_the_entry_before_the_answer(cave: Cave) -> None:
+    crowd = {"$push": {"characters": {"$each": monks()[: MAX_CHARACTERS // 2]}}, "$inc": {"revision": 1}}
+    await cave.db[LOCATIONS.name].update_one({"_id": cave.cave["_id"]}, crowd)
+    settler = Settler()
+    rooms = Rooms(settler=settler)
+
+    await cave.move(rooms)
+
+    left = (await cave.room(cave.cave))["characters"]
+    assert [one for one in left if "leaving" in one] == []
+    await rooms.close()
+    await settler.close()
