@@ -1,6 +1,7 @@
 """Delivers posts to news feeds.
 
-A new post carries its pending fan-out as `fan_out`, which is stored by the insert of the post:
+A new post carries its pending fan-out as `fan_out`, which is stored by the insert of the post. If nobody follows the
+author, there is none (`post_edits.require_poster`).
 
     after   the last member that has got it; None at the beginning
     due     when a worker may take the post. This is its place in the line, and the end of the lease of a worker
