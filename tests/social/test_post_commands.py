@@ -93,6 +93,20 @@ async def test_a_public_post_takes_the_insert_and_few_reads(members: GatewayClie
     ]
 
 
+async def test_a_delivery_counts_no_followers_whom_it_has_read(members: GatewayClient, clock: SettableClock) -> None:
+    now = clock.now() + timedelta(seconds=1)
+    await deliver(members.db, now=now)
+    await assert_cheap(members)
+    await write_post(members.db, "max", now=now)
+    members.commands.clear()
+
+    assert await deliver(members.db, now=now) == 1
+
+    names = await assert_cheap(members)
+    assert "aggregate social.relations" not in names
+    assert (names.count("find social.relations"), names.count("find social.members")) == (2, 1)
+
+
 async def test_jobs_of_posts_use_indexes_and_write_to_one_shard(members: GatewayClient, clock: SettableClock) -> None:
     db, now = members.db, clock.now() + timedelta(seconds=1)
     await deliver(db, now=now, max_fan_out=10_000)
