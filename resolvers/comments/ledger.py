@@ -15,6 +15,9 @@ To **post** a reply:
 5. Remove the entry from the discussion, and count the comment, in one update. The answer does not wait for it:
    readers of a count add the entries whose comment names their attempt.
 
+A call may still be checking whether the author sees the discussion during steps 1 and 2. It awaits the result before
+step 3. If it is refused, it removes the entries without counting.
+
 Proof that each comment is counted once:
 
 1. Only the process that creates an attempt adds its entries. The process that removes an entry counts in the same
@@ -56,11 +59,11 @@ from uuid import uuid4
 from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts, pause
-from portico.resolvers.writes.settlements import AT_ONCE, UNCONFIRMED, Answering
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .comments import to_public, to_stored, with_slug
 from .discussion_removal import remove_late, require_subject
@@ -160,7 +163,7 @@ class LedgerStorage(ABC):
         tried = 0
         for number in count():
             comment_id = posted_id(draft.operation_id, number)
-            if idempotency.is_repeatable(draft.operation_id):
+            if _may_be_posted(draft):
                 known = await self._find_posted(db, draft.discussion, comment_id)
                 if known is not None:
                     return known
@@ -182,14 +185,14 @@ class LedgerStorage(ABC):
         parent = draft.stored_parent
         entry = _entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
         attempt = entry["attempt"]
-        await _add_entry(db, draft.discussion, entry)
+        await _add_entry(db, draft.discussion, entry, {"_id": 1})
         listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
             await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
             raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
         try:
             await draft.answering.confirmed()
-        except UNCONFIRMED:
+        except Exception:
             await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
             raise
         fresh = draft.comment(comment_id) | {"attempt": attempt}
@@ -247,7 +250,7 @@ class LedgerStorage(ABC):
     async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
         discussion, cell = comment["discussion"], to_stored(comment)
         entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
-        before = await _add_entry(db, discussion, entry)
+        before = await _add_entry(db, discussion, entry, {"storage": 1, "under_way": 1})
         for other in before["under_way"]:
             # The comment is not counted yet, and cannot be counted after it is removed.
             if other["id"] == cell["_id"] and other["by"] > 0:
@@ -294,7 +297,7 @@ class LedgerStorage(ABC):
         if not comment["deleted"] or not is_childless(comment):
             return
         entry = _entry(comment["_id"], by=-1, parent=comment["parent"], now=now)
-        await _add_entry(db, comment["discussion"], entry)
+        await _add_entry(db, comment["discussion"], entry, {"_id": 1})
         if await self._mark_removing(db, comment, entry) is None:
             await self._close_entry(db, comment["discussion"], entry, None, is_counted=False, now=now)
         else:
@@ -365,6 +368,12 @@ class LedgerStorage(ABC):
         return found
 
 
+def _may_be_posted(draft: Draft) -> bool:
+    """Returns whether an earlier call with the id may have posted the comment. If the call claims its id, none has."""
+    is_claiming = draft.answering.confirm is not None and not draft.answering.is_repeated
+    return idempotency.is_repeatable(draft.operation_id) and not is_claiming
+
+
 def _is_counted(comment: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
     """Returns whether the write of an entry has taken effect on its comment."""
     if comment is None:
@@ -377,12 +386,12 @@ def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datet
     return {"id": comment_id, "attempt": uuid4().hex, "by": by, "parent": parent, "at": now}
 
 
-async def _add_entry(db: Database, discussion: ObjectId, entry: Document) -> Document:
+async def _add_entry(db: Database, discussion: ObjectId, entry: Document, shown: Projection) -> Document:
     """Adds an entry to the discussion. Returns the discussion as it was before."""
     before = await db[DISCUSSIONS.name].find_one_and_update(
         {"_id": discussion, **OPEN},
         {"$push": {"under_way": entry}},
-        projection={"storage": 1, "under_way": 1},
+        projection=shown,
         return_document=ReturnDocument.BEFORE,
     )
     if before is None:

@@ -1,6 +1,7 @@
 """Delivers posts to news feeds.
 
-A new post carries its pending fan-out as `fan_out`, which is stored by the insert of the post:
+A new post carries its pending fan-out as `fan_out`, which is stored by the insert of the post. If nobody follows the
+author, there is none (`post_edits.require_poster`).
 
     after   the last member that has got it; None at the beginning
     due     when a worker may take the post. This is its place in the line, and the end of the lease of a worker
@@ -88,12 +89,15 @@ async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits
         return 0
     author = await _current_author(db, post)
     is_old = now - post["posted"] > limits.news_age
-    if await merged_authors.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
+    followers = [] if author.get("is_merged") else await recipients(db, post, after=post["fan_out"]["after"])
+    # If the batch has all followers, they need not be counted.
+    has_all = not author.get("is_merged") and len(followers) <= min(BATCH - 1, limits.max_fan_out)
+    if not has_all and await merged_authors.must_merge(db, author, post, max_fan_out=limits.max_fan_out):
         after = None
         is_done = await merged_authors.mark_batch(db, author["_id"])
         end = {"$set": {**deliveries.MERGED, **(OLD if is_old else {})}}
     else:
-        after = await _insert_entries(db, post, is_old=is_old)
+        after = await _insert_entries(db, post, followers, is_old=is_old)
         is_done, end = after is None, {}
     mine = {"_id": post["_id"], "fan_out.op": op}
     progress = {"fan_out.after": after, "fan_out.due": timer.now()}
@@ -120,8 +124,8 @@ async def _current_author(db: Database, post: Document) -> Document:
     return members.get(post["by"]["id"], {"_id": post["by"]["id"]})
 
 
-async def _insert_entries(db: Database, post: Document, *, is_old: bool) -> str | None:
-    """Inserts the entries of the next batch. Returns the last follower of the batch; None if there are no more.
+async def _insert_entries(db: Database, post: Document, followers: Sequence[Document], *, is_old: bool) -> str | None:
+    """Inserts the entries of a batch. Returns the last follower of the batch; None if there are no more.
 
     After the last batch, those get the post who have stopped following its author since. If they follow the author
     again, it is in their news feeds. They are read last: a follower who stops meanwhile is in one of both reads.
@@ -132,7 +136,6 @@ async def _insert_entries(db: Database, post: Document, *, is_old: bool) -> str 
         entries = [{**entry_of(post, follower["to"]), **age} for follower in followers if is_for(post, follower)]
         await insert_entries(db, entries)
 
-    followers = await recipients(db, post, after=post["fan_out"]["after"])
     await insert(followers)
     if len(followers) == BATCH:
         after: str = followers[-1]["to"]

@@ -94,7 +94,11 @@ class DueBatches:
             found = await self._find({**waiting, "by.id": {"$gt": self._last, "$nin": busy}})
             if found is not None:
                 return found
-        return await self._find({**waiting, "by.id": {"$nin": busy}})
+        found = await self._find({**waiting, "by.id": {"$nin": busy}})
+        if found is None:
+            # No author waits, so the next one is the first.
+            self._last = None
+        return found
 
     async def _find(self, query: Document) -> DueBatch | None:
         async def read(**options: Any) -> list[Document]:

@@ -1,28 +1,49 @@
 """Writes posts and deletes them.
 
-A post is one insert. It carries its pending fan-out, so the insert is the whole decision: see `fan_out`. A deletion is
-one update, after which no reader shows the post: see `post_jobs` for what is removed later.
+A post is one insert. It carries its pending fan-out, so the insert is the whole decision: see `fan_out`. If nobody
+followed the author before the insert, no news feed needs the post, and it has no fan-out. A deletion is one update,
+after which no reader shows the post: see `post_jobs` for what is removed later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
-from . import circles, member_rates, members, relations
+from . import circles, members, relations
+from .member_rates import Counting
 from .post_rules import require_detail
 from .posts import POSTS, PUBLIC, SELECTED
 
 KIND = "Post"
+
+
+class Poster(NamedTuple):
+    """A member who is about to post: {id, name}, and whether news feeds may need the post."""
+
+    author: Document
+    has_recipients: bool
+
+
+async def require_poster(db: Database, subject: str) -> Poster:
+    """Returns the caller as the author of a post. Raises NotFound if the caller has not joined.
+
+    Somebody who begins to follow the author after this read does so while the post is being written.
+    """
+    shown = {"name": 1, "is_merged": 1}
+    member, is_followed = await both(members.require(db, subject, shown), relations.is_followed(db, subject))
+    # The posts of a merged author are marked when they are delivered.
+    return Poster({"id": member["_id"], "name": member["name"]}, is_followed or bool(member.get("is_merged")))
 
 
 async def create_post(
@@ -34,36 +55,38 @@ async def create_post(
     detail: Mapping[str, Any],
     audience: str = PUBLIC,
     circle_names: Sequence[str] = (),
-    rate: int | None = None,
     now: datetime,
     operation_id: str,
     posted: datetime | None = None,
+    has_recipients: bool = True,
+    counting: Counting | None = None,
     answering: Answering = AT_ONCE,
 ) -> Document:
     """Posts on the author's wall, or on the wall of the member `to`. The news feeds get the post later.
 
     Args:     author: {id, name} of a member.  kind, detail: as in `post_rules.require_detail`.
               circle_names: with SELECTED, one or more circles of the author.
-              rate: the most posts in a minute; None for no bound.  posted: of an imported post.
-              answering: how the call is answered.
+              posted: of an imported post.  has_recipients: whether news feeds may need the post.
+              counting: counts the post.  answering: how the call is answered.
     Returns:  the post.
     Raises:   InvalidInput; RateLimited; NotFound: there is no member `to`, or one of the two has blocked the other, or
               the post has been deleted since an earlier call with this id.
     Writes:   social.posts; one insert.
     """
     post_id = idempotency.derived_id(operation_id, "post")
-    if idempotency.is_repeatable(operation_id):
-        earlier = await _find_earlier(db, post_id)
-        if earlier is not None:
-            return earlier
+    if answering.is_repeated and (earlier := await _find_earlier(db, post_id)):
+        return earlier
     with InvalidInput.collect() as check:
         content = {"type": kind, "detail": check(require_detail, kind, detail)}
         check(require_circle_names, audience, circle_names)
     seen_by = {"audience": audience, "circles": await require_circles(db, author["id"], audience, circle_names)}
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
+    if has_recipients:
+        post |= pending_delivery(now)
     await answering.confirmed()
-    await member_rates.count(db, author["id"], member_rates.POSTS, rate=rate, now=now, operation_id=operation_id)
+    if counting is not None:
+        await counting.counted()
     return await _insert(db, post)
 
 
@@ -81,7 +104,7 @@ def _on_walls(author: Document, owner: Document) -> Document:
 
 
 def _new(posted: datetime, now: datetime) -> Document:
-    """Returns the fields of a post without comments, whose delivery is pending."""
+    """Returns the fields of a post without comments."""
     return {
         "posted": posted,
         "created": now,
@@ -89,7 +112,6 @@ def _new(posted: datetime, now: datetime) -> Document:
         "comment_count": 0,
         "spilled": 0,
         "version": 0,
-        **pending_delivery(now),
     }
 
 

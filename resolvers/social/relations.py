@@ -171,6 +171,16 @@ async def find_followed(db: Database, of: str, most: int) -> list[str] | None:
     return await _find_others(db, {"of": of, "circles": {"$gt": ""}}, _CIRCLES, most)
 
 
+async def is_followed(db: Database, member: str) -> bool:
+    """Returns whether anybody has the member in a circle. One command on one index."""
+    query = {"of": member, "follower": {"$exists": True}}
+
+    async def read(**options: Any) -> list[Document]:
+        return await db[RELATIONS.name].find(query, {"_id": 0, "to": 1}, limit=1, **options).to_list()
+
+    return bool(await with_hint(FOLLOWERS, read))
+
+
 async def find_followers(db: Database, of: str, most: int) -> list[str] | None:
     """Returns the members who have `of` in a circle, like `find_followed`."""
     return await _find_others(db, {"of": of, "follower": {"$exists": True}}, FOLLOWERS, most)

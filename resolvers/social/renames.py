@@ -6,7 +6,8 @@ The rename leaves `renamed` on the member, {op, at}. A job updates all copies in
 2. The second pass runs 30 seconds later, for texts that were written meanwhile by calls that had read the old name.
    Then the mark is removed, unless there is another rename.
 
-Posts whose author was renamed while they were stored are also corrected when they are delivered: see `fan_out`.
+Posts with followers to reach, whose author was renamed while they were stored, are also corrected when they are
+delivered: see `fan_out`.
 """
 
 from __future__ import annotations

@@ -17,11 +17,10 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
-from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
-from . import member_rates
+from .member_rates import Counting, RateLimited
 from .post_rules import POLL
 from .posts import POSTS, VOTES
 
@@ -46,24 +45,21 @@ async def vote(
     post_id: ObjectId,
     voter: str,
     option: int,
-    rate: int | None = None,
     now: datetime,
     operation_id: str,
     post: Mapping[str, Any] | None = None,
-    has_vote: bool | None = None,
+    counting: Counting | None = None,
     answering: Answering = AT_ONCE,
 ) -> None:
-    """Sets the vote of a member who may see the poll.
+    """Sets the vote of a member who may see the poll. A vote that changes nothing does not count.
 
-    Args:     option: the position of the option, from 0.  rate: the most votes in a minute; None for no bound.
-              post, has_vote: the post, and what `has_voted` returns, as the caller has read them; None to read them.
-              answering: how the call is answered.
+    Args:     option: the position of the option, from 0.  post: as the caller has read it; None to read it.
+              counting: counts the vote.  answering: how the call is answered.
     Raises:   NotFound; InvalidInput: the post is not a poll, or has no such option; RateLimited.
     Writes:   social.votes; one guarded upsert.
     """
     slot = slot_of(post_id, voter)
-    looking = has_voted(db, post_id, voter, option, operation_id) if has_vote is None else _known(has_vote)
-    found, is_set = await both(_find_poll(db, post_id, post), looking)
+    found = await _find_poll(db, post_id, post)
     if found is None:
         raise NotFound(KIND, str(post_id))
     if found["type"] != POLL:
@@ -78,9 +74,16 @@ async def vote(
             most=count - 1,
         )
     await answering.confirmed()
-    if not is_set:
-        await member_rates.count(db, voter, member_rates.VOTES, rate=rate, now=now, operation_id=operation_id)
-    await _put(db, slot, Ballot(voter, option, count, now), operation_id)
+    if counting is not None:
+        try:
+            await counting.counted()
+        except RateLimited:
+            if await _has_voted(db, slot, voter, option, operation_id):
+                return
+            raise
+    is_changed = await _put(db, slot, Ballot(voter, option, count, now), operation_id)
+    if counting is not None and not is_changed:
+        await counting.take_back()
 
 
 async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -91,19 +94,20 @@ async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | 
     return await db[POSTS.name].find_one({"_id": post_id, "deleted": {"$exists": False}}, shown)
 
 
-async def _known(value: bool) -> bool:
-    return value
-
-
-async def has_voted(db: Database, post_id: ObjectId, voter: str, option: int, operation_id: str) -> bool:
+async def _has_voted(db: Database, slot: Document, voter: str, option: int, operation_id: str) -> bool:
     """Returns whether the member has chosen this option, or the operation has taken effect before."""
-    slot = slot_of(post_id, voter)
-    shown = {"voters": {"$elemMatch": {"id": voter}}, "applied": 1}
-    found = await db[VOTES.name].find_one({"_id": slot, "post": slot["post"]}, shown)
-    if found is None:
-        return False
-    chosen = [one["option"] for one in found.get("voters", ())]
-    return chosen == [option] or idempotency.was_applied(found, operation_id)
+    found = await db[VOTES.name].find_one({"_id": slot, "post": slot["post"]}, _shown(voter))
+    return found is not None and (_option_in(found) == option or idempotency.was_applied(found, operation_id))
+
+
+def _shown(voter: str) -> Document:
+    """Returns the projection of a slot with this voter only, and with the marks."""
+    return {"voters": {"$elemMatch": {"id": voter}}, "applied": 1, "post": 1}
+
+
+def _option_in(slot: Document) -> int | None:
+    """Returns the option of the voter whom the projection shows; None without a vote."""
+    return next((one["option"] for one in slot.get("voters", ())), None)
 
 
 class Ballot(NamedTuple):
@@ -115,20 +119,24 @@ class Ballot(NamedTuple):
     at: datetime
 
 
-async def _put(db: Database, slot: Document, ballot: Ballot, operation_id: str) -> None:
+async def _put(db: Database, slot: Document, ballot: Ballot, operation_id: str) -> bool:
+    """Stores the vote. Returns whether the member had none, or another one."""
     guard = {"_id": slot, "post": slot["post"], **idempotency.not_applied(operation_id)}
     update = _change(ballot, operation_id)
     # An upsert fails if the slot has the mark of this operation, or if another voter has just created the slot.
     for is_upsert in (True, False):
         try:
-            found = await db[VOTES.name].find_one_and_update(
-                guard, update, {"applied": 1, "post": 1}, upsert=is_upsert, return_document=ReturnDocument.AFTER
+            before = await db[VOTES.name].find_one_and_update(
+                guard, update, _shown(ballot.voter), upsert=is_upsert, return_document=ReturnDocument.BEFORE
             )
         except DuplicateKeyError:
             continue
-        if found is not None:
-            await idempotency.trim_marks(db, VOTES, found)
-        return
+        if before is None:
+            # The upsert has created the slot, or the operation has taken effect before.
+            return is_upsert
+        await idempotency.trim_marks(db, VOTES, before)
+        return _option_in(before) != ballot.option
+    return False
 
 
 def _change(ballot: Ballot, operation_id: str) -> list[Document]:

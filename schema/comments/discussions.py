@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Annotated
@@ -17,10 +21,11 @@ from portico.resolvers.comments.comments import PublicComment
 from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
 from portico.resolvers.documents import DocumentId
-from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
 from portico.resolvers.together import both
+from portico.resolvers.writes.settlements import Answering
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info, core
@@ -264,6 +269,44 @@ async def require_discussion(context: Context, key: DocumentId) -> DiscussionDoc
         raise NotFound(DISCUSSION.name, str(key))
     known.put(key, discussion)
     return discussion
+
+
+@asynccontextmanager
+async def commenting(
+    context: Context, key: DocumentId, *, is_reply: bool
+) -> AsyncIterator[tuple[DiscussionDocument, Answering]]:
+    """Yields a discussion, and how the block is answered that comments on it. Raises NotFound if the caller sees none.
+
+    If the process knows the discussion, the subject is read while the block prepares the comment. The block awaits the
+    result before it decides (`Answering.confirm`). The discussion itself need not be read: what it never changes is
+    known, and the first write of the block requires that it is open. A reply reads its parent, whose absence a caller
+    must not learn who does not see the discussion.
+    """
+    known, answering = context.resources.of(KnownDiscussions).get(key), context.answering
+    if known is None or is_reply or known["storage"] == discussions.EMBEDDED:
+        yield await require_discussion(context, key), answering
+        return
+    looking = asyncio.ensure_future(_require_subject(context, known))
+
+    async def confirm() -> None:
+        await asyncio.shield(looking)
+        await answering.confirmed()
+
+    try:
+        yield known, replace(answering, confirm=confirm)
+    except DomainError:
+        # Whoever does not see the discussion gets the same error for every input.
+        await looking
+        raise
+    finally:
+        await asyncio.wait({looking})
+        # If nobody else asks for the error, asyncio would log it.
+        looking.exception()
+
+
+async def _require_subject(context: Context, known: DiscussionDocument) -> None:
+    if not await is_visible(context, DISCUSSION, known):
+        raise NotFound(DISCUSSION.name, str(known["_id"]))
 
 
 async def _look_at_subject(context: Context, known: DiscussionDocument | None) -> None:

@@ -23,7 +23,7 @@ from portico.schema.mutations import mutation
 from portico.schema.nodes import decode_id, is_visible, key_in
 from portico.schema.roles import Role
 
-from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, require_discussion
+from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, commenting
 
 
 @strawberry.input(description="The subject of a discussion to open.")
@@ -147,19 +147,18 @@ class CommentMutation:
 
     @mutation(settles=True, description="Posts a comment or a reply. For callers with a token.")
     async def post_comment(self, info: Info, input: PostCommentInput) -> PostCommentResult | None:
-        caller = require_caller(info.context)
-        posted = await comment_edits.post_comment(
-            info.context.db,
-            discussion=await require_discussion(
-                info.context, key_in(info.context, DISCUSSION.name, input.discussion_id)
-            ),
-            parent_slug=input.parent_slug,
-            author=caller.author,
-            text=input.text,
-            now=info.context.now,
-            operation_id=info.context.operation_id,
-            answering=info.context.answering,
-        )
+        context, caller = info.context, require_caller(info.context)
+        key = key_in(context, DISCUSSION.name, input.discussion_id)
+        async with commenting(context, key, is_reply=input.parent_slug is not None) as (discussion, answering):
+            posted = await comment_edits.post_comment(
+                context.db,
+                discussion=discussion,
+                parent_slug=input.parent_slug,
+                author=caller.author,
+                text=input.text,
+                answering=answering,
+                **context.operation,
+            )
         return CommentPayload(comment=as_type(Comment, posted))
 
     @mutation(description="Changes the text of a comment. For its author or an EDITOR.")

@@ -1,6 +1,7 @@
 """The mutations of posts: posting, comments, votes and deletions. For members."""
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any
 
 import strawberry
@@ -13,6 +14,7 @@ from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.social import (
     comment_reads,
     fan_out,
+    member_rates,
     members,
     post_comments,
     post_edits,
@@ -21,6 +23,7 @@ from portico.resolvers.social import (
     votes,
 )
 from portico.resolvers.social.listed_posts import WALL, PostList
+from portico.resolvers.social.member_rates import Action, Counting
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.settings import SocialSettings
 from portico.resolvers.together import both
@@ -186,22 +189,25 @@ class PostingMutation:
         "their news feeds soon after.",
     )
     async def create_post(self, info: Info, input: CreatePostInput) -> PostResult | None:
-        context = info.context
-        author = await _require_member(context)
-        kind, detail = await input.detail.chosen(context)
-        made = await post_edits.create_post(
-            context.db,
-            author=author,
-            to=None if input.to_id is None else key_in(info.context, USER.name, input.to_id),
-            kind=kind,
-            detail=detail,
-            audience=input.audience.name,
-            circle_names=input.circles or (),
-            rate=_rate(context),
-            answering=context.answering,
-            **context.operation,
-        )
-        context.resources.of(Wakeups).wake(fan_out.JOB)
+        context, subject = info.context, require_caller(info.context).subject
+        async with _counting(context, subject, member_rates.POSTS) as counting:
+            author, has_recipients = await post_edits.require_poster(context.db, subject)
+            kind, detail = await input.detail.chosen(context)
+            made = await post_edits.create_post(
+                context.db,
+                author=author,
+                to=None if input.to_id is None else key_in(context, USER.name, input.to_id),
+                kind=kind,
+                detail=detail,
+                audience=input.audience.name,
+                circle_names=input.circles or (),
+                has_recipients=has_recipients,
+                counting=counting,
+                answering=context.answering,
+                **context.operation,
+            )
+        if "fan_out" in made:
+            context.resources.of(Wakeups).wake(fan_out.JOB)
         return await _payload_of(context, made)
 
     @mutation(description="Comments on a post.")
@@ -245,24 +251,19 @@ class PostingMutation:
 
     @mutation(settles=True, description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
-        context = info.context
-        voter, option = require_caller(context).subject, input.option
-        looking = votes.has_voted(
-            context.db, key_in(context, POST.name, input.post_id), voter, option, context.operation_id
-        )
-        reading = both(_require_member(context), find_visible(context, POST.name, input.post_id))
-        (_, post), has_vote = await both(reading, looking)
-        await votes.vote(
-            context.db,
-            post_id=post["_id"],
-            voter=voter,
-            option=option,
-            rate=_rate(context),
-            post=post,
-            has_vote=has_vote,
-            answering=context.answering,
-            **context.operation,
-        )
+        context, voter = info.context, require_caller(info.context).subject
+        async with _counting(context, voter, member_rates.VOTES) as counting:
+            _, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
+            await votes.vote(
+                context.db,
+                post_id=post["_id"],
+                voter=voter,
+                option=input.option,
+                post=post,
+                counting=counting,
+                answering=context.answering,
+                **context.operation,
+            )
         # The votes are apart from the post.
         return PostPayload(post=as_type(Post, post))
 
@@ -271,6 +272,11 @@ async def _require_member(context: Context) -> Document:
     """Returns {id, name} of the caller as a member. Raises UNAUTHENTICATED, NotFound."""
     member = await members.require(context.db, require_caller(context).subject, {"name": 1})
     return {"id": member["_id"], "name": member["name"]}
+
+
+def _counting(context: Context, subject: str, action: Action) -> AbstractAsyncContextManager[Counting]:
+    """Counts an action of the member while the block checks and carries it out. See `member_rates.counting`."""
+    return member_rates.counting(context.db, subject, action, rate=_rate(context), **context.operation)
 
 
 def _rate(context: Context) -> int:

@@ -21,10 +21,11 @@ _COMMENT = {
 }
 BUDGETS: dict[str, dict[str, list[str]]] = {
     "a first comment": {
-        DOCUMENTS: [*_LOOK, "findAndModify discussions", "insert comments", "update discussions"],
+        # The process knows the discussion.
+        DOCUMENTS: ["find products", "findAndModify discussions", "insert comments", "update discussions"],
         EMBEDDED: [*_LOOK, "update comment_discussions"],
         PAGES: [
-            *_LOOK,
+            "find products",
             "find comment_pages",
             "findAndModify discussions",
             "insert comment_keys",

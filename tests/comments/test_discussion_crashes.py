@@ -25,6 +25,7 @@ from portico.resolvers.comments.storages import STORAGES, count_comments, find_c
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
 from tests.support.harness import IS_SOAK, some_stops, stops
@@ -66,7 +67,12 @@ class Scene:
         self.comments["Other."] = await self.post(self.db, "Other.")
 
     async def post(
-        self, db: Database, text: str, parent: str | None = None, operation_id: str | None = None
+        self,
+        db: Database,
+        text: str,
+        parent: str | None = None,
+        operation_id: str | None = None,
+        answering: Answering = AT_ONCE,
     ) -> Document:
         self.now += timedelta(milliseconds=1)
         return await post_comment(
@@ -77,6 +83,7 @@ class Scene:
             text=text,
             now=self.now,
             operation_id=operation_id or idempotency.random_operation_id(),
+            answering=answering,
         )
 
     async def edit(self, db: Database, text: str, new: str, operation_id: str) -> Document:
@@ -212,6 +219,35 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_re
             await scene.jobs()
             await scene.assert_settled()
             assert await scene.rows() == after, stop
+
+
+@ON_EACH
+@pytest.mark.parametrize("is_reply", [False, True])
+async def test_a_post_that_is_refused_while_it_is_prepared_leaves_nothing_wherever_it_crashes(
+    scene: Scene, storage: str, is_reply: bool
+) -> None:
+    await scene.build(storage)
+    await scene.keep()
+    untouched = await scene.rows()
+
+    async def refuse() -> None:
+        raise NotFound("Discussion")
+
+    async def call(scene: Scene, db: Database) -> Document:
+        parent = scene.comments["Top."]["slug"] if is_reply else None
+        with pytest.raises(NotFound):
+            await scene.post(db, "New.", parent, OPERATION, Answering(confirm=refuse))
+        return {}
+
+    for stop in stops():
+        await scene.snapshot.restore()
+        has_crashed = await _stopped(scene, call, stop)
+        if has_crashed:
+            await scene.jobs()
+        await scene.assert_settled()
+        assert await scene.rows() == untouched, stop
+        if not has_crashed:
+            break
 
 
 @ON_EACH

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import ObjectId
 from structlog.testing import capture_logs
 
+from portico.resolvers.documents import Document
+from portico.resolvers.writes.settler import Settler
+from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 from tests.comments.support.discussions import ON_EACH, open_on_product, post, post_input
 from tests.support.harness import GatewayClient
@@ -56,6 +60,58 @@ async def test_only_editors_see_the_discussion_of_a_draft(gateway: GatewayClient
     assert published["__typename"] == "ContentPayload"
     assert await seen(None) == [True] * 3
     assert await written() == ["DiscussionPayload", "CommentPayload", "CommentPayload"]
+
+
+@ON_EACH
+async def test_who_cannot_see_a_known_discussion_gets_not_found_for_every_input_and_leaves_nothing(
+    gateway: GatewayClient, storage: str
+) -> None:
+    entry = await entry_of(gateway)
+    opened = await gateway.result("openDiscussion", {"subjectId": entry["id"], "storage": storage})
+    discussion = opened["discussion"]["id"]
+    seen = await post(gateway, discussion, roles=[Role.EDITOR])
+    before = await _stored(gateway)
+    reader = gateway.token("reader", [])
+    inputs = [
+        {"text": "Mine."},
+        {"text": "Mine.", "idempotencyKey": "one"},
+        {"text": "Mine.", "idempotencyKey": "one"},
+        {"text": " "},
+        {"text": " ", "idempotencyKey": "two"},
+        {"text": "Mine.", "parentSlug": seen["slug"]},
+        {"text": "Mine.", "parentSlug": "none"},
+    ]
+
+    answers = [
+        await gateway.result("postComment", {"discussionId": discussion, **given}, token=reader) for given in inputs
+    ]
+
+    unknown = await gateway.result(
+        "postComment", {"discussionId": encode_id("Discussion", ObjectId()), "text": " "}, token=reader
+    )
+    assert [(one["__typename"], one["message"]) for one in answers] == [("NotFound", unknown["message"])] * len(inputs)
+    assert await _stored(gateway) == before
+
+
+async def _stored(gateway: GatewayClient) -> list[Document]:
+    """Returns all discussions and comments, when everything is settled."""
+    await gateway.state.resources.of(Settler).settled(gateway.db)
+    names = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys")
+    return [document for name in names for document in await gateway.db[name].find({}).to_list()]
+
+
+@ON_EACH
+async def test_a_known_discussion_that_is_closed_takes_no_comments(gateway: GatewayClient, storage: str) -> None:
+    discussion = await open_on_product(gateway, storage)
+    await post(gateway, discussion)
+    closed = {"closed": {"of": ObjectId(), "by": "x", "is_final": False}}
+    await gateway.db["discussions"].update_one({}, {"$set": closed})
+    before = await _stored(gateway)
+
+    answer = await gateway.result("postComment", post_input(discussion), token=gateway.token("poster", []))
+
+    assert answer["__typename"] == "NotFound"
+    assert await _stored(gateway) == before
 
 
 @ON_EACH

@@ -55,6 +55,7 @@ KIT = Kit(
         post_stages.Posts,
         post_stages.Comments,
         post_stages.LatestComments,
+        post_stages.Unfollowed,
     ),
     seed=seeds.seed,
 )

@@ -84,11 +84,27 @@ async def test_mutations_of_posts_use_indexes_and_go_to_one_shard(members: Gatew
 async def test_a_public_post_takes_the_insert_and_few_reads(members: GatewayClient) -> None:
     await call(members, "max", "createPost", detail={"status": {"text": "x"}})
 
-    assert await assert_cheap(members) == [
+    # The reads and the count go out together.
+    assert sorted(await assert_cheap(members)) == [
         "find social.members",
-        "update social.rates",
+        "find social.relations",
         "insert social.posts",
+        "update social.rates",
     ]
+
+
+async def test_a_delivery_counts_no_followers_whom_it_has_read(members: GatewayClient, clock: SettableClock) -> None:
+    now = clock.now() + timedelta(seconds=1)
+    await deliver(members.db, now=now)
+    await assert_cheap(members)
+    await write_post(members.db, "max", now=now)
+    members.commands.clear()
+
+    assert await deliver(members.db, now=now) == 1
+
+    names = await assert_cheap(members)
+    assert "aggregate social.relations" not in names
+    assert (names.count("find social.relations"), names.count("find social.members")) == (2, 1)
 
 
 async def test_jobs_of_posts_use_indexes_and_write_to_one_shard(members: GatewayClient, clock: SettableClock) -> None:

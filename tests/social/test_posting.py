@@ -15,6 +15,7 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.nodes import encode_id
 from portico.schema.roles import Role
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
+from tests.social.support.post_reads import posts_in
 from tests.social.support.posts import POSTING, add_followers, call, codes, feeds_with, new_post
 from tests.social.support.social import block, circle, join
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, running, with_settings
@@ -336,6 +337,34 @@ async def test_a_post_wakes_its_delivery_and_the_metrics_show_what_is_pending(me
     await run_jobs(members, SettableClock(), "deliver-posts")
     assert await feeds_with(members.db, post) == {"jared"}
     assert await lag(members) == 0
+
+
+async def test_a_post_of_a_member_whom_nobody_follows_leaves_nothing_to_the_jobs(members: GatewayClient) -> None:
+    wakeup = members.state.resources.of(Wakeups).of("deliver-posts")
+    wakeup.clear()
+
+    post = await new_post(members, "max")
+
+    (stored,) = await members.db["social.posts"].find({}).to_list()
+    assert "fan_out" not in stored
+    assert await lag(members) == 0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(wakeup.wait(), 0.1)
+    # Nobody but the author has it in the news feed.
+    await circle(members.db, "jared", "max")
+    assert await posts_in(members, "jared", "newsFeed") == []
+    assert await posts_in(members, "max", "newsFeed") == [post["id"]]
+
+
+async def test_the_posts_of_a_merged_author_without_followers_are_delivered(members: GatewayClient) -> None:
+    await members.db["social.members"].update_one({"_id": "max"}, {"$set": {"is_merged": True}})
+
+    await new_post(members, "max")
+    await run_jobs(members, SettableClock(), "deliver-posts")
+
+    (stored,) = await members.db["social.posts"].find({}).to_list()
+    assert stored["is_merged"]
+    assert "fan_out" not in stored
 
 
 async def test_followers_get_a_post_at_once_and_not_in_the_rhythm_of_the_jobs(gateway: GatewayClient) -> None:

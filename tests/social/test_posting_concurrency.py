@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from datetime import datetime, timedelta
 
 import pytest
 
-from portico.resolvers.documents import Database
+from portico.gateway.clock import SystemClock
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import fan_out, post_comments, post_edits, post_jobs, votes
 from tests.social.support.posts import (
     NOW,
@@ -16,11 +18,12 @@ from tests.social.support.posts import (
     add_members,
     deliver,
     feeds_with,
+    later,
     op,
     write_comment,
     write_post,
 )
-from tests.social.support.social import circle, uncircle
+from tests.social.support.social import circle, join, uncircle
 from tests.support.domains import INVARIANTS
 
 
@@ -132,3 +135,34 @@ async def test_followers_who_stop_and_begin_again_beside_the_delivery_have_the_p
         post = await write_post(db, "max", now=at)
         await asyncio.gather(deliver(db, now=at), *(change(name, at) for name in followers))
         assert await feeds_with(db, post) == set(followers)
+
+
+async def test_whoever_follows_an_author_before_a_post_has_it_and_nobody_lacks_one_who_begins_beside_it(
+    db: Database,
+) -> None:
+    rng = random.Random(3)
+    names = [f"m{number:02}" for number in range(30)]
+    await join(db, *names)
+
+    async def post(name: str) -> Document:
+        await asyncio.sleep(rng.random() / 20)
+        now = SystemClock().now()
+        poster = await post_edits.require_poster(db, name)
+        return await write_post(db, name, now=now, has_recipients=poster.has_recipients)
+
+    async def follow(name: str, other: str) -> datetime:
+        await asyncio.sleep(rng.random() / 20)
+        await circle(db, name, other)
+        return SystemClock().now()
+
+    pairs = [(name, other) for name, other in itertools.permutations(names, 2) if rng.random() < 0.05]
+    posting = [asyncio.create_task(post(name)) for name in names * 3]
+    followed = await asyncio.gather(*(follow(*pair) for pair in pairs))
+    posts = [await one for one in posting]
+    posts += [await post(name) for name in names]
+    await deliver(db, now=later(1))
+
+    for one in posts:
+        early = [pair for pair, at in zip(pairs, followed, strict=True) if at < one["posted"]]
+        assert {of for of, to in early if to == one["by"]["id"]} <= await feeds_with(db, one)
+    await assert_right(db)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from portico.resolvers.documents import Database
+from portico.resolvers.errors import NotFound
 from portico.resolvers.social import member_rates
 from portico.resolvers.social.member_rates import RateLimited
 from portico.resolvers.social.settings import SocialSettings
-from tests.social.support.posts import NOW, POSTING, call, codes, new_post, op
+from tests.social.support.posts import NOW, POSTING, call, codes, keyed_op, new_post, op
 from tests.social.support.social import join
 from tests.support.harness import GatewayClient, SettableClock, running, with_settings
 
@@ -70,13 +71,56 @@ async def test_changes_of_a_name_are_bounded_by_the_hour(gateway: GatewayClient)
     assert member["profile"] == {"about": "x", "location": "Porto"}
 
 
-async def test_a_call_without_a_visible_poll_does_not_count(gateway: GatewayClient) -> None:
+async def test_a_call_that_is_refused_does_not_count(gateway: GatewayClient) -> None:
+    await join(gateway.db, "max", "dwight")
+    async with running(with_settings(gateway.settings, SocialSettings, social_rate=1), clock=_clock()) as bounded:
+        post = (await new_post(bounded, "dwight"))["id"]
+        for key in (None, "a", "a"):
+            vote, new = ({} if key is None else {"idempotencyKey": f"{what} {key}"} for what in ("vote", "post"))
+            answers = [
+                await call(bounded, "max", "vote", postId=post, option=0, **vote),
+                await call(bounded, "max", "createPost", detail={"status": {"text": " "}}, **new),
+            ]
+            assert [answer["__typename"] for answer in answers] == ["InvalidInput"] * 2
+
+        poll = (await new_post(bounded, "max", detail=POLL))["id"]
+        await call(bounded, "max", "vote", postId=poll, option=0)
+        assert await codes(bounded, "max", "createPost", detail=POLL) == ["RATE_LIMITED"]
+        assert await codes(bounded, "max", "vote", postId=poll, option=1) == ["RATE_LIMITED"]
+
+
+async def test_a_repeated_call_that_has_acted_is_answered_at_the_bound_and_takes_nothing_back(
+    gateway: GatewayClient,
+) -> None:
     await join(gateway.db, "max")
-    post = await new_post(gateway, "max")
-    for _ in range(3):
-        assert (await call(gateway, "max", "vote", postId=post["id"], option=0))["__typename"] == "InvalidInput"
-    assert await gateway.db["social.rates"].find_one({"_id.what": "votes"}) is None
-    assert await codes(gateway, "max", "vote", postId=post["id"], option=0) == []
+    clock = _clock()
+    async with running(with_settings(gateway.settings, SocialSettings, social_rate=1), clock=clock) as bounded:
+        post = await new_post(bounded, "max", detail=POLL, idempotencyKey="post")
+        given = {"postId": post["id"], "option": 0}
+        voted = await call(bounded, "max", "vote", **given, idempotencyKey="vote")
+        for _ in range(3):
+            assert (await new_post(bounded, "max", detail=POLL, idempotencyKey="post"))["id"] == post["id"]
+            assert await call(bounded, "max", "vote", **given, idempotencyKey="vote") == voted
+            assert await codes(bounded, "max", "createPost", detail=POLL) == ["RATE_LIMITED"]
+            assert await codes(bounded, "max", "vote", postId=post["id"], option=1) == ["RATE_LIMITED"]
+    used = await gateway.db["social.rates"].distinct("used")
+    assert used == [1]
+
+
+async def test_a_count_is_taken_back_by_the_call_that_has_counted_only(db: Database) -> None:
+    operation: Any = {"rate": 5, "now": NOW, "operation_id": keyed_op()}
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            async with member_rates.counting(db, "max", member_rates.POSTS, **operation):
+                raise NotFound("Post")
+    async with member_rates.counting(db, "max", member_rates.POSTS, **operation) as counting:
+        await counting.counted()
+    with pytest.raises(NotFound):
+        async with member_rates.counting(db, "max", member_rates.POSTS, **operation) as counting:
+            raise NotFound("Post")
+
+    (stored,) = await db["social.rates"].find({}).to_list()
+    assert (stored["used"], stored["operations"]) == (1, [operation["operation_id"]])
 
 
 @pytest.mark.parametrize(("action", "seconds"), [(member_rates.VOTES, 60), (member_rates.NAMES, 3_600)])

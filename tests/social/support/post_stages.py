@@ -145,3 +145,23 @@ class LatestComments(Comments):
 
     async def fill(self) -> None:
         await self.write("paged", 45)
+
+
+class Unfollowed(Posts):
+    """The wall of a member whom nobody follows."""
+
+    cases: ClassVar[dict[str, Case]] = {
+        "a post that nobody gets": Case(
+            "createPost",
+            lambda _: {"detail": {"status": {"text": "new"}}},
+            "PostPayload",
+            lambda before: {**before, "new": ([], [], [])},
+        ),
+    }
+
+    async def fill(self) -> None:
+        await self.write("plain", 0)
+
+    def token(self, _mutation: str) -> str:
+        token: str = self.gateway.token(FOLLOWERS[0], [])
+        return token
