@@ -21,10 +21,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 
 from .campaigns import ACTIVE, CAMPAIGNS, DEACTIVATED, ENDING
-from .zones import RENEW, ZONES
-
-# The most zones that an answer shows. A campaign can have been in any number of them.
-MAX_SHOWN = 100
+from .zones import MAX_SHOWN, RENEW, ZONES
 
 
 async def deactivate_campaign(db: Database, *, campaign_id: str, now: datetime) -> Document:

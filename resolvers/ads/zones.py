@@ -26,6 +26,8 @@ from .counters import CountedAd
 
 # At most this many ads, pending ones included.
 MAX_ADS = 1_000
+# The most zones that a payload shows. An ad can be in any number of them.
+MAX_SHOWN = 100
 
 _VERSION = 2
 _LONG_AGO = datetime(2000, 1, 1)  # noqa: DTZ001 - as the driver gives it
@@ -127,6 +129,14 @@ async def find_names(db: Database, key: str) -> tuple[str, str] | None:
     """Returns the site and the zone of the zone with this key."""
     found = await ZONES.of(db).find_one({"_id": key}, {"site_id": 1, "zone_id": 1})
     return None if found is None else (found["site_id"], found["zone_id"])
+
+
+async def keys_with(db: Database, ad: Ad | CountedAd, *, limit: int) -> list[str]:
+    """Returns the keys of some zones with this ad, also of those where it is not live."""
+    names = {"campaign_id": ad.campaign_id, "ad_unit_id": ad.ad_unit_id}
+    query = {"ads": {"$elemMatch": names}, "ads.campaign_id": ad.campaign_id}
+    found = await ZONES.of(db).find(query, {"_id": 1}, limit=limit).to_list()
+    return [zone["_id"] for zone in found]
 
 
 def parse_id(text: str) -> str:

@@ -1,25 +1,21 @@
 """The mutations of zones and campaigns, for advertisers."""
 
-import asyncio
 from typing import Annotated
 
 import strawberry
-from graphql import GraphQLError
 
 from portico.resolvers.ads import ads, deactivating, placing
+from portico.resolvers.ads.zones import MAX_SHOWN
 from portico.resolvers.documents import Document
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound
-from portico.schema.fields import as_type, as_types, costs, kept_privately
-from portico.schema.inputs import described, idempotency_key
+from portico.schema.fields import as_type, costs, kept_privately
+from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
-from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 
 from .advertisers import ADVERTISER
-from .zones import AD_ZONE, AdZone
-
-_DEFAULT_ZONES = 10
+from .zones import DEFAULT_SHOWN, AdZone, FirstZones, require_first, shown_zones
 
 
 @strawberry.input(description="An ad as it is placed in a zone.")
@@ -78,20 +74,12 @@ class CampaignPayload:
     ended: strawberry.Private[Document | None] = kept_privately()
 
     @strawberry.field(
-        metadata=costs(length=deactivating.MAX_SHOWN, each="first"),
+        metadata=costs(length=MAX_SHOWN, each="first"),
         description="Some of the zones that it was taken out of, as they are now.",
     )
-    async def changed_zones(
-        self, info: Info, first: Annotated[int, described("The most zones, 1 to 100.")] = _DEFAULT_ZONES
-    ) -> list[AdZone]:
-        if not 1 <= first <= deactivating.MAX_SHOWN:
-            raise GraphQLError(
-                f"`first` must be between 1 and {deactivating.MAX_SHOWN}; got {first}.",
-                extensions={"code": "BAD_USER_INPUT"},
-            )
-        keys = [] if self.ended is None else self.ended["in"][:first]
-        found = await asyncio.gather(*(load_one(info, AD_ZONE, key) for key in keys))
-        return as_types(AdZone, [zone for zone in found if zone is not None])
+    async def changed_zones(self, info: Info, first: FirstZones = DEFAULT_SHOWN) -> list[AdZone]:
+        require_first(first)
+        return await shown_zones(info, [] if self.ended is None else self.ended["in"][:first])
 
 
 PlaceAdResult = Annotated[

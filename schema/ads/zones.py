@@ -1,13 +1,16 @@
 """Zones and the ads in them."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 
 import strawberry
+from graphql import GraphQLError
 
 from portico.resolvers.ads import clicks, zones
 from portico.resolvers.ads.ads import key_of_ad
 from portico.schema.context import Info
-from portico.schema.fields import Source, as_type, computed, related, stored
+from portico.schema.fields import Source, as_type, as_types, computed, related, stored
 from portico.schema.inputs import described
 from portico.schema.nodes import Node, node_id
 from portico.schema.parts import digest_of, part_id
@@ -18,9 +21,12 @@ from .prices import price_in, sees_prices
 
 # Most ads have fewer keywords than they may have.
 _KEYWORDS = 10
+# How many zones a payload shows by default.
+DEFAULT_SHOWN = 10
 
 SiteId = Annotated[str, described("The site.")]
 ZoneId = Annotated[str, described("The zone of the site.")]
+FirstZones = Annotated[int, described("The most zones, 1 to 100.")]
 
 AD_ZONE = document_kind(
     "AdZone",
@@ -76,6 +82,19 @@ class AdZone(Node):
     ads: list[Ad] = computed(
         _live_ads, "_id", "ads", length=zones.MAX_ADS, description="The ads in the zone, dearest first."
     )
+
+
+def require_first(first: int) -> None:
+    """Raises GraphQLError if a payload cannot show so many zones."""
+    if not 1 <= first <= zones.MAX_SHOWN:
+        text = f"`first` must be between 1 and {zones.MAX_SHOWN}; got {first}."
+        raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
+
+
+async def shown_zones(info: Info, keys: Sequence[str]) -> list[AdZone]:
+    """Returns those zones with these keys that the caller sees."""
+    found = await asyncio.gather(*(load_one(info, AD_ZONE, key) for key in keys))
+    return as_types(AdZone, [zone for zone in found if zone is not None])
 
 
 @strawberry.type

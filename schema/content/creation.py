@@ -21,7 +21,7 @@ from portico.schema.mutations import mutation
 from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
-from .rows import CONTENT_EDGE, content_edge_of, entry_edge_of, tagged_edge_of
+from .rows import CONTENT_EDGE, TAGGED_EDGE, content_edge_of, entry_edge_of, tagged_edge_of
 from .types import BlogEntry, ContentEdge, ContentNode, SectionKind, Tag
 
 SLUG = "Letters a to z and A to Z, and digits, with `-`, `_` or `.` between them. Case-sensitive."
@@ -76,9 +76,7 @@ class ContentPayload:
     def entry_edge(self, info: Info) -> Edge[BlogEntry] | None:
         return entry_edge_of(info.context, as_document(self.content))
 
-    @strawberry.field(
-        description="The node as a row of `contentByTag` with this tag; null if it does not have the tag."
-    )
+    @strawberry.field(description=TAGGED_EDGE)
     def tagged_edge(self, info: Info, tag: Tag) -> ContentEdge | None:
         return tagged_edge_of(info.context, as_document(self.content), tag)
 

@@ -24,8 +24,8 @@ from portico.schema.scalars import BigInt
 
 from .creation import SLUG, TAGS, content_key, new_node
 from .edits import EditConflict
-from .rows import CONTENT_EDGE, content_edge_of
-from .types import ContentEdge, ContentNode
+from .rows import CONTENT_EDGE, TAGGED_EDGE, content_edge_of, tagged_edge_of
+from .types import ContentEdge, ContentNode, Tag
 
 _URL_NEEDS = ("_id", "slug", "detail.file", "detail.checksum", "detail.content_type")
 
@@ -91,6 +91,10 @@ class PhotoPayload:
     @strawberry.field(description=CONTENT_EDGE)
     def content_edge(self, info: Info) -> ContentEdge | None:
         return content_edge_of(info.context, as_document(self.photo))
+
+    @strawberry.field(description=TAGGED_EDGE)
+    def tagged_edge(self, info: Info, tag: Tag) -> ContentEdge | None:
+        return tagged_edge_of(info.context, as_document(self.photo), tag)
 
 
 UploadPhotoResult = Annotated[

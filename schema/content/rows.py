@@ -16,6 +16,8 @@ CONTENT_EDGE = (
     "one of `rootContent`."
 )
 
+TAGGED_EDGE = "The node as a row of `contentByTag` with this tag; null if it does not have the tag."
+
 
 def content_edge_of(context: Context, node: Source) -> ContentEdge | None:
     """Returns the node as a row among the children of its section, or at the root among the sections or all nodes."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from portico.testing.kits import mutation_text
 from tests.ads.kit import KIT
 from tests.ads.support.ads import CHOOSE, SITE, ZONE_OF, ad, choose, keyed, place, placement
 from tests.ads.support.creatives import banner, creative, send, set_creative
 from tests.ads.support.serving import PROFILE
+from tests.support.domains import SCHEMA
 from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.routing import unroutable
 from tests.support.sending import assert_indexed, names, sent
@@ -77,6 +79,17 @@ async def test_an_image_takes_two_more_commands(gateway: GatewayClient) -> None:
 
     assert names(commands) == BUDGETS["set a creative with an image"]
     assert unroutable(commands) == []
+    await assert_indexed(gateway, commands)
+
+
+async def test_a_creative_finds_the_zones_of_its_ad_by_an_index(gateway: GatewayClient) -> None:
+    await place(gateway, ad(), ad(unit="other"))
+    text = mutation_text(SCHEMA._schema, "setAdCreative", "... on AdCreativePayload { changedZones { id } }")
+
+    commands = await sent(gateway, partial(gateway.data, text, {"input": creative()}))
+
+    assert names(commands) == sorted([*BUDGETS["set a creative"], "find ads.zones", "find ads.zones"])
+    assert unroutable(commands) == ["find ads.zones ads ads.campaign_id"]
     await assert_indexed(gateway, commands)
 
 

@@ -330,3 +330,14 @@ async def test_exactly_one_of_many_uploads_to_one_path_succeeds(gateway: Gateway
     await run_jobs(gateway, clock)
     assert await stored(gateway.db) == (1, 2)
     await assert_invariants(gateway)
+
+
+async def test_a_tagged_photo_shows_its_row_among_the_nodes_with_the_tag(gateway: GatewayClient) -> None:
+    gallery = await create_gallery(gateway)
+
+    tagged = await result(gateway, "uploadPhoto", photo_input(gallery, tags=["news"]), picture())
+    other = await result(gateway, "uploadPhoto", photo_input(gallery, slug="other"), picture())
+
+    listed = (await gateway.data('{ contentByTag(tag: "news") { edges { cursor node { id } } } }'))["contentByTag"]
+    assert listed["edges"] == [tagged["taggedEdge"]]
+    assert other["taggedEdge"] is None

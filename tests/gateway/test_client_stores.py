@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.nodes import encode_id
 from tests.accounts.support.accounts import open_account
 from tests.comments.support.discussions import open_on_product
+from tests.content.support.photos import create_gallery, picture
 from tests.content.support.site import create_section
 from tests.game.support.scene import add_temple
 from tests.game.support.stacks import give
@@ -56,6 +58,10 @@ async def scene_of(gateway: GatewayClient) -> dict[str, object]:
         "shelf": (await create_category(gateway))["id"],
         "rack": (await create_category(gateway))["id"],
         "folder": (await create_section(gateway))["id"],
+        "blog": (await create_section(gateway, "BLOG", slug="blog"))["id"],
+        "gallery": (await create_gallery(gateway, slug="gallery"))["id"],
+        "hero": character_id(temple.me),
+        "pictures": [b64encode(picture(color=color)).decode() for color in ("teal", "navy", "olive")],
         "discussion": await open_on_product(gateway, "DOCUMENTS"),
     }
 
@@ -67,7 +73,7 @@ async def test_stores_are_equal_to_the_gateway_after_random_writes(
 ) -> None:
     project, scene = node_modules("interop"), await scene_of(gateway)
     tokens = {"tester": gateway.token(), **{subject: gateway.token(subject, []) for subject in OTHERS}}
-    limits = {"PORTICO_MAX_COST": "1000000", "PORTICO_SOCIAL_RATE": "1000000"}
+    limits = {"PORTICO_MAX_COST": "1000000", "PORTICO_SOCIAL_RATE": "1000000", "PORTICO_RENAME_RATE": "1000000"}
     with served(tmp_path / "serves", environment(replace(settings, jobs=True), **limits)) as server:
         arguments = ("stores.mjs", server.graphql, json.dumps(tokens), json.dumps(scene), str(seed), str(STEPS))
         done = await asyncio.to_thread(run_node, project, *arguments, timeout=7_000 if IS_SOAK else 150)

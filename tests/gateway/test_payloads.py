@@ -273,6 +273,33 @@ async def test_a_deactivated_campaign_shows_its_former_zones(gateway: GatewayCli
     ]
 
 
+async def test_a_creative_shows_the_zones_of_its_ad(gateway: GatewayClient) -> None:
+    await place(gateway, ad(), zone="one")
+    await place(gateway, ad(), ad("other:campaign"), zone="two")
+    await place(gateway, ad(unit="side"), ad("other:campaign"), zone="three")
+    given = {
+        "campaignId": "acme:spring",
+        "adUnitId": "banner",
+        "text": "Spring is here.",
+        "link": "https://acme.example",
+    }
+    text = mutation_text(
+        _SCHEMA,
+        "setAdCreative",
+        """... on AdCreativePayload { creative { id }
+          changedZones { zoneId ads { creative { id } } } one: changedZones(first: 1) { id } }""",
+    )
+
+    found = (await gateway.data(text, {"input": given}))["setAdCreative"]
+
+    shown = {"creative": {"id": found["creative"]["id"]}}
+    assert sorted(found["changedZones"], key=lambda zone: str(zone["zoneId"])) == [
+        {"zoneId": "one", "ads": [shown]},
+        {"zoneId": "two", "ads": [shown, {"creative": None}]},
+    ]
+    assert len(found["one"]) == 1
+
+
 async def test_calls_for_a_browser_show_its_profile_to_advertisers_only(gateway: GatewayClient) -> None:
     await place(gateway, ad(dailyCap=5))
     profile = 'profile { id events(advertiser: "acme", kind: IMPRESSION) { adUnitId } }'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 import pytest
 from graphql import (
@@ -18,6 +20,7 @@ from graphql import (
 
 from tests.support.domains import SCHEMA
 
+PAGE = Path(__file__).parents[2] / "docs" / "frontend.md"
 _SCHEMA = SCHEMA._schema
 _ABSTRACT = [name for name, found in _SCHEMA.type_map.items() if is_abstract_type(found)]
 # An operation on all types needs an alias for these. Existing clients use each of the types, so they stay.
@@ -62,3 +65,9 @@ def test_one_operation_can_select_the_fields_of_all_types(abstract: str) -> None
 @pytest.mark.parametrize(("abstract", "name"), [(one, name) for one, names in EXCEPTIONS.items() for name in names])
 def test_every_exception_is_needed(abstract: str, name: str) -> None:
     assert _problems(abstract, set(EXCEPTIONS[abstract]) - {name})
+
+
+def test_the_page_for_clients_lists_the_exceptions() -> None:
+    (sentence,) = re.findall(r"These need an alias: (.*?)\.\n", PAGE.read_text(), re.DOTALL)
+    listed = {found[-1]: set(found[:-1]) for found in (re.findall(r"`(\w+)`", part) for part in sentence.split(", and "))}
+    assert listed == {abstract: set(names) for abstract, names in EXCEPTIONS.items()}

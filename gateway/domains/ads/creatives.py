@@ -19,6 +19,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.pictures import SUFFIXES
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import creatives as fields
+from portico.schema.ads.creative_edits import CreativeMutation
 
 ROUTE = f"{images.PATH}/{{checksum}}.{{suffix}}"
 # The content at an address never changes. Browsers treat it only as a picture of its type, even if it contains more.
@@ -59,7 +60,7 @@ async def _forget_images(run: JobRun) -> int:
 
 SERVICES = (Service(ImageRules, _rules),)
 KINDS = (fields.AD_CREATIVE,)
-MUTATIONS = (fields.CreativeMutation,)
+MUTATIONS = (CreativeMutation,)
 JOBS = (Job("forget-ad-images", _forget_images),)
 INVARIANTS = (
     Invariant("Every creative has its image, and a link that can be followed.", creative_checks.find_wrong_creatives),

@@ -25,7 +25,7 @@ PHOTO = """
 __typename
 ... on PhotoPayload { photo {
   id slug path title nonce tags url thumbnailUrl(width: 100) contentType length width height checksum locked updated
-} }
+} taggedEdge(tag: "news") { cursor node { id } } }
 ... on UserError { message }
 ... on NotFound { missingId }
 """
