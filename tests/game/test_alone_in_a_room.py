@@ -130,7 +130,7 @@ async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_
 
     await cave.pick_up(rooms)
 
-    acted = ["find game.characters", "findAndModify game.characters", "update game.locations"]
+    acted = ["find game.characters", "update game.characters", "update game.locations"]
     assert commands.names() == [*acted, "findAndModify game.characters"]
     commands.clear()
 

@@ -76,7 +76,7 @@ async def test_who_arrives_sees_what_happened_on_the_way(players: Machine, other
         await act(others, "move", "cem", target="N")
         await act(others, "drop", "cem", "torch")
 
-    late = interrupted(gateway.state.database, "game.characters", "find_one_and_update", overtake, skip=1)
+    late = interrupted(gateway.state.database, "game.characters", "find_one_and_update", overtake)
     with database_of(gateway, late):
         await act(players, "move", "ann", target="N")
 

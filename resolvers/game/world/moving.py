@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portico.resolvers.documents import Document
-from portico.resolvers.together import both, every
+from portico.resolvers.together import both
 
 from .locations import MAX_CHARACTERS
 from .room_turns import ENTER, LEAVE, RETURN
@@ -42,7 +42,7 @@ async def finish_move(run: _Run) -> tuple[Document, Document | None]:
     refused = run.entry(entered)["refused"]
     if refused is not None:
         return await _return(run, leaving, refused), refused
-    after, _ = await both(run.end(leaving, None, entered), every([run.refreshed(entered), run.refreshed(left)]))
+    after, _ = await both(run.end(leaving, None, entered), both(run.refreshed(entered), run.refreshed(left)))
     now = await run.rooms.refresh(run.db, new, shown=entered)
     await run.tidy(old, is_awaited=len(left["characters"]) > _CROWDED)
     return run.with_copy(after, now), None

@@ -151,28 +151,33 @@ async def _wake(acting: Acting, character: Document) -> None:
 
 
 async def begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
-    """Takes the slot, or makes the change. Returns the character; None if it has changed since it was read."""
+    """Takes the slot, or makes the change.
+
+    Returns:  the character after the change, or as it was read, with its slot; None if it has changed since.
+    """
     guard = {"_id": character["_id"], "turn": character["turn"], "action": {"$exists": False}}
     update: Document = {"$inc": {"turn": 1}}
     if chosen.kind is None:
         update |= {"$set": chosen.changes, "$push": {"applied": acting.operation_id}}
-    else:
-        action: Document = {
-            "id": acting.operation_id,
-            "turn": character["turn"] + 1,
-            "kind": chosen.kind,
-            "room": character["location"]["_id"],
-            "since": acting.now,
-            **chosen.facts,
-        }
-        if chosen.handed:
-            action["items"] = list(chosen.handed)
-            update["$pull"] = {"items": {"_id": {"$in": [item["_id"] for item in chosen.handed]}}}
-        if chosen.gold:
-            action["gold"] = chosen.gold
-            update["$inc"] = {"turn": 1, "gold": -chosen.gold}
-        update["$set"] = {"action": action, **chosen.changes}
-    return await _changed(acting.db, guard, update)
+        return await _changed(acting.db, guard, update)
+    action: Document = {
+        "id": acting.operation_id,
+        "turn": character["turn"] + 1,
+        "kind": chosen.kind,
+        "room": character["location"]["_id"],
+        "since": acting.now,
+        **chosen.facts,
+    }
+    if chosen.handed:
+        action["items"] = list(chosen.handed)
+        update["$pull"] = {"items": {"_id": {"$in": [item["_id"] for item in chosen.handed]}}}
+    if chosen.gold:
+        action["gold"] = chosen.gold
+        update["$inc"] = {"turn": 1, "gold": -chosen.gold}
+    update["$set"] = {"action": action, **chosen.changes}
+    # For each `find_one_and_update`, MongoDB also stores the whole document, in case the driver sends it again.
+    taken = await acting.db[CHARACTERS.name].update_one(guard, update)
+    return {**character, "action": action} if taken.matched_count else None
 
 
 async def _finish_as(acting: Acting, character: Document, checked: int) -> Document | None:
