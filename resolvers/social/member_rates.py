@@ -19,7 +19,7 @@ from pymongo import ASCENDING, IndexModel, WriteConcern
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
-from portico.resolvers.errors import DomainError, OperationRefused
+from portico.resolvers.errors import OperationRefused
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency
 
@@ -170,7 +170,10 @@ async def counting(
     counter = Counting(db, member, action, rate=rate, now=now, operation_id=operation_id)
     try:
         yield counter
-    except (DomainError, idempotency.Superseded):
+    except PyMongoError:
+        # The action may have taken effect.
+        raise
+    except Exception:
         await counter.take_back()
         raise
     finally:

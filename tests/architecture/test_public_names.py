@@ -156,7 +156,6 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "Answering",
             "Attempt",
             "Part",
-            "UNCONFIRMED",
             "conclude",
             "confirm",
             "decide",
