@@ -1,17 +1,21 @@
-"""`python -m bench.cached`: measure the CPU of answers from the cache, and of runs that it misses, beside that of runs.
+"""`python -m bench.cached`: measure the CPU of answers from the cache, and of runs that it misses.
 
-The gateway runs in this process, without a network and without a server. It gets the page of `bench`, one request after
-the other and 16 at a time. The time is that of the thread of its event loop.
+Over HTTP, each server has a process of its own, as in `bench`: the floor, which is written by hand, a gateway without a
+cache, and one with it. The time is that of the process.
+
+Without a network, the gateway runs in this process, and the time is that of the thread of its event loop. So runs that
+the cache misses are compared with those of a gateway without a cache, request by request.
 """
 
 import asyncio
 import itertools
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import orjson
@@ -22,8 +26,10 @@ from rich.table import Table
 from starlette.types import Message
 
 from bench import __main__ as page
-from bench import mongo
+from bench import measure, mongo, report
+from bench.peerlist import choose
 from bench.processes import share_out
+from bench.servers import tag_of
 from portico.gateway.operations.plans.on_error import DEFAULT
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
@@ -34,6 +40,9 @@ QUERY = (Path(__file__).parent / "page.graphql").read_text()
 IN_URL = urlencode({"query": QUERY}).encode()
 BODY = orjson.dumps({"query": QUERY})
 TOGETHER = 16
+CACHE_BYTES = 50_000_000
+CACHED, UNCHANGED = "from the cache", "304 from the cache"
+RESULTS = Path(__file__).parent / "results" / "cached.json"
 Send = Callable[[], Awaitable[Any]]
 
 
@@ -44,6 +53,8 @@ class Way:
     name: str
     send: Send
     before: Callable[[], None] = lambda: None
+    # The way that it is compared with; None: the first one.
+    base: "Way | None" = None
     alone: list[float] = field(default_factory=list)
     together: list[float] = field(default_factory=list)
 
@@ -75,7 +86,7 @@ async def get(gateway: Gateway, known: bytes = b"") -> dict[bytes, bytes]:
 
 
 async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
-    kept = replace(settings, cache_bytes=50_000_000)
+    kept = replace(settings, cache_bytes=CACHE_BYTES)
     async with running(settings) as without, running(kept) as gateway:
         numbers = itertools.count()
         cache = gateway.state.cache
@@ -84,9 +95,9 @@ async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
         async def ask(one: Gateway, body: bytes = BODY) -> None:
             await post(one.app, "/graphql", body, {"content-type": "application/json"})
 
-        async def ask_first() -> None:
+        async def ask_first(one: Gateway) -> None:
             # No operation uses the variable, but it makes another query of it.
-            await ask(gateway, orjson.dumps({"query": QUERY, "variables": {"number": next(numbers)}}))
+            await ask(one, orjson.dumps({"query": QUERY, "variables": {"number": next(numbers)}}))
 
         def forget() -> None:
             cache.index.dispatch_all()
@@ -95,12 +106,14 @@ async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
             query.skipped = query.backoff = 0
 
         tag = (await get(gateway))[b"etag"]
+        other = Way("no cache, other variables", lambda: ask_first(without))
         ways = [
             Way("no cache", lambda: ask(without)),
-            Way("first run of a query", ask_first),
+            other,
+            Way("first run of a query", lambda: ask_first(gateway), base=other),
             Way("recorded run", lambda: ask(gateway), forget),
-            Way("from the cache", lambda: ask(gateway)),
-            Way("304 from the cache", lambda: get(gateway, tag)),
+            Way(CACHED, lambda: ask(gateway)),
+            Way(UNCHANGED, lambda: get(gateway, tag)),
         ]
         for _ in range(10):
             for way in ways:
@@ -108,34 +121,94 @@ async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
         for _ in range(rounds):
             for way in ways:
                 await way.measure(requests)
-        Console().print(cache.counts)
         return ways
 
 
-def main(rounds: int = 10, requests: int = 48) -> None:
-    """Measure, and print the least of the rounds."""
-    cores = share_out()
+@contextmanager
+def database() -> Iterator[tuple[str, Path]]:
+    """Start a database with the page. Yield its URI, and a folder."""
     with (
         tempfile.TemporaryDirectory(prefix="portico-bench-") as folder,
-        mongo.running(cores.rest) as uri,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        mongo.running(share_out().rest) as uri,
     ):
         page.load(uri, Path(folder))
-        settings = Settings(
-            mongodb_uri=Secret(uri),
-            database=page.DATABASE,
-            data_dir=Path(folder),
-            jwt_secret=Secret("bench" * 8),
-            jobs=False,
-            log_level="error",
-        )
+        yield uri, Path(folder)
+
+
+def in_process(uri: str, folder: Path, rounds: int, requests: int) -> list[dict[str, Any]]:
+    """Return the CPU of each way to answer, the least of the rounds, and its share of that of a run."""
+    settings = Settings(
+        mongodb_uri=Secret(uri),
+        database=page.DATABASE,
+        data_dir=folder,
+        jwt_secret=Secret("bench" * 8),
+        jobs=False,
+        log_level="error",
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         ways = runner.run(measured(settings, rounds, requests))
-    table = Table("answer", "CPU, one at a time", f"CPU, {TOGETHER} at a time", "of a run")
+    rows = []
     for way in ways:
-        alone, together = min(way.alone), min(way.together)
-        share = f"{alone / min(ways[0].alone):.2f}, {together / min(ways[0].together):.2f}"
-        table.add_row(way.name, f"{alone:.2f} ms", f"{together:.2f} ms", share)
-    Console().print(table)
+        row: dict[str, Any] = {"answer": way.name}
+        base = way.base or ways[0]
+        for name, times, of_run in (("1", way.alone, base.alone), (str(TOGETHER), way.together, base.together)):
+            row[name] = {"cpu_ms": round(min(times), 3), "ratio": round(min(times) / min(of_run), 3)}
+        rows.append(row)
+    return rows
+
+
+def over_http(uri: str, folder: Path, rounds: int, requests: int) -> list[dict[str, Any]]:
+    """Return the CPU of the gateway's process for each way to answer over HTTP, and its share of the floor's."""
+    cores = share_out()
+    floor, portico = choose("portico")
+    cached = replace(portico, name=CACHED, env={"PORTICO_CACHE_BYTES": str(CACHE_BYTES)})
+    settings = measure.Settings(rounds, requests, 50, 200, (1, TOGETHER))
+    with ExitStack() as stack:
+        servers = page.start([floor, portico, cached], cores, uri, folder, stack)
+        known = replace(servers[-1], peer=replace(cached, name=UNCHANGED), tag=tag_of(servers[-1]))
+        samples = measure.rounds([*servers, known], settings, cores.rest, lambda _text: None)
+    rows = []
+    for name, by_connections in samples.items():
+        row: dict[str, Any] = {"answer": name}
+        for count, taken in by_connections.items():
+            used, of_floor = (measure.median_of(some).cpu_ms for some in (taken, samples[floor.name][count]))
+            row[str(count)] = {"cpu_ms": round(used, 3), "ratio": round(used / of_floor, 3)}
+        rows.append(row)
+    return rows
+
+
+def show(result: dict[str, Any]) -> None:
+    console = Console()
+    report.show_place(console, result)
+    for title, name in (("over HTTP, of the floor", "http"), ("in the process, of a run", "process")):
+        table = Table("answer", "CPU, one at a time", f"CPU, {TOGETHER} at a time", "ratios", title=title)
+        for row in result[name]:
+            one, many = row["1"], row[str(TOGETHER)]
+            cells = (f"{one['cpu_ms']:.2f} ms", f"{many['cpu_ms']:.2f} ms", f"{one['ratio']:.2f}, {many['ratio']:.2f}")
+            table.add_row(row["answer"], *cells)
+        console.print(table)
+
+
+def main(
+    rounds: int = 10,
+    requests: int = 48,
+    http_rounds: int = 3,
+    http_requests: int = 2_000,
+    json: Annotated[
+        Path | None, typer.Option(help="The file for the figures. Default: bench/results/cached.json.")
+    ] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
+) -> None:
+    """Measure answers from the cache, and runs that it misses."""
+
+    def figures() -> dict[str, Any]:
+        with database() as (uri, folder):
+            http = over_http(uri, folder, 1 if quick else http_rounds, 300 if quick else http_requests)
+            process = in_process(uri, folder, 2 if quick else rounds, requests)
+        return report.measured(http=http, process=process)
+
+    report.publish(figures, json or (None if quick else RESULTS), show)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ that name. It says on which commit they were measured, and whether much of what 
 
 import re
 import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 
-from bench.origins import LEAST_LIKENESS, likeness, sketch, sources, stored
+from bench.origins import LEAST_LIKENESS, RESULTS, likeness, sketch, sources, stored
 from bench.peerlist import ROOT
 
 PAGES = ROOT / "docs"
@@ -38,9 +39,9 @@ def written(page: str) -> str:
 
 def block(name: str) -> str:
     """Return the text of a block."""
-    figures = stored(name)
-    tables = {"page": _page, "operations": _operations, "profile": _profile, "worst": _worst, "writes": _writes}
-    return tables.get(name, _origin)(name, figures)
+    if not (RESULTS / f"{name}.json").exists():
+        return f"Not measured yet with `python -m bench.{name}`."
+    return _TABLES.get(name, _origin)(name, stored(name))
 
 
 def _origin(name: str, figures: dict[str, Any], settings: str = "") -> str:
@@ -131,6 +132,66 @@ def _profile(name: str, figures: dict[str, Any]) -> str:
         *(f"| {part} | {share:.1%} |" for part, share in figures["shares"].items()),
     ]
     return "\n".join([*(line.replace("%", " %") for line in lines), "", _origin(name, figures)])
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    first, *others = (f"| {' | '.join(map(_shown, line))} |" for line in (heads, *rows))
+    return "\n".join([first, f"|{'---|' * (first.count(' | ') + 1)}", *others])
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def _cached(name: str, figures: dict[str, Any]) -> str:
+    tables = []
+    for key, title in (("http", "over HTTP, of the floor"), ("process", "without a network, of a run")):
+        counts = [count for count in figures[key][0] if count != "answer"]
+        heads = [title, *(f"{head} at {count}" for count in counts for head in ("CPU ms", "ratio"))]
+        rows = [
+            [row["answer"], *(f"{row[count][column]:.2f}" for count in counts for column in ("cpu_ms", "ratio"))]
+            for row in figures[key]
+        ]
+        tables.append(_table(heads, rows))
+    return "\n\n".join([*tables, _origin(name, figures)])
+
+
+def _live(name: str, figures: dict[str, Any]) -> str:
+    columns = {
+        "live": {
+            "live queries": "clients",
+            "first answers s": "start_s",
+            "memory MB": "memory_mb",
+            "commands at rest": "commands_at_rest",
+            "a change µs": "matching_us",
+        },
+        "polling": {"polling clients": "clients", "refused": "refused"},
+    }
+    common = {"p50 ms": "p50_ms", "p99 ms": "p99_ms", "commits": "commits", "shown": "answered", "cores": "cpu"}
+    tables = []
+    for kind, own in columns.items():
+        shown = {**own, **common}
+        rows = [[row[column] for column in shown.values()] for row in figures["rows"] if row["kind"] == kind]
+        tables.append(_table(shown, rows))
+    settings = f": {figures['rate']} commits a second, for {figures['seconds']:.0f} s"
+    return "\n\n".join([*tables, _origin(name, figures, settings)])
+
+
+def _reconnects(name: str, figures: dict[str, Any]) -> str:
+    heads = ("subscribers", f"s until all have {figures['missed']} missed events", "change streams", "runs")
+    return "\n\n".join([_table(heads, (row.values() for row in figures["rows"])), _origin(name, figures)])
+
+
+_TABLES: Mapping[str, Callable[[str, dict[str, Any]], str]] = {
+    "cached": _cached,
+    "live": _live,
+    "operations": _operations,
+    "page": _page,
+    "profile": _profile,
+    "reconnects": _reconnects,
+    "worst": _worst,
+    "writes": _writes,
+}
 
 
 def main(folder: Path = PAGES) -> None:

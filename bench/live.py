@@ -16,14 +16,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
+import uvloop
 from rich.console import Console
-from rich.table import Table
 
-from bench import mongo
+from bench import mongo, report
 from bench.processes import share_out
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
@@ -38,19 +38,27 @@ from portico.testing.gateways import Gateway, running
 QUERY = "query ($sku: String!) { product(sku: $sku) { title pricing { retail { amount } } stock { available } } }"
 LIVE = QUERY.replace(" {", " @live {", 1)
 POLL_SECONDS = 1.0
+KINDS = ("live", "polling")
+RESULTS = Path(__file__).parent / "results" / "live.json"
 console = Console()
 
 
 @dataclass
 class Followed:
-    """What the clients have received: the number of answers, and when the last title of a product came."""
+    """What the clients have received: the number of answers, and when each title of a product came first."""
 
     answers: int = 0
+    refused: int = 0
     came: dict[str, float] = field(default_factory=dict)
 
     def shows(self, json: bytes) -> None:
         self.answers += 1
-        self.came.setdefault(orjson.loads(json)["data"]["product"]["title"], time.perf_counter())
+        answer = orjson.loads(json)
+        if "errors" in answer:
+            # With too many clients, the gateway refuses polls.
+            self.refused += 1
+        else:
+            self.came.setdefault(answer["data"]["product"]["title"], time.perf_counter())
 
 
 def memory() -> float:
@@ -128,16 +136,18 @@ class Committed:
     latencies: list[float]
     commits: int
     cpu: float
-    answers: int
+    answers: float
 
     @property
-    def cells(self) -> list[str]:
-        return [
-            f"{at(self.latencies, 0.5)}, {at(self.latencies, 0.99)}",
-            f"{len(self.latencies):,} of {self.commits:,}",
-            f"{self.cpu:.2f}",
-            f"{self.answers:,.0f}",
-        ]
+    def figures(self) -> dict[str, Any]:
+        return {
+            "p50_ms": at(self.latencies, 0.5),
+            "p99_ms": at(self.latencies, 0.99),
+            "answered": len(self.latencies),
+            "commits": self.commits,
+            "cpu": round(self.cpu, 2),
+            "answers": round(self.answers, 1),
+        }
 
 
 async def commits(gateway: Gateway, kind: str, number: int, rate: int, seconds: float, followed: Followed) -> Committed:
@@ -158,11 +168,11 @@ async def commits(gateway: Gateway, kind: str, number: int, rate: int, seconds: 
     took = time.perf_counter() - begun
     latencies = sorted(followed.came[title] - at for title, at in acknowledged.items() if title in followed.came)
     used = (time.process_time() - cpu) / took
-    return Committed(latencies, len(acknowledged), used, int((followed.answers - answers) / took))
+    return Committed(latencies, len(acknowledged), used, (followed.answers - answers) / took)
 
 
-def matching(gateway: Gateway, rounds: int = 2_000) -> float:
-    """Return the microseconds to look for what a change affects that nobody shows."""
+def matching(gateway: Gateway, rounds: int = 400, batches: int = 9) -> float:
+    """Return the microseconds to look for what a change affects that nobody shows: the least of the batches."""
     index = gateway.state.live_queries.feed.index
     document = {"_id": "nobody", "sku": "nobody", "slug": "nobody", "title": "x"}
     changes = [
@@ -170,15 +180,19 @@ def matching(gateway: Gateway, rounds: int = 2_000) -> float:
         Change("products", UPDATE, "nobody", document, Paths(["sku"])),
         Change("stock", INSERT, "nobody", document),
     ]
-    begun = time.perf_counter()
-    for _ in range(rounds):
-        for change in changes:
-            index.dispatch(change)
-    return (time.perf_counter() - begun) / rounds / len(changes) * 1e6
+    times = []
+    for _ in range(batches):
+        begun = time.thread_time()
+        for _ in range(rounds):
+            for change in changes:
+                index.dispatch(change)
+        times.append(time.thread_time() - begun)
+    return min(times) / rounds / len(changes) * 1e6
 
 
-def at(values: Sequence[float], share: float) -> str:
-    return f"{values[min(len(values) - 1, int(len(values) * share))] * 1e3:.1f} ms" if values else "none"
+def at(values: Sequence[float], share: float) -> float | None:
+    """Return the percentile of sorted seconds, in milliseconds; None without values."""
+    return round(values[min(len(values) - 1, int(len(values) * share))] * 1e3, 1) if values else None
 
 
 async def idle_commands(gateway: Gateway) -> int:
@@ -191,7 +205,9 @@ async def idle_commands(gateway: Gateway) -> int:
     return len([name for name in gateway.commands.names() if not name.startswith("getMore")])
 
 
-async def measured(settings: Settings, numbers: Sequence[int], rate: int, seconds: float, table: Table) -> None:
+async def measured(settings: Settings, numbers: Sequence[int], rate: int, seconds: float) -> list[dict[str, Any]]:
+    """Return a row for each number of live queries, and for as many clients that poll."""
+    rows: list[dict[str, Any]] = []
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(running(settings))
         gateway.commands.is_recording = False
@@ -209,9 +225,19 @@ async def measured(settings: Settings, numbers: Sequence[int], rate: int, second
             used, idle = memory() - empty, await idle_commands(gateway)
             before = counts.runs, counts.vain
             found = await commits(gateway, f"live {number}", number, rate, seconds, followed)
-            runs = f"{counts.runs - before[0]:,}, {counts.vain - before[1]:,}"
-            state = [f"{started:.1f} s", f"{used:.0f} MB", f"{idle}", f"{matching(gateway):.1f} µs"]
-            table.add_row(f"{number:,} live", *state, *found.cells, runs)
+            rows.append(
+                {
+                    "clients": number,
+                    "kind": KINDS[0],
+                    "start_s": round(started, 1),
+                    "memory_mb": round(used),
+                    "commands_at_rest": idle,
+                    "matching_us": round(matching(gateway), 2),
+                    **found.figures,
+                    "runs": counts.runs - before[0],
+                    "vain": counts.vain - before[1],
+                }
+            )
             followed.answers = number
         for task in tasks:
             task.cancel()
@@ -220,19 +246,25 @@ async def measured(settings: Settings, numbers: Sequence[int], rate: int, second
             others = Followed()
             async with polling(gateway, skus[:number], others):
                 found = await commits(gateway, f"polling {number}", number, rate, seconds, others)
-            table.add_row(f"{number:,} polling", "", "", "", "", *found.cells, "")
+            rows.append({"clients": number, "kind": KINDS[1], **found.figures, "refused": others.refused})
+    return rows
 
 
-def main(
-    queries: Annotated[list[int] | None, typer.Option(help="How many live queries. Repeat it.")] = None,
-    rate: Annotated[int, typer.Option(min=1, help="Commits a second.")] = 100,
-    seconds: Annotated[float, typer.Option(help="The seconds of commits.")] = 5.0,
-) -> None:
-    """Measure many different live queries of one worker."""
+def show(result: dict[str, Any]) -> None:
+    report.show_place(console, result)
+    tables = {
+        title: [
+            {name: value for name, value in row.items() if name != "kind"}
+            for row in result["rows"]
+            if row["kind"] == title
+        ]
+        for title in KINDS
+    }
+    report.show_tables(console, tables)
+
+
+def run(numbers: Sequence[int], rate: int, seconds: float) -> dict[str, Any]:
     cores = share_out()
-    table = Table("clients", "start", "memory", "commands at rest", "a change")
-    for name in ("commit to answer", "of the commits", "CPU", "answers a second", "runs, vain"):
-        table.add_column(name)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
@@ -241,8 +273,24 @@ def main(
         settings = Settings(
             mongodb_uri=Secret(uri), data_dir=folder, jobs=False, max_live_queries=100_000, log_level="error"
         )
-        asyncio.run(measured(settings, queries or [100, 1_000, 10_000], rate, seconds, table))
-    console.print(table)
+        rows = uvloop.run(measured(settings, numbers, rate, seconds))
+    return report.measured(rate=rate, seconds=seconds, rows=rows)
+
+
+def main(
+    queries: Annotated[list[int] | None, typer.Option(help="How many live queries. Repeat it.")] = None,
+    rate: Annotated[int, typer.Option(min=1, help="Commits a second.")] = 100,
+    seconds: Annotated[float, typer.Option(help="The seconds of commits.")] = 10.0,
+    json: Annotated[
+        Path | None, typer.Option(help="The file for the figures. Default: bench/results/live.json.")
+    ] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
+) -> None:
+    """Measure many different live queries of one worker."""
+    numbers = queries or ([20, 200] if quick else [100, 1_000, 10_000])
+    target = json or (None if quick or queries else RESULTS)
+    report.publish(lambda: run(numbers, rate, 2.0 if quick else seconds), target, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The load generator, a separate process: `python -m bench.load`, with options as JSON on the command line.
 
-Each connection stays open, and sends its next request when the last response is complete. Responses must have status
-200 and the expected length. The bench has already compared their bytes.
+Each connection stays open, and sends its next request when the last response is complete. Responses must have the
+expected status and length. The bench has already compared their bytes.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ class Job:
     connections: int
     warmup: int  # requests that are sent before the measured ones
     requests: int  # over all connections
+    tag: str = ""  # of an answer that the client has: the server says that it is still the same
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class Counter:
 class Connection(asyncio.Protocol):
     """One keep-alive connection. `run` sends requests until the counter has none left."""
 
-    def __init__(self, request: bytes, length: int) -> None:
+    def __init__(self, request: bytes, length: int, status: int) -> None:
         self.request = request
         self.length = length
+        self.status = status
         self.parser = httptools.HttpResponseParser(self)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -89,7 +91,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self.counter.latencies.append(time.perf_counter() - self.sent_at)
         status = self.parser.get_status_code()
-        if status != http.client.OK or self.received != self.length:
+        if status != self.status or self.received != self.length:
             self.fail(f"status {status}, {self.received} bytes instead of {self.length}")
             return
         self.send()
@@ -109,9 +111,10 @@ def percentile(ordered: list[float], share: float) -> float:
 
 async def open_connections(job: Job) -> list[Connection]:
     loop = asyncio.get_running_loop()
-    request = page.request(job.port, job.path)
+    request = page.request(job.port, job.path, job.tag)
+    status = http.client.NOT_MODIFIED if job.tag else http.client.OK
     pairs = [
-        await loop.create_connection(lambda: Connection(request, job.length), HOST, job.port)
+        await loop.create_connection(lambda: Connection(request, job.length, status), HOST, job.port)
         for _ in range(job.connections)
     ]
     return [connection for _, connection in pairs]

@@ -31,6 +31,7 @@ _CATALOG = (
     "schema/connections.py",
 )
 _SERVING = ("gateway/http", "gateway/deadlines.py")
+_READS = ("gateway/reads", "gateway/loop_steps.py", "schema/watching.py")
 
 
 def _domain(name: str, *rooms: str) -> tuple[str, ...]:
@@ -41,13 +42,16 @@ def _domain(name: str, *rooms: str) -> tuple[str, ...]:
 MEASURED: Mapping[str, tuple[str, ...]] = {
     "ads": _domain("ads"),
     "analytics": _domain("analytics"),
+    "cached": (*_SERVING, *_READS, "gateway/cache"),
     "comments": _domain("comments", "loaders"),
     "game": _domain("game", "loaders"),
     "game_trades": _domain("game", "loaders"),
     "large": _CATALOG,
+    "live": (*_SERVING, *_READS, "gateway/live_queries.py"),
     "operations": (*_PLANS, *_CATALOG),
     "page": (*_SERVING, *_PLANS, *_CATALOG),
     "profile": (*_SERVING, *_PLANS, *_CATALOG),
+    "reconnects": (*_SERVING, "gateway/live.py", "gateway/resuming.py", "resolvers/missed_changes.py"),
     "shop": _domain("shop", "loaders"),
     "social": _domain("social", "loaders"),
     "subscribers": (*_SERVING, "gateway/live.py", "gateway/answers.py", "gateway/loop_steps.py"),

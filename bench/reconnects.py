@@ -10,13 +10,14 @@ import tempfile
 import time
 from contextlib import ExitStack, aclosing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from bench import mongo
+from bench import mongo, report
 from bench.processes import share_out
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
@@ -33,6 +34,7 @@ _OPEN = """mutation ($input: OpenDiscussionInput!) {
 _PRODUCT = """mutation { createProduct(input: {sku: "s", type: "Other", title: "T", pricing: {list: {amount: 2},
   retail: {amount: 1}}}) { ... on ProductPayload { product { id } } } }"""
 _POSTED = "subscription ($id: ID!) { commentPosted(discussionId: $id) { id text } }"
+RESULTS = Path(__file__).parent / "results" / "reconnects.json"
 console = Console()
 
 
@@ -55,7 +57,9 @@ async def discuss(gateway: Gateway) -> str:
     return discussion
 
 
-async def measured(settings: Settings, numbers: list[int], missed: int, table: Table) -> None:
+async def measured(settings: Settings, numbers: list[int], missed: int) -> list[dict[str, Any]]:
+    """Return a row for each number of subscribers."""
+    rows: list[dict[str, Any]] = []
     async with running(settings) as gateway:
         discussion = await discuss(gateway)
         counts, writer = gateway.state.live.counts, gateway.token("ann", [])
@@ -69,24 +73,45 @@ async def measured(settings: Settings, numbers: list[int], missed: int, table: T
             replays, runs, begun = counts.replays, counts.runs, time.perf_counter()
             await asyncio.gather(*(come_back(gateway, discussion, last_id, missed) for _ in range(number)))
             seconds = time.perf_counter() - begun
-            table.add_row(f"{number:,}", f"{seconds:.2f} s", f"{counts.replays - replays}", f"{counts.runs - runs}")
+            row = {"subscribers": number, "seconds": round(seconds, 2)}
+            rows.append({**row, "streams": counts.replays - replays, "runs": counts.runs - runs})
+    return rows
 
 
-def main(
-    subscribers: Annotated[list[int] | None, typer.Option(help="How many subscribers. Repeat it.")] = None,
-    missed: Annotated[int, typer.Option(min=1, help="How many events each has missed.")] = 10,
-) -> None:
-    """Measure how soon subscribers that come back together have what they missed."""
+def show(result: dict[str, Any]) -> None:
+    report.show_place(console, result)
+    title = f"until all have {result['missed']} missed events"
+    table = Table("subscribers", title, "change streams", "runs of the selection")
+    for row in result["rows"]:
+        table.add_row(f"{row['subscribers']:,}", f"{row['seconds']:.2f} s", str(row["streams"]), str(row["runs"]))
+    console.print(table)
+
+
+def run(numbers: list[int], missed: int) -> dict[str, Any]:
     cores = share_out()
-    table = Table("subscribers", f"until all have {missed} missed events", "change streams", "runs of the selection")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
         if cores.server is not None:
             os.sched_setaffinity(0, {cores.server})
         settings = Settings(mongodb_uri=Secret(uri), data_dir=folder, jobs=False, log_level="error")
-        asyncio.run(measured(settings, subscribers or [100, 1_000, 5_000], missed, table))
-    console.print(table)
+        rows = uvloop.run(measured(settings, numbers, missed))
+    return report.measured(missed=missed, rows=rows)
+
+
+def main(
+    subscribers: Annotated[list[int] | None, typer.Option(help="How many subscribers. Repeat it.")] = None,
+    missed: Annotated[int, typer.Option(min=1, help="How many events each has missed.")] = 10,
+    json: Annotated[
+        Path | None, typer.Option(help="The file for the figures. Default: bench/results/reconnects.json.")
+    ] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a short check, and do not store it.")] = False,
+) -> None:
+    """Measure how soon subscribers that come back together have what they missed."""
+    numbers = subscribers or ([20, 100] if quick else [100, 1_000, 5_000])
+    target = json or (None if quick or subscribers else RESULTS)
+    report.publish(lambda: run(numbers, missed), target, show)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,27 @@ SECONDS_TO_ANSWER = 30
 
 @dataclass(frozen=True)
 class Server:
-    """A running peer, with the body of its first answer."""
+    """A running peer, with the body of its first answer. With a `tag`, its clients have that already."""
 
     peer: Peer
     port: int
     pid: int
     body: bytes
+    tag: str = ""
+
+
+def tag_of(server: Server) -> str:
+    """Return the entity tag of the answer. Raise RuntimeError if it has none."""
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=SECONDS_TO_ANSWER)
+    try:
+        connection.request("GET", page.url(server.peer.path), None, page.GET_HEADERS)
+        tag = connection.getresponse().headers["etag"]
+    finally:
+        connection.close()
+    if tag is None:
+        message = "the answer has no ETag"
+        raise RuntimeError(message)
+    return str(tag)
 
 
 def ask(port: int, path: str) -> bytes:

@@ -285,7 +285,8 @@ class Gateway:
         if connection.reader is None:
             logger().warning("no answers are cached: this needs direct reads by PyMongo")
             return None
-        return CachedAnswers(connection.reader, self._domains.answered_from, most, self._cache_counts)
+        text = text_paths(self._domains.collections)
+        return CachedAnswers(connection.reader, self._domains.answered_from, most, self._cache_counts, text)
 
     def routes(self) -> list[BaseRoute]:
         return [

@@ -22,6 +22,8 @@ from functools import lru_cache
 from portico.gateway.settings import Settings
 
 WINDOW_SECONDS = 60.0
+# What an answer says about the allowance of its caller.
+ALLOWANCE_HEADERS = ("RateLimit-Policy", "RateLimit")
 # A client whose allowance is full again is forgotten when more than this many are kept.
 _MOST_KEPT = 50_000
 # A network gives each of its members a whole IPv6 subnet of this size.
@@ -86,9 +88,10 @@ class Meter:
         allowance = self._allowance
         used = self._used(self._clock())
         left = max(0, int(allowance.limit * (1 - used / WINDOW_SECONDS)))
+        policy, rate = ALLOWANCE_HEADERS
         return {
-            "RateLimit-Policy": f'"{allowance.name}";q={allowance.limit};w={WINDOW_SECONDS:.0f}',
-            "RateLimit": f'"{allowance.name}";r={left};t={math.ceil(used)}',
+            policy: f'"{allowance.name}";q={allowance.limit};w={WINDOW_SECONDS:.0f}',
+            rate: f'"{allowance.name}";r={left};t={math.ceil(used)}',
         }
 
     def _used(self, now: float) -> float:

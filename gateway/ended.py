@@ -34,3 +34,11 @@ class Stopping(Ended):
 
     def __init__(self) -> None:
         super().__init__("UNAVAILABLE", "The gateway is stopping. Subscribe again.")
+
+
+class TooManyLive(Ended):
+    """The process has as many different live queries as it may have."""
+
+    def __init__(self, most: int) -> None:
+        text = f"The gateway has {most} different live queries, the most allowed. Read without @live, or try later."
+        super().__init__("TOO_MANY_LIVE_QUERIES", text)

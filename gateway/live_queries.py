@@ -16,16 +16,17 @@ A run that compares dates with the time is repeated when the next one has come. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.responses import Response
+from portico.resolvers.changes import ChangesLost
 from portico.schema.context import Caller
 from portico.schema.watching import Fact, WatchedCaller, fact_of
 
-from .ended import Ended, Stopping
+from .ended import Ended, Stopping, TooManyLive
 from .logs import logger
 from .loop_steps import LoopSteps, complete
 from .reads.feed import Feed
@@ -38,15 +39,7 @@ _RETRIED = {"UNAVAILABLE", "TIMEOUT"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 
 # Runs the query for a caller, and records what it reads. Turns every failure into a response.
-Compute = Callable[[Caller | None, ReadSet], Awaitable[Response]]
-
-
-class TooManyLive(Ended):
-    """The process has as many different live queries as it may have."""
-
-    def __init__(self, most: int) -> None:
-        text = f"The gateway has {most} different live queries, the most allowed. Read without @live, or try later."
-        super().__init__("TOO_MANY_LIVE_QUERIES", text)
+Compute = Callable[[Caller | None, ReadSet], Coroutine[Any, Any, Response]]
 
 
 @dataclass
@@ -252,7 +245,12 @@ class _LiveQuery:
         reads = ReadSet(self._queries.feed.index, self.affected)
         self._queries.counts.runs += 1
         try:
-            response = await self._group.compute(watched, reads)
+            response = await self._queries.feed.losses.until(self._group.compute(watched, reads))
+        except ChangesLost:
+            # It may wait for a primary that stalls.
+            reads.release()
+            self._is_stale = True
+            return
         except BaseException:
             reads.release()
             raise

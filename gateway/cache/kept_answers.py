@@ -27,6 +27,7 @@ import orjson
 
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.reads.index import Index
+from portico.gateway.reads.paths import Paths
 from portico.gateway.reads.recorded import ReadSet
 from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
@@ -106,10 +107,16 @@ class CachedAnswers:
     """The kept answers of one process, within `most_bytes`."""
 
     def __init__(
-        self, reader: Reader, collections: Collection[str], most_bytes: int, counts: CacheCounts | None = None
+        self,
+        reader: Reader,
+        collections: Collection[str],
+        most_bytes: int,
+        counts: CacheCounts | None = None,
+        text: Mapping[str, Paths] | None = None,
     ) -> None:
+        """`text` has the paths of text indexes, by collection, if they are known."""
         self.counts = counts or CacheCounts()
-        self.index = Index()
+        self.index = Index(text)
         self.fence = Fence(reader, collections, self.index, self.counts, self._forget_all)
         self._largest = most_bytes // _LARGEST
         self._kept: Lru[KeptAnswer, KeptAnswer] = Lru(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
 
 import orjson
 from starlette.datastructures import Headers
@@ -20,6 +19,7 @@ from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.operations.plans.on_error import DEFAULT, ON_ERROR, OnError
 from portico.gateway.operations.references import Reference
 
+from .parameters import parameters_of
 from .sending import within
 
 RESPONSE_TYPE = "application/graphql-response+json"
@@ -207,8 +207,7 @@ def require_uncompressed(headers: Headers) -> None:
 def parse_query(query_string: bytes) -> Request:
     """Returns the request in the parameters of a URL. Raises Refused."""
     try:
-        pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
-        given: dict[str, Any] = dict(pairs)
+        given: dict[str, Any] = {**parameters_of(query_string)}
         for name in ("variables", "extensions"):
             if given.get(name):
                 given[name] = orjson.loads(given[name])

@@ -24,19 +24,28 @@ class ByKey(Generic[T]):
     def keys(self) -> Collection[object]:
         return self._found.keys()
 
-    def add(self, key: object, interest: T) -> None:
-        found = self._found.setdefault(key, interest)
-        if isinstance(found, set):
-            found.add(interest)
-        elif found is not interest:
-            self._found[key] = {found, interest}
+    def add(self, keys: Collection[object], interest: T) -> None:
+        all_found = self._found
+        if all_found.keys().isdisjoint(keys):
+            all_found.update(dict.fromkeys(keys, interest))
+            return
+        for key in keys:
+            found = all_found.setdefault(key, interest)
+            if isinstance(found, set):
+                found.add(interest)
+            elif found is not interest:
+                all_found[key] = {found, interest}
 
-    def remove(self, key: object, interest: T) -> None:
-        found = self._found[key]
-        if isinstance(found, set):
-            found.remove(interest)
-        if found is interest or not found:
-            del self._found[key]
+    def remove(self, keys: Collection[object], interest: T) -> None:
+        all_found = self._found
+        popped = list(map(all_found.pop, keys))
+        if popped.count(interest) == len(popped):
+            return
+        for key, found in zip(keys, popped, strict=True):
+            if isinstance(found, set):
+                found.remove(interest)
+                if found:
+                    all_found[key] = found
 
     def of(self, key: object) -> Collection[T]:
         found = self._found.get(key, ())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import bson
@@ -47,12 +48,44 @@ TYPES: Mapping[str, int] = {
 }
 NUMBERS = {"double", "int", "long", "decimal"}
 # Types of which no value is among the classes above.
+_OBJECT_IDS = {ObjectId}
+_BINARY_OF = attrgetter("binary")
+# Values that a read returns as they were sent, whatever they are.
+_STORED_ALIKE = {ObjectId, bool, type(None)}
+_INT32 = 2**31
 OTHER_TYPES = {"minKey", "maxKey", "timestamp", "regex", "undefined", "symbol", "dbPointer", "javascript"}
 
 
 def stored_form(value: Mapping[str, Any]) -> Document:
     """Returns the document with each value as a read would return it. Raises what `bson.encode` raises."""
+    if type(value) is dict and _is_stored_alike(value):
+        copied: Document = _copied(value)
+        return copied
     return bson.decode(bson.encode(value), _OPTIONS)
+
+
+def _is_stored_alike(value: Any) -> bool:
+    """Returns whether a read would return the value as it is. Encoding and decoding it would take longer."""
+    kind = type(value)
+    if kind in _STORED_ALIKE:
+        return True
+    if kind is str:
+        return bool(value.isascii())
+    if kind is int:
+        return bool(-_INT32 <= value < _INT32)
+    if kind is list:
+        return _STORED_ALIKE.issuperset(map(type, value)) or all(map(_is_stored_alike, value))
+    return kind is dict and all(
+        type(name) is str and name.isascii() and _is_stored_alike(below) for name, below in value.items()
+    )
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {name: _copied(below) for name, below in value.items()}
+    if type(value) is list:
+        return list(value) if _STORED_ALIKE.issuperset(map(type, value)) else list(map(_copied, value))
+    return value
 
 
 def class_of(value: Any) -> int | None:
@@ -151,7 +184,7 @@ def index_key(value: Any) -> Any:
 
     Different values can have the same key, e.g. 1 and true.
     """
-    if type(value) is ObjectId:
+    if type(value) is ObjectId or (type(value) is str and value.isascii()):
         return value
     kind = class_of(value)
     if kind is None or kind == _NULL:
@@ -177,3 +210,15 @@ def row_key(value: Any) -> Any:
         return value.binary
     key = index_key(value)
     return "?" if key is None else key
+
+
+def row_keys(values: Collection[Any]) -> frozenset[Any]:
+    """Returns the keys of documents with these `_id`s. Most are object ids, so these are not looked at one by one."""
+    if _OBJECT_IDS.issuperset(map(type, values)):
+        return frozenset(map(_BINARY_OF, values))
+    return frozenset(map(row_key, values))
+
+
+def have_keys(values: Collection[Any]) -> bool:
+    """Returns whether equal values are found by a key, for each of these."""
+    return _OBJECT_IDS.issuperset(map(type, values)) or all(index_key(value) is not None for value in values)

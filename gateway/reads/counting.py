@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .comparing import row_key
+from .comparing import row_keys
 from .interests import Entering, Interest, Matches, Reader, Rows
 from .paths import NO_PATHS
 from .plans import Plan, Row, Timed
@@ -81,7 +81,7 @@ class Keys(Counts):
         found = {row["_id"]: row["keys"] for row in rows}
         for number, (count, query) in enumerate(zip(self.counts, self.queries, strict=True)):
             wanted = query.filter
-            keys = frozenset(map(row_key, found.get(number, ())))
+            keys = row_keys(found.get(number, ()))
             if keys:
                 yield Rows(reader, self.collection, keys, wanted.paths)
             if count.limit is None or len(keys) < count.limit:

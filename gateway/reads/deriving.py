@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from operator import methodcaller
 from typing import Any
 
-from .comparing import row_key
+from .comparing import row_keys
 from .counting import Count, Counts
 from .interests import Entering, Interest, Matches, Reader, Rows, Window
 from .paths import ALL_PATHS, NO_PATHS, Paths, union
@@ -23,6 +25,7 @@ from .plans import Plan, Row, Timed
 from .queries import Query
 
 _ANYTHING: Mapping[str, Any] = {}
+_ID_OF = methodcaller("get", "_id")
 
 
 _OF_ARRAYS = {"$elemMatch", "$slice"}
@@ -64,7 +67,21 @@ class Shown:
     def has(self, path: str) -> bool:
         """Returns whether rows have the value at this path, as it is in the document."""
         plain = self._plain
-        return plain is None or any(path == shown or path.startswith(f"{shown}.") for shown in plain)
+        return plain is None or path in plain or any(path.startswith(f"{shown}.") for shown in plain)
+
+
+def _shown(projection: Mapping[str, Any] | None) -> Shown:
+    """Returns what a projection shows. Thousands of reads have the same one."""
+    try:
+        return _shown_by(tuple((projection or {}).items()))
+    except TypeError:
+        # It has operators.
+        return Shown(projection)
+
+
+@lru_cache(maxsize=1_024)
+def _shown_by(items: tuple[tuple[str, Any], ...]) -> Shown:
+    return Shown(dict(items))
 
 
 @dataclass(slots=True)
@@ -93,7 +110,7 @@ class Listed(Plan):
         self._branches = branches
         self._limit = limit
         self._queries = [Query(branch.query) for branch in branches]
-        self._shown = [Shown(branch.projection) for branch in branches]
+        self._shown = [_shown(branch.projection) for branch in branches]
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         shown = union(one.paths for one in self._shown)
@@ -104,7 +121,7 @@ class Listed(Plan):
             for query, used in zip(self._queries, places, strict=True):
                 yield Matches(reader, self._collection, query.filter, used | shown)
             return
-        keys = frozenset(row_key(row.get("_id")) for row in rows)
+        keys = row_keys(list(map(_ID_OF, rows)))
         if rows:
             yield Rows(reader, self._collection, keys, union([shown, *places]))
         last, window = self._end(rows)

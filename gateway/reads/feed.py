@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +25,13 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.logs import logger
 from portico.resolvers.changes import ChangesLost, ChangeSource, Event, follow
-from portico.resolvers.current import Current, current_documents
+from portico.resolvers.current import current_documents
 from portico.resolvers.documents import CollectionSpec, Database
 
 from .comparing import row_key
 from .index import Index
 from .interests import ALL, DELETE, INSERT, REPLACE, UPDATE, Change
+from .losses import Losses
 from .paths import NO_PATHS, Paths
 
 # How long changes are collected.
@@ -83,6 +84,7 @@ class Feed:
         """`text` has the paths of text indexes, by collection, if they are known."""
         self.index = Index(text)
         self.counts = counts or FeedCounts()
+        self.losses = Losses()
         # Changes of other collections are not followed, so an answer must not depend on them.
         self.collections = frozenset(collections)
         self._database = database
@@ -112,6 +114,7 @@ class Feed:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.aclose()
+        await self.losses.aclose()
 
 
 def text_paths(specs: Iterable[CollectionSpec]) -> Mapping[str, Paths]:
@@ -137,9 +140,6 @@ class _Reader:
         self._has_arrived = asyncio.Event()
         self._ahead: dict[tuple[str, Any], _Ahead] = {}
         self._is_closing = False
-        self._loss: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Reads of documents that nobody waits for any more. The driver may not end them at once.
-        self._left: set[asyncio.Task[Current]] = set()
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._look())]
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class _Reader:
 
     @property
     def _running(self) -> list[asyncio.Task[Any]]:
-        return [task for task in (*self._tasks, *self._left) if not task.done()]
+        return [task for task in self._tasks if not task.done()]
 
     async def _follow(self) -> None:
         source = ChangeSource(self._feed.collections, {}, PATHS, self._arrives, with_renamed=True)
@@ -212,8 +212,7 @@ class _Reader:
     def _lost(self) -> None:
         self._feed.counts.losses += 1
         self._feed.index.dispatch_all()
-        self._loss.set_result(None)
-        self._loss = asyncio.get_running_loop().create_future()
+        self._feed.losses.add()
 
     async def _look(self) -> None:
         while True:
@@ -264,7 +263,7 @@ class _Reader:
             together[one.change.key] = together.get(one.change.key, NO_PATHS) | one.change.paths
         ids = {one.change.key: one.id for one in updates}
         self._feed.counts.looked_up += len(ids)
-        current = await self._until_lost(
+        current = await self._feed.losses.until(
             current_documents(self._database, collection, list(ids.values()), self._feed.index.used(collection))
         )
         for one in updates:
@@ -272,30 +271,6 @@ class _Reader:
             one.change.document = current.found.get(repr(one.id))
         for key, paths in together.items():
             self._ahead[collection, key] = _Ahead(paths, current.time)
-
-    async def _until_lost(self, read: Coroutine[Any, Any, Current]) -> Current:
-        """Returns what is read. Raises ChangesLost as soon as changes are lost, also while a former primary stalls.
-
-        The driver would wait until the command times out, and no later change would be looked at.
-        """
-        task = asyncio.create_task(read)
-        try:
-            ends: set[asyncio.Future[Any]] = {task, self._loss}
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise ChangesLost
-        finally:
-            if not task.done():
-                task.cancel()
-                self._left.add(task)
-                task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[Current]) -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            # Retrieves an error that nobody waits for, so that asyncio does not log it.
-            task.exception()
 
 
 def _streamed(change: Mapping[str, Any]) -> list[_Streamed]:

@@ -7,19 +7,19 @@ of a sorted page up to its last row. Conditions without either are looked at one
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from .by_key import ByKey
 from .comparing import index_key
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
 from .matching import Condition, place_at, values_at
 from .paths import TEXT, TEXT_NAME, Paths
-from .plans import Plan, Row
+from .plans import Plan
 from .spans import Spans, is_closed
 
+K = TypeVar("K", bound=Hashable)
 Conditional = Entering | Matches
 # With more interests in one value, others with a range are found by that.
 _FULL = 8
@@ -31,6 +31,7 @@ class Index:
     def __init__(self, text: Mapping[str, Paths] | None = None) -> None:
         """`text` has the paths of text indexes, by collection. Of another one, any path can be in its text index."""
         self._text = text or {}
+        # A collection that nobody reads any more stays: there are few, and most are read again.
         self._collections: dict[str, _Collection] = {}
 
     @property
@@ -41,7 +42,7 @@ class Index:
     @property
     def collections(self) -> Collection[str]:
         """The names of the collections that somebody reads."""
-        return self._collections.keys()
+        return [name for name, found in self._collections.items() if not found.is_empty]
 
     def rows_of(self, collection: str) -> Collection[object]:
         """The keys of the documents in a collection that somebody has read."""
@@ -52,10 +53,7 @@ class Index:
         self._of(interest.collection).add(interest)
 
     def remove(self, interest: Interest) -> None:
-        found = self._collections[interest.collection]
-        found.remove(interest)
-        if found.is_empty:
-            del self._collections[interest.collection]
+        self._collections[interest.collection].remove(interest)
 
     def begin(self, read: Read) -> None:
         """Keeps the changes from now on for the read, until `end`."""
@@ -64,10 +62,7 @@ class Index:
 
     def end(self, read: Read) -> None:
         for name in read.plan.collections:
-            found = self._collections[name]
-            found.in_flight.discard(read)
-            if found.is_empty:
-                del self._collections[name]
+            self._collections[name].in_flight.discard(read)
 
     def needs_document(self, change: Change) -> bool:
         """Returns whether somebody needs the document of an update to say whether they are affected."""
@@ -121,9 +116,6 @@ class Read:
         self.plan = plan
         self.changes: list[Change] = []
 
-    def interests(self, reader: Reader, rows: Iterable[Row] | None) -> Iterator[Interest]:
-        return self.plan.interests(reader, None if rows is None else list(rows))
-
 
 class _Collection:
     def __init__(self) -> None:
@@ -131,31 +123,25 @@ class _Collection:
         self.rows: ByKey[Rows] = ByKey()
         self._entering = _ByValue(needs_former=False)
         self._matches = _ByValue(needs_former=True)
-        self._numbers: Counter[type] = Counter()
-
-    @property
-    def size(self) -> int:
-        return self._numbers.total()
+        self.size = 0
 
     @property
     def is_empty(self) -> bool:
-        return not (self.in_flight or self._numbers.total())
+        return not (self.in_flight or self.size)
 
     def add(self, interest: Interest) -> None:
-        self._numbers[type(interest)] += 1
+        self.size += 1
         if isinstance(interest, Rows):
-            for key in interest.keys:
-                self.rows.add(key, interest)
+            self.rows.add(interest.keys, interest)
         elif isinstance(interest, Entering):
             self._entering.add(interest)
         elif isinstance(interest, Matches):
             self._matches.add(interest)
 
     def remove(self, interest: Interest) -> None:
-        self._numbers[type(interest)] -= 1
+        self.size -= 1
         if isinstance(interest, Rows):
-            for key in interest.keys:
-                self.rows.remove(key, interest)
+            self.rows.remove(interest.keys, interest)
         elif isinstance(interest, Entering):
             self._entering.remove(interest)
         elif isinstance(interest, Matches):
@@ -197,9 +183,10 @@ class _ByValue:
         self._ranges: dict[str, _Ranges] = {}
         self._rest: set[Conditional] = set()
         self._places: dict[Conditional, _Part | None] = {}
-        # How many interests use a path, and how many use one at or below it.
-        self._named: Counter[str] = Counter()
-        self._above: Counter[str] = Counter()
+        # How many interests have the same paths; how many of these have a path, and how many one at or below it.
+        self._by_paths: dict[Paths, int] = {}
+        self._named: dict[str, int] = {}
+        self._above: dict[str, int] = {}
         self._any = 0
 
     def add(self, interest: Conditional) -> None:
@@ -279,11 +266,13 @@ class _ByValue:
     def _count(self, paths: Paths, number: int) -> None:
         if paths.is_all:
             self._any += number
-        for counter, names in ((self._named, paths.named), (self._above, paths.above)):
-            for name in names:
-                counter[name] += number
-                if not counter[name]:
-                    del counter[name]
+        before = self._by_paths.get(paths, 0)
+        _add(self._by_paths, (paths,), number)
+        if before and before + number:
+            # Other interests have the same paths.
+            return
+        _add(self._named, paths.named, number)
+        _add(self._above, paths.above, number)
 
 
 class _Values:
@@ -304,12 +293,10 @@ class _Values:
         return max((len(self._by_key.of(key)) for key in _keys(condition)), default=0)
 
     def add(self, interest: Conditional) -> None:
-        for key in self._keys_of(interest):
-            self._by_key.add(key, interest)
+        self._by_key.add(self._keys_of(interest), interest)
 
     def remove(self, interest: Conditional) -> None:
-        for key in self._keys_of(interest):
-            self._by_key.remove(key, interest)
+        self._by_key.remove(self._keys_of(interest), interest)
 
     def all(self) -> Iterator[Conditional]:
         return self._by_key.all()
@@ -328,7 +315,7 @@ class _Values:
                 # It can be equal to a value of which not all bytes are known.
                 yield from self.all()
 
-    def _keys_of(self, interest: Conditional) -> Iterable[object]:
+    def _keys_of(self, interest: Conditional) -> Collection[object]:
         """Returns the keys of the first equality of the path. A document must have one of its values."""
         for condition in interest.filter.conditions:
             if condition.path == self.path and condition.values is not None:
@@ -368,5 +355,15 @@ class _Ranges:
 _Part = _Values | _Ranges
 
 
-def _keys(condition: Condition) -> Iterable[object]:
-    return dict.fromkeys(index_key(value) for value in condition.values or ())
+def _keys(condition: Condition) -> Collection[object]:
+    return dict.fromkeys(map(index_key, condition.values or ()))
+
+
+def _add(counts: dict[K, int], keys: Iterable[K], number: int) -> None:
+    """Adds to the counts of keys. Those that are 0 go."""
+    for key in keys:
+        found = counts.get(key, 0) + number
+        if found:
+            counts[key] = found
+        else:
+            del counts[key]

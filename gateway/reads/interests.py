@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from .comparing import class_of, compare
 from .matching import Filter, Found
-from .paths import ALL_PATHS, Paths
+from .paths import ALL_PATHS, Paths, names_of
 from .spans import Span, sorted_before, together
 
 INSERT, UPDATE, REPLACE, DELETE, ALL = "insert", "update", "replace", "delete", "all"
@@ -50,7 +50,7 @@ class Window:
     __slots__ = ("_last", "_order")
 
     def __init__(self, order: Sequence[tuple[str, int]], last: Mapping[str, Any]) -> None:
-        self._order = [(path.split("."), direction) for path, direction in order]
+        self._order = [(names_of(path), direction) for path, direction in order]
         self._last = [_sorted_by(last, names) for names, _ in self._order]
 
     @property
@@ -75,6 +75,8 @@ _UNSORTABLE = object()
 
 def _sorted_by(document: Mapping[str, Any], names: Sequence[str]) -> Any:
     """Returns the value that a document is sorted by, or something that cannot be compared."""
+    if len(names) == 1:
+        return document.get(names[0])
     found = Found(document, names)
     if not found.is_certain or len(found.values) > 1:
         return _UNSORTABLE

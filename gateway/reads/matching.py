@@ -11,7 +11,7 @@ from typing import Any
 
 from bson import Regex
 
-from .comparing import compare, equal, index_key, is_comparable, is_type, row_key
+from .comparing import compare, equal, have_keys, is_comparable, is_type, row_keys
 from .paths import ALL_PATHS, NO_PATHS, TEXT, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
 
@@ -107,7 +107,7 @@ class Filter:
             condition.path == "_id"
             and condition.values is not None
             and len(condition.values) <= len(keys)
-            and all(row_key(value) in keys for value in condition.values)
+            and row_keys(condition.values) <= keys
             for condition in self.conditions
         )
 
@@ -145,7 +145,7 @@ def _of_path(path: str, wanted: Any) -> Iterable[Condition]:
         wanted = {"$eq": wanted}
     for operator, operand in wanted.items():
         values = [operand] if operator == "$eq" else operand if operator == "$in" else None
-        if values is not None and any(index_key(value) is None for value in values):
+        if values is not None and not have_keys(values):
             values = None
         span = compared_with(operator, operand) if operator in TESTS else None
         yield Condition(path, _check(operator, operand), values, span)

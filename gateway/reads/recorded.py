@@ -121,11 +121,12 @@ class ReadSet:
         if self._is_released:
             return
         self._dated.append((read.plan, rows))
-        for interest in read.interests(self, rows):
-            if any(interest.is_affected(change) for change in read.changes if change.collection == interest.collection):
-                self.affected()
+        for interest in read.plan.interests(self, rows):
             self._interests.append(interest)
             self._index.add(interest)
+            for change in read.changes:
+                if change.collection == interest.collection and interest.is_affected(change):
+                    self.affected()
 
     def drop(self, read: Read) -> None:
         """Forgets a command whose result is not used."""

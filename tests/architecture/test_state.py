@@ -35,6 +35,7 @@ CACHES = {
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
     ("gateway/caller_rates.py", "_network"),
+    ("gateway/reads/deriving.py", "_shown_by"),
     ("gateway/reads/paths.py", "_shared"),
     ("gateway/reads/paths.py", "names_of"),
     ("gateway/settings.py", "_types_of"),  # by the class

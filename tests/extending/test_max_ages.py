@@ -89,6 +89,21 @@ async def test_an_answer_for_which_the_caller_was_asked_is_private(
     assert said(await get(theater, VIEWED, show, with_token=False)) == ("public, max-age=30", "Accept, Authorization")
 
 
+async def test_an_answer_that_others_may_get_does_not_say_what_its_caller_may_still_ask_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = replace(settings, domains="accounts,comments,booking", caller_rate=1_000, address_rate=1_000)
+    with served(monkeypatch, "booking", "tests.extending.booking"):
+        async with running(limited) as gateway:
+            show = await open_show(gateway)
+            for with_token in (True, False):
+                public = await get(gateway, SHOW, show, with_token=with_token)
+                assert said(public) == ("public, max-age=60", "Accept")
+                assert not [name for name in public.headers if name.startswith("ratelimit")]
+            private = await get(gateway, VIEWED, show)
+            assert {"ratelimit", "ratelimit-policy"} <= set(private.headers)
+
+
 async def test_what_does_not_declare_it_is_asked_for_each_time(theater: GatewayClient) -> None:
     show = await open_show(theater)
     answer = await get(theater, NODE, show)

@@ -101,6 +101,25 @@ async def test_a_write_that_the_answer_does_not_show_leaves_it(gateway: GatewayC
     assert (counts.hits, counts.affected) == (before[0] + 5, before[1])
 
 
+async def test_a_search_follows_the_searched_text_and_no_other_fields(gateway: GatewayClient) -> None:
+    search = '{ products(first: 5, filter: {search: "trane"}) { nodes { sku title } } }'
+    for sku, title in (("blue", "Blue Trane"), ("giant", "Giant Steps")):
+        await create_product(gateway, sku=sku, title=title)
+    found = await keep(gateway, search)
+    assert [row["sku"] for row in found["products"]["nodes"]] == ["blue"]
+    products, counts = gateway.db["products"], counts_of(gateway)
+    before = counts.hits, counts.affected
+
+    await products.update_one({"sku": "giant"}, {"$set": {"pricing.retail": 1}})
+    assert await gateway.data(search) == found
+    assert (counts.hits, counts.affected) == (before[0] + 1, before[1])
+
+    await products.update_one({"sku": "giant"}, {"$set": {"title": "Soultrane, or Trane"}})
+    rows = (await gateway.data(search))["products"]["nodes"]
+    assert sorted(row["sku"] for row in rows) == ["blue", "giant"]
+    assert (counts.hits, counts.affected) == (before[0] + 1, before[1] + 1)
+
+
 async def test_callers_share_an_answer_if_nothing_of_them_was_read(gateway: GatewayClient, jazz: str) -> None:
     del jazz
     await keep(gateway, NAME, JAZZ)

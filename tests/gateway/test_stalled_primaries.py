@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,14 +14,17 @@ from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandListener
 from pymongo.write_concern import WriteConcern
 
+from portico.gateway.live_queries import LiveCounts, LiveQueries
 from portico.gateway.mongo import links
 from portico.gateway.mongo.driver import connect
+from portico.gateway.operations.responses import Response
 from portico.gateway.reads.deriving import of_find
 from portico.gateway.reads.feed import Feed
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.recorded import ReadSet, recorded
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
+from portico.schema.context import Caller
 from tests.gateway.support.direct import opened, plain, reader_of
 from tests.support.harness import IS_SOAK, GatewayClient, create_category, running
 from tests.support.replica_sets import ReplicaSet, replica_set
@@ -130,14 +134,15 @@ async def test_a_live_query_shows_what_is_written_while_a_former_primary_stalls(
 
 
 class StallsDuringARead(CommandListener):
-    """Stalls the primary when the document of a change is read the first time, as soon as that is sent."""
+    """Stalls the primary when a certain read is sent the first time: one whose command has this value."""
 
-    def __init__(self, three: ReplicaSet) -> None:
+    def __init__(self, three: ReplicaSet, name: str, value: object) -> None:
         self.former: int | None = None
         self._three = three
+        self._name, self._value = name, value
 
     def started(self, event: Any) -> None:
-        if "singleBatch" in event.command and self.former is None:
+        if event.command.get(self._name) == self._value and self.former is None:
             self.former = self._three.stall_primary()
 
     def succeeded(self, event: Any) -> None:
@@ -150,7 +155,7 @@ class StallsDuringARead(CommandListener):
 async def test_changes_are_followed_while_a_former_primary_stalls_during_the_read_of_a_changed_document(
     on_three: Settings, three: ReplicaSet
 ) -> None:
-    listener = StallsDuringARead(three)
+    listener = StallsDuringARead(three, "singleBatch", True)
     connection = connect(on_three, str(on_three.mongodb_uri), [listener])
     feed = Feed(connection.database, ["rows"])
     await connection.database["rows"].insert_one({"_id": "changed", "parity": 0})
@@ -171,6 +176,35 @@ async def test_changes_are_followed_while_a_former_primary_stalls_during_the_rea
             three.resume(listener.former)
             await asyncio.to_thread(three.wait_until_secondary, listener.former)
         await feed.aclose()
+        await connection.database["rows"].drop()
+        await connection.close()
+
+
+async def test_a_live_query_runs_again_while_a_former_primary_stalls_during_its_read(
+    on_three: Settings, three: ReplicaSet
+) -> None:
+    listener = StallsDuringARead(three, "aggregate", "rows")
+    connection = connect(on_three, str(on_three.mongodb_uri), [listener])
+    await connection.database["rows"].insert_one({"_id": "counted", "parity": 0})
+    queries = LiveQueries(Feed(connection.database, ["rows"]), LiveCounts(), most=1, pause=0.0)
+
+    async def count(_caller: Caller | None, reads: ReadSet) -> Response:
+        # The driver notices after 30 seconds that a primary stalls.
+        rows = recorded(plain(connection.database), reads)["rows"]
+        return Response({"data": {"rows": await rows.count_documents({"parity": 0})}})
+
+    answers = await queries.listen("rows", None, count)
+    try:
+        async with asyncio.timeout(SOON):
+            answer = await anext(answers)
+        assert json.loads(answer.json) == {"data": {"rows": 1}}
+        assert listener.former is not None
+    finally:
+        if listener.former is not None:
+            three.resume(listener.former)
+            await asyncio.to_thread(three.wait_until_secondary, listener.former)
+        await answers.aclose()
+        await queries.aclose()
         await connection.database["rows"].drop()
         await connection.close()
 
