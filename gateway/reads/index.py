@@ -89,7 +89,7 @@ class Index:
             read.changes.append(change)
         readers = found.affected(change)
         for reader in readers:
-            reader.affected()
+            reader.affected(change)
         return len(readers)
 
     def dispatch_all(self) -> None:

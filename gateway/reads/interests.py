@@ -39,7 +39,7 @@ class Change:
 class Reader(Protocol):
     """What has read something: a run."""
 
-    def affected(self) -> None:
+    def affected(self, change: Change) -> None:
         """Is called after a change that affects it."""
         ...
 

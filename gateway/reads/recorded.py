@@ -22,7 +22,7 @@ from . import deriving
 from .comparing import stored_form
 from .counting import Counts, Keys
 from .index import Index, Read
-from .interests import Interest, Rows
+from .interests import Change, Interest, Rows
 from .plans import Plan, Timed
 
 # What reads nothing of the database, by attribute.
@@ -69,6 +69,7 @@ class ReadSet:
         "_now",
         "_on_affected",
         "_timed",
+        "cause",
         "changes_at",
         "commands",
         "is_affected",
@@ -80,6 +81,8 @@ class ReadSet:
     def __init__(self, index: Index, on_affected: Callable[[], None]) -> None:
         self.is_whole = True
         self.is_affected = False
+        # The first change that has affected it.
+        self.cause: Change | None = None
         self.reads_clock = False
         self.is_repeatable = True
         self.changes_at: datetime | None = None
@@ -96,9 +99,10 @@ class ReadSet:
         self._in_flight: dict[Read, None] = {}
         self._is_released = False
 
-    def affected(self) -> None:
+    def affected(self, change: Change) -> None:
         if not self.is_affected and not self._is_released:
             self.is_affected = True
+            self.cause = change
             self._on_affected()
 
     def begin(self, plan: Plan) -> Read:
@@ -122,8 +126,10 @@ class ReadSet:
             return
         self._dated.append((read.plan, rows))
         for interest in read.interests(self, rows):
-            if any(interest.is_affected(change) for change in read.changes if change.collection == interest.collection):
-                self.affected()
+            for change in read.changes:
+                if change.collection == interest.collection and interest.is_affected(change):
+                    self.affected(change)
+                    break
             self._interests.append(interest)
             self._index.add(interest)
 

@@ -30,7 +30,7 @@ class Reader:
         self.name = name
         self.is_affected = False
 
-    def affected(self) -> None:
+    def affected(self, _change: Change) -> None:
         self.is_affected = True
 
 
