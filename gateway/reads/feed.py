@@ -32,6 +32,7 @@ from .comparing import row_key
 from .index import Index
 from .interests import ALL, DELETE, INSERT, REPLACE, UPDATE, Change
 from .paths import NO_PATHS, Paths
+from .texts import TextIndex
 
 # How long changes are collected.
 COLLECT_SECONDS = 0.004
@@ -78,9 +79,9 @@ class Feed:
         database: Database,
         collections: Collection[str],
         counts: FeedCounts | None = None,
-        text: Mapping[str, Paths] | None = None,
+        text: Mapping[str, TextIndex] | None = None,
     ) -> None:
-        """`text` has the paths of text indexes, by collection, if they are known."""
+        """`text` has the text indexes, by collection, if they are known."""
         self.index = Index(text)
         self.counts = counts or FeedCounts()
         # Changes of other collections are not followed, so an answer must not depend on them.
@@ -114,15 +115,20 @@ class Feed:
             await reader.aclose()
 
 
-def text_paths(specs: Iterable[CollectionSpec]) -> Mapping[str, Paths]:
-    """Returns the paths of the text indexes, by collection. An index of all paths is left out."""
-    found: dict[str, Paths] = {}
+def text_indexes(specs: Iterable[CollectionSpec]) -> Mapping[str, TextIndex]:
+    """Returns the text indexes, by collection. An index of all paths is left out."""
+    found: dict[str, TextIndex] = {}
     for spec in specs:
         for index in spec.indexes:
             paths = [path for path, kind in index.document["key"].items() if kind == "text"]
             if paths and "$**" not in paths:
-                found[spec.name] = Paths(paths)
+                found[spec.name] = TextIndex(Paths(paths), is_literal=_has_no_language(index.document))
     return found
+
+
+def _has_no_language(index: Mapping[str, Any]) -> bool:
+    """Returns whether no document of a text index can have a language. A name with a null byte is that of no field."""
+    return index.get("default_language") == "none" and "\0" in index.get("language_override", "language")
 
 
 class _Reader:

@@ -19,6 +19,7 @@ from .matching import Condition, place_at, values_at
 from .paths import TEXT, TEXT_NAME, Paths
 from .plans import Plan, Row
 from .spans import Spans, is_closed
+from .texts import TextIndex
 
 Conditional = Entering | Matches
 # With more interests in one value, others with a range are found by that.
@@ -28,8 +29,8 @@ _FULL = 8
 class Index:
     """The interests of all readers of a process, and the reads that are in flight."""
 
-    def __init__(self, text: Mapping[str, Paths] | None = None) -> None:
-        """`text` has the paths of text indexes, by collection. Of another one, any path can be in its text index."""
+    def __init__(self, text: Mapping[str, TextIndex] | None = None) -> None:
+        """`text` has the text indexes, by collection. Of another one, any path can be in its text index."""
         self._text = text or {}
         self._collections: dict[str, _Collection] = {}
 
@@ -49,6 +50,9 @@ class Index:
         return () if found is None else found.rows.keys()
 
     def add(self, interest: Interest) -> None:
+        text = self._text.get(interest.collection)
+        if isinstance(interest, Conditional) and (text is None or not text.is_literal):
+            interest.filter = interest.filter.widened()
         self._of(interest.collection).add(interest)
 
     def remove(self, interest: Interest) -> None:
@@ -77,7 +81,7 @@ class Index:
     def used(self, collection: str) -> Sequence[str]:
         """Returns the paths that decide whether a document is read; none if all may."""
         found = self._collections.get(collection)
-        return () if found is None else found.used()
+        return () if found is None else found.used(self._text.get(collection))
 
     def dispatch(self, change: Change) -> int:
         """Tells the readers that the change affects. Returns how many."""
@@ -102,7 +106,7 @@ class Index:
         if change.kind != UPDATE:
             return change.paths
         indexed = self._text.get(change.collection)
-        is_text = indexed is None or change.paths.touch(indexed)
+        is_text = indexed is None or change.paths.touch(indexed.paths)
         return change.paths | TEXT if is_text else change.paths
 
     def _of(self, name: str) -> _Collection:
@@ -164,10 +168,14 @@ class _Collection:
     def needs_document(self, changed: Paths) -> bool:
         return bool(self.in_flight) or self._entering.use(changed) or self._matches.use(changed)
 
-    def used(self) -> Sequence[str]:
-        named = (self._entering.used() | self._matches.used()) - {TEXT_NAME}
+    def used(self, text: TextIndex | None) -> Sequence[str]:
+        named = self._entering.used() | self._matches.used()
         if self.in_flight or self._entering.uses_all or self._matches.uses_all:
             return ()
+        if TEXT_NAME in named:
+            if text is None:
+                return ()
+            named = (named - {TEXT_NAME}) | text.paths.named
         return [path for path in named if not any(path.startswith(f"{other}.") for other in named)] or ["_id"]
 
     def affected(self, change: Change) -> set[Reader]:

@@ -126,12 +126,12 @@ class ReadSet:
             return
         self._dated.append((read.plan, rows))
         for interest in read.interests(self, rows):
+            self._interests.append(interest)
+            self._index.add(interest)
             for change in read.changes:
                 if change.collection == interest.collection and interest.is_affected(change):
                     self.affected(change)
                     break
-            self._interests.append(interest)
-            self._index.add(interest)
 
     def drop(self, read: Read) -> None:
         """Forgets a command whose result is not used."""
