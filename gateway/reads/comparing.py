@@ -176,4 +176,11 @@ def row_key(value: Any) -> Any:
     if type(value) is ObjectId:
         return value.binary
     key = index_key(value)
-    return "?" if key is None else key
+    return "?" if key is None or isinstance(value, bytes) else key
+
+
+def is_own(key: Any) -> bool:
+    """Returns whether no two documents have this key of `row_key`, as 1 and true have."""
+    if isinstance(key, tuple):
+        return bool(key) and all(below is None or is_own(below[0]) for _, below in key)
+    return isinstance(key, str | bytes) and key != "?"

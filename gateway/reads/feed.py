@@ -200,7 +200,11 @@ class _Reader:
 
     def _arrives(self, change: Mapping[str, Any]) -> Sequence[Event]:
         self._feed.counts.changes += 1
-        self._arrived += _streamed(change)
+        index = self._feed.index
+        for one in _streamed(change):
+            index.arrived += 1
+            one.change.number = index.arrived
+            self._arrived.append(one)
         self._has_arrived.set()
         return ()
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from .by_key import ByKey
 from .comparing import index_key
-from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
+from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows, Size
 from .matching import Condition, place_at, values_at
 from .paths import TEXT, TEXT_NAME, Paths
 from .plans import Plan, Row
+from .sizes import Sizes
 from .spans import Spans, is_closed
 from .texts import TextIndex
 
@@ -32,6 +33,8 @@ class Index:
     def __init__(self, text: Mapping[str, TextIndex] | None = None) -> None:
         """`text` has the text indexes, by collection. Of another one, any path can be in its text index."""
         self._text = text or {}
+        # How many changes have arrived. They are looked at a little later.
+        self.arrived = 0
         self._collections: dict[str, _Collection] = {}
 
     @property
@@ -62,7 +65,8 @@ class Index:
             del self._collections[interest.collection]
 
     def begin(self, read: Read) -> None:
-        """Keeps the changes from now on for the read, until `end`."""
+        """Keeps the changes that arrive from now on for the read, until `end`."""
+        read.since = self.arrived
         for name in read.plan.collections:
             self._of(name).in_flight.add(read)
 
@@ -90,7 +94,8 @@ class Index:
             return 0
         change.paths = self._with_text(change)
         for read in found.in_flight:
-            read.changes.append(change)
+            if change.number > read.since:
+                read.changes.append(change)
         readers = found.affected(change)
         for reader in readers:
             reader.affected(change)
@@ -119,14 +124,17 @@ class Index:
 class Read:
     """A command in flight, and the changes since it was sent."""
 
-    __slots__ = ("changes", "plan")
+    __slots__ = ("changes", "plan", "since")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.since = 0
         self.changes: list[Change] = []
 
     def interests(self, reader: Reader, rows: Iterable[Row] | None) -> Iterator[Interest]:
-        return self.plan.interests(reader, None if rows is None else list(rows))
+        for interest in self.plan.interests(reader, None if rows is None else list(rows)):
+            interest.since = self.since
+            yield interest
 
 
 class _Collection:
@@ -135,6 +143,7 @@ class _Collection:
         self.rows: ByKey[Rows] = ByKey()
         self._entering = _ByValue(needs_former=False)
         self._matches = _ByValue(needs_former=True)
+        self._sizes = Sizes()
         self._numbers: Counter[type] = Counter()
 
     @property
@@ -154,6 +163,8 @@ class _Collection:
             self._entering.add(interest)
         elif isinstance(interest, Matches):
             self._matches.add(interest)
+        elif isinstance(interest, Size):
+            self._sizes.add(interest)
 
     def remove(self, interest: Interest) -> None:
         self._numbers[type(interest)] -= 1
@@ -164,6 +175,8 @@ class _Collection:
             self._entering.remove(interest)
         elif isinstance(interest, Matches):
             self._matches.remove(interest)
+        elif isinstance(interest, Size):
+            self._sizes.remove(interest)
 
     def needs_document(self, changed: Paths) -> bool:
         return bool(self.in_flight) or self._entering.use(changed) or self._matches.use(changed)
@@ -181,14 +194,19 @@ class _Collection:
     def affected(self, change: Change) -> set[Reader]:
         candidates: Iterable[Interest]
         if change.kind == ALL:
-            candidates = chain(self.rows.all(), self._entering.all(), self._matches.all())
+            candidates = chain(self.rows.all(), self._entering.all(), self._matches.all(), self._sizes.all())
         else:
             candidates = chain(
-                self.rows.of(change.key), self._entering.candidates(change), self._matches.candidates(change)
+                self.rows.of(change.key),
+                self._entering.candidates(change),
+                self._matches.candidates(change),
+                self._sizes.passed(change),
             )
         found: set[Reader] = set()
         for interest in candidates:
-            if interest.reader not in found and interest.is_affected(change):
+            if interest.reader in found or change.number <= interest.since:
+                continue
+            if interest.is_affected(change):
                 found.add(interest.reader)
         return found
 

@@ -20,7 +20,7 @@ from portico.schema.context import Operation
 
 from . import deriving
 from .comparing import stored_form
-from .counting import Counts, Keys
+from .counting import NUMBER, Counts, Estimate, Keys
 from .index import Index, Read
 from .interests import Change, Interest, Rows
 from .plans import Plan, Timed
@@ -343,9 +343,9 @@ class RecordedCollection:
         return rows
 
     async def estimated_document_count(self, **options: Any) -> int:
-        read = self._reads.begin(deriving.of_count(self.name, {}))
+        read = self._reads.begin(Estimate(self.name, options.get("comment")))
         number = int(await self._collection.estimated_document_count(**options))
-        self._reads.end(read, None)
+        self._reads.end(read, [{NUMBER: number}])
         return number
 
     async def distinct(self, path: str, query: Mapping[str, Any] | None = None, **options: Any) -> list[Any]:
