@@ -47,6 +47,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "large": _CATALOG,
     "operations": (*_PLANS, *_CATALOG),
     "page": (*_SERVING, *_PLANS, *_CATALOG),
+    "precision": ("gateway/reads", "gateway/live_queries.py"),
     "profile": (*_SERVING, *_PLANS, *_CATALOG),
     "shop": _domain("shop", "loaders"),
     "social": _domain("social", "loaders"),

@@ -7,6 +7,7 @@ one. Nothing is timed, so the figures are about the same on a busy machine.
 
 import asyncio
 import random
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
@@ -40,6 +41,7 @@ LESS = "mara"
 # So long must nothing happen before the next write.
 REST_SECONDS = 0.06
 _MOST_CAUSES = 25
+_LISTS = re.compile(r"\b(nodes|edges|totalCount|facets)\b")
 console = Console()
 
 
@@ -140,10 +142,12 @@ async def measured(gateway: Gateway, writes: int, seed: int) -> dict[str, Any]:
     async with followed(gateway, [*own, *less]) as observed:
         await rest(gateway)
         observed.runs.clear()
+        checked = observed.feed.counts.checks.made
         for _ in range(writes):
             answered[await mix.write()] += 1
             await rest(gateway)
-    return figures(queries, observed.runs, answered)
+        checks = observed.feed.counts.checks.made - checked
+    return {**figures(queries, observed.runs, answered), "checks": checks}
 
 
 def as_own(asked: Asked) -> str:
@@ -164,7 +168,7 @@ def figures(queries: Sequence[Asked], runs: Mapping[str, Runs], answered: Counte
         caused, in_vain = sum(part.caused for part in found), sum(part.in_vain for part in found)
         own = sum((part.causes for part in found), Counter[str]())
         row = {"query": shown(one), "page": one.where.partition(":")[0], "runs": caused, "in_vain": in_vain}
-        rows.append({**row, "causes": dict(own.most_common(_MOST_CAUSES))})
+        rows.append({**row, "has_lists": bool(_LISTS.search(one.text)), "causes": dict(own.most_common(_MOST_CAUSES))})
     causes = sum((found.causes for found in runs.values()), Counter[str]())
     refused = Counter(
         {f"{kind}: {answer}": count for (kind, answer), count in answered.items() if not answer.endswith("Payload")}
@@ -173,6 +177,7 @@ def figures(queries: Sequence[Asked], runs: Mapping[str, Runs], answered: Counte
         "writes": answered.total(),
         "refused": dict(refused.most_common()),
         **totals(rows),
+        "without_lists": totals([row for row in rows if not row["has_lists"]]),
         "queries": rows,
         "causes": dict(causes.most_common(_MOST_CAUSES)),
     }
@@ -238,7 +243,8 @@ def show(found: dict[str, Any]) -> None:
         for name, count in found[title].items():
             console.print(f"{count:6,} {name}", highlight=False, markup=False)
     console.print(f"{found['writes']:,} writes, {found['runs']:,} runs, {found['in_vain']:,} in vain")
-    console.print(f"precision {found['precision']}")
+    console.print(f"precision {found['precision']}, without lists {found['without_lists']['precision']}")
+    console.print(f"{found['checks']:,} parts were read again")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bson import Timestamp
@@ -31,6 +31,7 @@ from portico.resolvers.documents import CollectionSpec, Database
 from .comparing import row_key
 from .index import Index
 from .interests import ALL, DELETE, INSERT, REPLACE, UPDATE, Change
+from .parts import Checks
 from .paths import NO_PATHS, Paths
 from .texts import TextIndex
 
@@ -52,6 +53,7 @@ class FeedCounts:
     looked_up: int = 0
     affected: int = 0
     losses: int = 0
+    checks: Checks = field(default_factory=Checks)
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +86,7 @@ class Feed:
         """`text` has the text indexes, by collection, if they are known."""
         self.index = Index(text)
         self.counts = counts or FeedCounts()
+        self.checks = self.counts.checks
         # Changes of other collections are not followed, so an answer must not depend on them.
         self.collections = frozenset(collections)
         self._database = database
