@@ -21,6 +21,8 @@ _BLOCK = re.compile(r"(<!-- figures of (?P<name>\w+) -->\n).*?(<!-- end of figur
 _WIDTH = 120
 # So many of the worst operations are in the table.
 _WORST = 25
+# So many causes of runs in vain are listed.
+_CAUSES = 8
 # The two sides of `bench.writes`.
 _SIDES = ("portico", "transaction")
 _PACKAGES = {
@@ -125,6 +127,22 @@ def _writes(name: str, figures: dict[str, Any]) -> str:
     return "\n\n".join([*tables, _origin(name, figures)])
 
 
+def _precision(name: str, figures: dict[str, Any]) -> str:
+    lines = ["| query | page | runs | in vain |", "|---|---|---|---|"]
+    lines += [
+        f"| `{row['query']}` | [{row['page']}]({row['page']}) | {row['runs']:,} | {row['in_vain']:,} |"
+        for row in figures["queries"]
+        if row["runs"]
+    ]
+    for title, part in (("**all queries**", figures), ("**those without lists**", figures["without_lists"])):
+        share = f"**{part['precision']:.1%}** gave another answer".replace("%", " %")
+        lines.append(f"| {title} | {share} | {part['runs']:,} | {part['in_vain']:,} |")
+    settings = f": {figures['writes']:,} writes, after which {figures['checks']:,} parts of queries were read again"
+    causes = [f"* {count:,}: {cause}" for cause, count in list(figures["causes"].items())[:_CAUSES]]
+    shown = ["", "Most runs in vain are caused by:", "", *causes] if causes else []
+    return "\n".join([*lines, *shown, "", _origin(name, figures, settings)])
+
+
 def _profile(name: str, figures: dict[str, Any]) -> str:
     lines = [
         "| part | share |",
@@ -187,6 +205,7 @@ _TABLES: Mapping[str, Callable[[str, dict[str, Any]], str]] = {
     "live": _live,
     "operations": _operations,
     "page": _page,
+    "precision": _precision,
     "profile": _profile,
     "reconnects": _reconnects,
     "worst": _worst,

@@ -50,6 +50,7 @@ MEASURED: Mapping[str, tuple[str, ...]] = {
     "live": (*_SERVING, *_READS, "gateway/live_queries.py"),
     "operations": (*_PLANS, *_CATALOG),
     "page": (*_SERVING, *_PLANS, *_CATALOG),
+    "precision": ("gateway/reads", "gateway/live_queries.py"),
     "profile": (*_SERVING, *_PLANS, *_CATALOG),
     "reconnects": (*_SERVING, "gateway/live.py", "gateway/resuming.py", "resolvers/missed_changes.py"),
     "shop": _domain("shop", "loaders"),

@@ -54,7 +54,7 @@ from .metrics import (
     OperationMetrics,
     SubscriptionMetrics,
 )
-from .reads.feed import Feed, FeedCounts, text_paths
+from .reads.feed import Feed, FeedCounts, text_indexes
 from .settings import Settings
 from .state import State
 from .telemetry.exporters import exporters_of
@@ -270,7 +270,7 @@ class Gateway:
                     connection.database,
                     self._domains.answered_from,
                     self._feed_counts,
-                    text_paths(self._domains.collections),
+                    text_indexes(self._domains.collections),
                 ),
                 self._live_counts,
                 most=self._settings.max_live_queries,
@@ -285,7 +285,7 @@ class Gateway:
         if connection.reader is None:
             logger().warning("no answers are cached: this needs direct reads by PyMongo")
             return None
-        text = text_paths(self._domains.collections)
+        text = text_indexes(self._domains.collections)
         return CachedAnswers(connection.reader, self._domains.answered_from, most, self._cache_counts, text)
 
     def routes(self) -> list[BaseRoute]:

@@ -242,7 +242,7 @@ class _LiveQuery:
         self._began = self._loop.time()
         number = self.number = self.number + 1
         watched = None if self.caller is None else WatchedCaller.of(self.caller)
-        reads = ReadSet(self._queries.feed.index, self.affected)
+        reads = ReadSet(self._queries.feed.index, self.affected, self._queries.feed.checks)
         self._queries.counts.runs += 1
         try:
             response = await self._queries.feed.losses.until(self._group.compute(watched, reads))

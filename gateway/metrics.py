@@ -143,6 +143,8 @@ class LiveMetrics(Collector):
             ("portico_live_answers", "Answers sent to clients of live queries.", counts.sent),
             ("portico_changes", "Changes that live queries have followed.", changes.changes),
             ("portico_changes_read", "Changed documents that were read to find what they affect.", changes.looked_up),
+            ("portico_live_checks", "Parts of live queries that were read again to compare them.", changes.checks.made),
+            ("portico_live_equal_checks", "Those of them that were the same.", changes.checks.equal),
             ("portico_changes_affecting", "Runs that changes have affected.", changes.affected),
             ("portico_changes_lost", "Times that changes were lost, and all live queries ran.", changes.losses),
         ):

@@ -42,6 +42,9 @@ LENIENT: CodecOptions[Document] = CODEC.with_options(unicode_decode_error_handle
 # so no damaged text is written.
 LENIENT_FOR_REPAIRS: CodecOptions[Document] = LENIENT.with_options(unicode_decode_error_handler="surrogateescape")
 SCHEMA_VERSION: Final = "schema_version"
+# In the comment of a command that estimates the size of a collection: the numbers with which the size is compared. What
+# is done besides must not depend on it, so that a run that is recorded need not follow each insertion.
+COMPARED: Final = "compared"
 # Marks a document that could not be upgraded to this version.
 UPGRADE_FAILED: Final = "upgrade_failed"
 UPGRADE_BATCH = 100

@@ -27,8 +27,8 @@ import orjson
 
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.reads.index import Index
-from portico.gateway.reads.paths import Paths
 from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.texts import TextIndex
 from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
 from portico.schema.watching import Asked, Fact, WatchedCaller, fact_of
@@ -112,9 +112,9 @@ class CachedAnswers:
         collections: Collection[str],
         most_bytes: int,
         counts: CacheCounts | None = None,
-        text: Mapping[str, Paths] | None = None,
+        text: Mapping[str, TextIndex] | None = None,
     ) -> None:
-        """`text` has the paths of text indexes, by collection, if they are known."""
+        """`text` has the text indexes, by collection, if they are known."""
         self.counts = counts or CacheCounts()
         self.index = Index(text)
         self.fence = Fence(reader, collections, self.index, self.counts, self._forget_all)

@@ -11,7 +11,8 @@ from portico.gateway.cache.kept_answers import CachedAnswers, KeptAnswer, Query,
 from portico.gateway.operations.execution import Charge, Subscription
 from portico.gateway.operations.json_text import compact, encode
 from portico.gateway.operations.responses import Response
-from portico.gateway.reads.recorded import WatchedTime, recorded
+from portico.gateway.reads.recorded import recorded
+from portico.gateway.reads.watched_time import WatchedTime
 from portico.gateway.state import State
 from portico.schema.context import Caller, Context
 from portico.schema.watching import watching

@@ -209,7 +209,7 @@ def row_key(value: Any) -> Any:
     if type(value) is ObjectId:
         return value.binary
     key = index_key(value)
-    return "?" if key is None else key
+    return "?" if key is None or isinstance(value, bytes) else key
 
 
 def row_keys(values: Collection[Any]) -> frozenset[Any]:
@@ -222,3 +222,10 @@ def row_keys(values: Collection[Any]) -> frozenset[Any]:
 def have_keys(values: Collection[Any]) -> bool:
     """Returns whether equal values are found by a key, for each of these."""
     return _OBJECT_IDS.issuperset(map(type, values)) or all(index_key(value) is not None for value in values)
+
+
+def is_own(key: Any) -> bool:
+    """Returns whether no two documents have this key of `row_key`, as 1 and true have."""
+    if isinstance(key, tuple):
+        return bool(key) and all(below is None or is_own(below[0]) for _, below in key)
+    return isinstance(key, str | bytes) and key != "?"

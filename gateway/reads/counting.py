@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from portico.resolvers.documents import COMPARED
+
 from .comparing import row_keys
-from .interests import Entering, Interest, Matches, Reader, Rows
+from .interests import Entering, Interest, Matches, Reader, Rows, Size
 from .paths import NO_PATHS
 from .plans import Plan, Row, Timed
 from .queries import Query
 
 # How many keys are read of a count at most. With more documents, they are counted.
 MOST_KEYS = 100
+NUMBER = "number"
 
 
 @dataclass(slots=True)
@@ -54,6 +57,26 @@ class Counts(Plan):
         return [Timed.of(self.collection, query, now) for query in self.queries if query.names(now)]
 
 
+class Estimate(Counts):
+    """The count of a whole collection. Its only row has it as `NUMBER`.
+
+    The comment of the command can say that the count is only compared: whether it is greater than these numbers.
+    """
+
+    def __init__(self, collection: str, comment: Any) -> None:
+        super().__init__(collection, [Count({}, None, NUMBER, {})])
+        self._compared: Sequence[int] | None = comment.get(COMPARED) if isinstance(comment, Mapping) else None
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
+        if rows is None or self._compared is None:
+            yield from super().interests(reader, rows)
+            return
+        number = rows[0][NUMBER]
+        inserted = (limit - number + 1 for limit in self._compared if limit >= number)
+        deleted = (number - limit for limit in self._compared if limit < number)
+        yield Size(reader, self.collection, min(inserted, default=None), min(deleted, default=None))
+
+
 class Keys(Counts):
     """The read of the keys of the documents that some counts are about. Each row has those of one count."""
 
@@ -85,4 +108,4 @@ class Keys(Counts):
             if keys:
                 yield Rows(reader, self.collection, keys, wanted.paths)
             if count.limit is None or len(keys) < count.limit:
-                yield Entering(reader, self.collection, wanted, wanted.paths)
+                yield Entering(reader, self.collection, wanted, wanted.paths, None, keys)

@@ -128,7 +128,8 @@ class Listed(Plan):
         for number, (query, used) in enumerate(zip(self._queries[: last + 1], places, strict=False)):
             # A read by keys that has found them all is one that nothing else can come into.
             if not query.filter.is_within(keys):
-                yield Entering(reader, self._collection, query.filter, used, window if number == last else None)
+                part = window if number == last else None
+                yield Entering(reader, self._collection, query.filter, used, part, keys)
 
     def compares(self, value: datetime) -> bool:
         return any(query.names(value) for query in self._queries)

@@ -17,7 +17,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bson import Timestamp
@@ -32,7 +32,9 @@ from .comparing import row_key
 from .index import Index
 from .interests import ALL, DELETE, INSERT, REPLACE, UPDATE, Change
 from .losses import Losses
+from .parts import Checks
 from .paths import NO_PATHS, Paths
+from .texts import TextIndex
 
 # How long changes are collected.
 COLLECT_SECONDS = 0.004
@@ -52,6 +54,7 @@ class FeedCounts:
     looked_up: int = 0
     affected: int = 0
     losses: int = 0
+    checks: Checks = field(default_factory=Checks)
 
 
 @dataclass(slots=True, eq=False)
@@ -79,12 +82,13 @@ class Feed:
         database: Database,
         collections: Collection[str],
         counts: FeedCounts | None = None,
-        text: Mapping[str, Paths] | None = None,
+        text: Mapping[str, TextIndex] | None = None,
     ) -> None:
-        """`text` has the paths of text indexes, by collection, if they are known."""
+        """`text` has the text indexes, by collection, if they are known."""
         self.index = Index(text)
         self.counts = counts or FeedCounts()
         self.losses = Losses()
+        self.checks = self.counts.checks
         # Changes of other collections are not followed, so an answer must not depend on them.
         self.collections = frozenset(collections)
         self._database = database
@@ -117,15 +121,20 @@ class Feed:
         await self.losses.aclose()
 
 
-def text_paths(specs: Iterable[CollectionSpec]) -> Mapping[str, Paths]:
-    """Returns the paths of the text indexes, by collection. An index of all paths is left out."""
-    found: dict[str, Paths] = {}
+def text_indexes(specs: Iterable[CollectionSpec]) -> Mapping[str, TextIndex]:
+    """Returns the text indexes, by collection. An index of all paths is left out."""
+    found: dict[str, TextIndex] = {}
     for spec in specs:
         for index in spec.indexes:
             paths = [path for path, kind in index.document["key"].items() if kind == "text"]
             if paths and "$**" not in paths:
-                found[spec.name] = Paths(paths)
+                found[spec.name] = TextIndex(Paths(paths), is_literal=_has_no_language(index.document))
     return found
+
+
+def _has_no_language(index: Mapping[str, Any]) -> bool:
+    """Returns whether no document of a text index can have a language. A name with a null byte is that of no field."""
+    return index.get("default_language") == "none" and "\0" in index.get("language_override", "language")
 
 
 class _Reader:
@@ -194,7 +203,11 @@ class _Reader:
 
     def _arrives(self, change: Mapping[str, Any]) -> Sequence[Event]:
         self._feed.counts.changes += 1
-        self._arrived += _streamed(change)
+        index = self._feed.index
+        for one in _streamed(change):
+            index.arrived += 1
+            one.change.number = index.arrived
+            self._arrived.append(one)
         self._has_arrived.set()
         return ()
 

@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 
 from .by_key import ByKey
 from .comparing import index_key
-from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows
+from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows, Size
 from .matching import Condition, place_at, values_at
 from .paths import TEXT, TEXT_NAME, Paths
-from .plans import Plan
+from .plans import Plan, Row
+from .sizes import Sizes
 from .spans import Spans, is_closed
+from .texts import TextIndex
 
 K = TypeVar("K", bound=Hashable)
 Conditional = Entering | Matches
@@ -28,9 +30,11 @@ _FULL = 8
 class Index:
     """The interests of all readers of a process, and the reads that are in flight."""
 
-    def __init__(self, text: Mapping[str, Paths] | None = None) -> None:
-        """`text` has the paths of text indexes, by collection. Of another one, any path can be in its text index."""
+    def __init__(self, text: Mapping[str, TextIndex] | None = None) -> None:
+        """`text` has the text indexes, by collection. Of another one, any path can be in its text index."""
         self._text = text or {}
+        # How many changes have arrived. They are looked at a little later.
+        self.arrived = 0
         # A collection that nobody reads any more stays: there are few, and most are read again.
         self._collections: dict[str, _Collection] = {}
 
@@ -50,13 +54,17 @@ class Index:
         return () if found is None else found.rows.keys()
 
     def add(self, interest: Interest) -> None:
+        text = self._text.get(interest.collection)
+        if isinstance(interest, Conditional) and (text is None or not text.is_literal):
+            interest.filter = interest.filter.widened()
         self._of(interest.collection).add(interest)
 
     def remove(self, interest: Interest) -> None:
         self._collections[interest.collection].remove(interest)
 
     def begin(self, read: Read) -> None:
-        """Keeps the changes from now on for the read, until `end`."""
+        """Keeps the changes that arrive from now on for the read, until `end`."""
+        read.since = self.arrived
         for name in read.plan.collections:
             self._of(name).in_flight.add(read)
 
@@ -72,7 +80,7 @@ class Index:
     def used(self, collection: str) -> Sequence[str]:
         """Returns the paths that decide whether a document is read; none if all may."""
         found = self._collections.get(collection)
-        return () if found is None else found.used()
+        return () if found is None else found.used(self._text.get(collection))
 
     def dispatch(self, change: Change) -> int:
         """Tells the readers that the change affects. Returns how many."""
@@ -81,10 +89,11 @@ class Index:
             return 0
         change.paths = self._with_text(change)
         for read in found.in_flight:
-            read.changes.append(change)
+            if change.number > read.since:
+                read.changes.append(change)
         readers = found.affected(change)
         for reader in readers:
-            reader.affected()
+            reader.affected(change)
         return len(readers)
 
     def dispatch_all(self) -> None:
@@ -97,7 +106,7 @@ class Index:
         if change.kind != UPDATE:
             return change.paths
         indexed = self._text.get(change.collection)
-        is_text = indexed is None or change.paths.touch(indexed)
+        is_text = indexed is None or change.paths.touch(indexed.paths)
         return change.paths | TEXT if is_text else change.paths
 
     def _of(self, name: str) -> _Collection:
@@ -110,11 +119,17 @@ class Index:
 class Read:
     """A command in flight, and the changes since it was sent."""
 
-    __slots__ = ("changes", "plan")
+    __slots__ = ("changes", "plan", "since")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.since = 0
         self.changes: list[Change] = []
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
+        for interest in self.plan.interests(reader, rows):
+            interest.since = self.since
+            yield interest
 
 
 class _Collection:
@@ -123,6 +138,7 @@ class _Collection:
         self.rows: ByKey[Rows] = ByKey()
         self._entering = _ByValue(needs_former=False)
         self._matches = _ByValue(needs_former=True)
+        self._sizes = Sizes()
         self.size = 0
 
     @property
@@ -137,6 +153,8 @@ class _Collection:
             self._entering.add(interest)
         elif isinstance(interest, Matches):
             self._matches.add(interest)
+        elif isinstance(interest, Size):
+            self._sizes.add(interest)
 
     def remove(self, interest: Interest) -> None:
         self.size -= 1
@@ -146,27 +164,38 @@ class _Collection:
             self._entering.remove(interest)
         elif isinstance(interest, Matches):
             self._matches.remove(interest)
+        elif isinstance(interest, Size):
+            self._sizes.remove(interest)
 
     def needs_document(self, changed: Paths) -> bool:
         return bool(self.in_flight) or self._entering.use(changed) or self._matches.use(changed)
 
-    def used(self) -> Sequence[str]:
-        named = (self._entering.used() | self._matches.used()) - {TEXT_NAME}
+    def used(self, text: TextIndex | None) -> Sequence[str]:
+        named = self._entering.used() | self._matches.used()
         if self.in_flight or self._entering.uses_all or self._matches.uses_all:
             return ()
+        if TEXT_NAME in named:
+            if text is None:
+                return ()
+            named = (named - {TEXT_NAME}) | text.paths.named
         return [path for path in named if not any(path.startswith(f"{other}.") for other in named)] or ["_id"]
 
     def affected(self, change: Change) -> set[Reader]:
         candidates: Iterable[Interest]
         if change.kind == ALL:
-            candidates = chain(self.rows.all(), self._entering.all(), self._matches.all())
+            candidates = chain(self.rows.all(), self._entering.all(), self._matches.all(), self._sizes.all())
         else:
             candidates = chain(
-                self.rows.of(change.key), self._entering.candidates(change), self._matches.candidates(change)
+                self.rows.of(change.key),
+                self._entering.candidates(change),
+                self._matches.candidates(change),
+                self._sizes.passed(change),
             )
         found: set[Reader] = set()
         for interest in candidates:
-            if interest.reader not in found and interest.is_affected(change):
+            if interest.reader in found or change.number <= interest.since:
+                continue
+            if interest.is_affected(change):
                 found.add(interest.reader)
         return found
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol
 
-from .comparing import class_of, compare
+from .comparing import class_of, compare, is_own
 from .matching import Filter, Found
 from .paths import ALL_PATHS, Paths, names_of
 from .spans import Span, sorted_before, together
@@ -26,7 +27,7 @@ class Change:
     """A change of one document, or of `ALL`: the collection was dropped, or changes of it are lost.
 
     `key` is a form of the `_id` that is hashable. `document` is the document after the change; None if it is deleted,
-    or if nobody needs it. Of an update, `paths` are those that have changed.
+    or if nobody needs it. Of an update, `paths` are those that have changed. `number` counts changes as they arrive.
     """
 
     collection: str
@@ -34,12 +35,13 @@ class Change:
     key: Any = None
     document: Mapping[str, Any] | None = None
     paths: Paths = ALL_PATHS
+    number: float = inf
 
 
 class Reader(Protocol):
     """What has read something: a run."""
 
-    def affected(self) -> None:
+    def affected(self, change: Change) -> None:
         """Is called after a change that affects it."""
         ...
 
@@ -90,13 +92,18 @@ def _compare(one: Any, other: Any) -> int | None:
 
 
 class Interest:
-    """An interest of a reader in the documents of a collection."""
+    """An interest of a reader in the documents of a collection.
 
-    __slots__ = ("collection", "reader")
+    `since` is the number of the last change that had arrived when the read began. The read has seen the changes up to
+    this one.
+    """
+
+    __slots__ = ("collection", "reader", "since")
 
     def __init__(self, reader: Reader, collection: str) -> None:
         self.reader = reader
         self.collection = collection
+        self.since = 0
 
     def is_affected(self, change: Change) -> bool:
         """Returns whether the change can affect what was read."""
@@ -116,18 +123,31 @@ class Rows(Interest):
     def is_affected(self, change: Change) -> bool:
         if change.kind == ALL:
             return True
-        return change.key in self.keys and (change.kind == DELETE or change.paths.touch(self.paths))
+        if change.key not in self.keys:
+            return False
+        if change.kind == INSERT:
+            # The read has found the document, so it has seen this. If it was deleted since, that has affected it.
+            return not is_own(change.key)
+        return change.kind == DELETE or change.paths.touch(self.paths)
 
 
 class Entering(Interest):
     """The documents that were not read, and would be if they matched. `paths` are those of the filter and the sort."""
 
-    __slots__ = ("filter", "paths", "window")
+    __slots__ = ("filter", "keys", "paths", "window")
 
     def __init__(
-        self, reader: Reader, collection: str, wanted: Filter, paths: Paths, window: Window | None = None
+        self,
+        reader: Reader,
+        collection: str,
+        wanted: Filter,
+        paths: Paths,
+        window: Window | None = None,
+        keys: frozenset[Any] = frozenset(),
     ) -> None:
+        """`keys` are those of the documents that were read, if all that decides about these is known as `Rows`."""
         super().__init__(reader, collection)
+        self.keys = keys
         self.filter = wanted
         self.paths = paths
         self.window = window
@@ -144,10 +164,33 @@ class Entering(Interest):
         if change.kind == DELETE or not change.paths.touch(self.paths):
             # Its place has not changed: it is one of the rows, or was and is none of them.
             return False
+        if change.key in self.keys and is_own(change.key):
+            return False
         document = change.document
         if document is None:
             return True
         return self.filter.may_match(document) and (self.window is None or self.window.may_have(document))
+
+
+class Size(Interest):
+    """Whether a collection has more documents than some number. `inserted` and `deleted` are how many insertions, and
+    how many deletions, can change that; None if none can.
+
+    The index counts them. An insertion that the read has seen already counts, too, so the interest may be affected too
+    early.
+    """
+
+    __slots__ = ("deleted", "inserted")
+
+    def __init__(self, reader: Reader, collection: str, inserted: int | None, deleted: int | None) -> None:
+        super().__init__(reader, collection)
+        self.inserted = inserted
+        self.deleted = deleted
+
+    def is_affected(self, change: Change) -> bool:
+        if change.kind == INSERT:
+            return self.inserted is not None
+        return change.kind == ALL or (change.kind == DELETE and self.deleted is not None)
 
 
 class Matches(Interest):

@@ -14,6 +14,7 @@ from bson import Regex
 from .comparing import compare, equal, have_keys, is_comparable, is_type, row_keys
 from .paths import ALL_PATHS, NO_PATHS, TEXT, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
+from .texts import may_contain, words_of
 
 Answer = bool | None
 Check = Callable[["Found"], Answer]
@@ -82,6 +83,20 @@ class Unknown(Condition):
         return None
 
 
+class _Text(Condition):
+    """A full-text search. It is never known that a document matches, but often that it does not."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, wanted: Mapping[str, Any]) -> None:
+        super().__init__("", _nobody_knows)
+        self.paths = TEXT
+        self._words = words_of(wanted)
+
+    def test(self, document: Mapping[str, Any]) -> Answer:
+        return None if may_contain(document, self._words) else False
+
+
 class Filter:
     """What a document must match to be read. Live queries keep it, so it has no more than is needed for that."""
 
@@ -95,6 +110,12 @@ class Filter:
     def of(cls, query: Mapping[str, Any]) -> Filter:
         """Returns the filter of a query that `stored_form` has returned."""
         return cls(_conditions(query))
+
+    def widened(self) -> Filter:
+        """Returns the filter for an index in which other words than those of a search can be found."""
+        if not any(isinstance(condition, _Text) for condition in self.conditions):
+            return self
+        return Filter(Unknown(TEXT) if isinstance(one, _Text) else one for one in self.conditions)
 
     @property
     def spans(self) -> Iterable[tuple[str, Span | None]]:
@@ -131,11 +152,13 @@ def _conditions(query: Mapping[str, Any]) -> Iterable[Condition]:
             for part in wanted:
                 yield from _conditions(part)
         elif name in ("$or", "$nor"):
-            yield _Alternatives([Filter.of(part) for part in wanted], is_none=name == "$nor")
+            yield _Alternatives([Filter.of(part).widened() for part in wanted], is_none=name == "$nor")
         elif name == "$comment":
             continue
+        elif name == "$text":
+            yield _Text(wanted)
         elif name.startswith("$"):
-            yield Unknown(TEXT if name == "$text" else ALL_PATHS)
+            yield Unknown()
         else:
             yield from _of_path(name, wanted)
 

@@ -9,21 +9,24 @@ reaches the run: the event of a change arrives after the change.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Database, Document
-from portico.schema.context import Operation
 
 from . import deriving
 from .comparing import stored_form
-from .counting import Counts, Keys
+from .counting import NUMBER, Counts, Estimate, Keys
+from .cursors import KnownRows, RecordedCursor
+from .deriving import Matching
 from .index import Index, Read
-from .interests import Interest, Rows
+from .interests import Change, Interest, Rows
+from .parts import Checks, Part, PartRead
 from .plans import Plan, Timed
+from .watched_time import dates_in
 
 # What reads nothing of the database, by attribute.
 _NO_READS = {
@@ -60,6 +63,7 @@ class ReadSet:
     """
 
     __slots__ = (
+        "_checks",
         "_compared",
         "_dated",
         "_in_flight",
@@ -68,7 +72,9 @@ class ReadSet:
         "_is_released",
         "_now",
         "_on_affected",
+        "_parts",
         "_timed",
+        "cause",
         "changes_at",
         "commands",
         "is_affected",
@@ -77,9 +83,12 @@ class ReadSet:
         "reads_clock",
     )
 
-    def __init__(self, index: Index, on_affected: Callable[[], None]) -> None:
+    def __init__(self, index: Index, on_affected: Callable[[], None], checks: Checks | None = None) -> None:
+        """With `checks`, a change affects a part of the run only if its result is another one."""
         self.is_whole = True
         self.is_affected = False
+        # The first change that has affected it.
+        self.cause: Change | None = None
         self.reads_clock = False
         self.is_repeatable = True
         self.changes_at: datetime | None = None
@@ -95,10 +104,13 @@ class ReadSet:
         self._interests: list[Interest] = []
         self._in_flight: dict[Read, None] = {}
         self._is_released = False
+        self._checks = checks
+        self._parts: list[Part] = []
 
-    def affected(self) -> None:
+    def affected(self, change: Change) -> None:
         if not self.is_affected and not self._is_released:
             self.is_affected = True
+            self.cause = change
             self._on_affected()
 
     def begin(self, plan: Plan) -> Read:
@@ -121,12 +133,35 @@ class ReadSet:
         if self._is_released:
             return
         self._dated.append((read.plan, rows))
-        for interest in read.plan.interests(self, rows):
+        for interest in read.interests(self, rows):
             self._interests.append(interest)
             self._index.add(interest)
             for change in read.changes:
                 if change.collection == interest.collection and interest.is_affected(change):
-                    self.affected()
+                    self.affected(change)
+                    break
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether results of parts are compared."""
+        return self._checks is not None
+
+    async def part(self, read: PartRead) -> Any:
+        """Reads a part of the run. Returns its result."""
+        assert self._checks is not None
+        part = Part(self, self._checks, read)
+        self._parts.append(part)
+        result = await part.first()
+        self.commands += part.own.commands
+        self.is_whole = self.is_whole and part.own.is_whole
+        self.reads_clock = self.reads_clock or part.own.reads_clock
+        self.is_repeatable = self.is_repeatable and part.own.is_repeatable
+        return result
+
+    def of_part(self, affected: Callable[[Change], None]) -> ReadSet:
+        """Returns an empty read set for a part, which tells what affects it."""
+        own = ReadSet(self._index, lambda: None if own.cause is None else affected(own.cause))
+        return own
 
     def drop(self, read: Read) -> None:
         """Forgets a command whose result is not used."""
@@ -167,6 +202,10 @@ class ReadSet:
         """Ends the run. Of commands that have not ended, anything may have been read."""
         for read in tuple(self._in_flight):
             self.end(read, None)
+        for part in self._parts:
+            self._dated += part.own.dated
+            # If the time matters, other rows can have other dates.
+            part.finish(is_direct=self._compared is not None)
         if self._compared is not None:
             now = self._now = stored_form({"now": self._compared})["now"]
             others = [(plan, rows) for plan, rows in self._dated if plan not in self._timed]
@@ -195,6 +234,14 @@ class ReadSet:
             self._index.remove(interest)
         self._interests.clear()
         self._is_released = True
+        for part in self._parts:
+            part.release()
+        self._parts.clear()
+
+    @property
+    def dated(self) -> Sequence[tuple[Plan, Sequence[Mapping[str, Any]] | None]]:
+        """The reads that have ended, with their rows, until the end of the run."""
+        return self._dated
 
     @property
     def seconds_left(self) -> float | None:
@@ -207,52 +254,20 @@ class ReadSet:
     @property
     def size(self) -> int:
         """How many interests there are."""
-        return len(self._interests)
+        return len(self._interests) + sum(part.own.size for part in self._parts)
 
     @property
     def keys(self) -> int:
         """How many documents the interests name."""
-        return sum(len(interest.keys) for interest in self._interests if isinstance(interest, Rows))
+        own = sum(len(interest.keys) for interest in self._interests if isinstance(interest, Rows))
+        return own + sum(part.own.keys for part in self._parts)
 
     @property
     def collections(self) -> set[str]:
         """The collections that the run has read."""
-        return {interest.collection for interest in self._interests}
-
-
-class WatchedTime(Operation):
-    """The time of a query, which notes in a read set that it was read."""
-
-    __slots__ = ("_reads",)
-
-    def __init__(self, now: datetime, reads: ReadSet) -> None:
-        super().__init__(now)
-        self._reads = reads
-
-    @property
-    def now(self) -> datetime:
-        self._reads.reads_clock = True
-        return super().now
-
-    @property
-    def compared(self) -> datetime:
-        self._reads.compare(self._now)
-        return self._now
-
-    def change_at(self, instant: datetime) -> None:
-        self._reads.change_at(instant)
-
-    def vary(self) -> None:
-        self._reads.is_repeatable = False
-
-
-def dates_in(value: Any) -> Iterator[datetime]:
-    """Yields the dates of documents, as they are stored."""
-    if isinstance(value, datetime):
-        yield value
-    elif isinstance(value, dict | list):
-        for below in value.values() if isinstance(value, dict) else value:
-            yield from dates_in(below)
+        return {interest.collection for interest in self._interests}.union(
+            *(part.own.collections for part in self._parts)
+        )
 
 
 def recorded(database: Database, reads: ReadSet) -> Database:
@@ -276,6 +291,12 @@ class RecordedDatabase:
         if name not in _NO_READS:
             self._reads.is_whole = False
         return getattr(self._database, name)
+
+    async def part(self, read: Callable[[Database], Awaitable[Any]]) -> Any:
+        """Reads a part of the run with a handle of its own. Returns what it returns."""
+        if not self._reads.has_parts:
+            return await read(cast("Database", self))
+        return await self._reads.part(lambda own: read(recorded(self._database, own)))
 
     def with_options(self, **options: Any) -> RecordedDatabase:
         return RecordedDatabase(self._database.with_options(**options), self._reads)
@@ -313,16 +334,30 @@ class RecordedCollection:
         plan = deriving.of_pipeline(self.name, pipeline)
         if isinstance(plan, Counts) and (rows := await self._counted(plan)) is not None:
             return KnownRows(rows)
+        if isinstance(plan, Matching | Counts) and self._reads.has_parts:
+            return KnownRows(await self._reads.part(lambda own: self._computed(plan, pipeline, options, own)))
         read = self._reads.begin(plan)
         return RecordedCursor(await self._collection.aggregate(pipeline, **options), read, self._reads)
+
+    async def _computed(self, plan: Plan, pipeline: Any, options: Mapping[str, Any], reads: ReadSet) -> list[Document]:
+        """Returns the rows of a pipeline, of which it is not known what they are made of."""
+        read = reads.begin(plan)
+        rows: list[Document] = await (await self._collection.aggregate(pipeline, **options)).to_list()
+        reads.end(read, rows)
+        return rows
 
     async def count_documents(self, query: Mapping[str, Any], **options: Any) -> int:
         plan = deriving.of_count(self.name, query)
         if not options and (rows := await self._counted(plan)) is not None:
             return int(rows[0][""]) if rows else 0
-        read = self._reads.begin(plan)
+        if self._reads.has_parts:
+            return int(await self._reads.part(lambda own: self._number(plan, query, options, own)))
+        return await self._number(plan, query, options, self._reads)
+
+    async def _number(self, plan: Plan, query: Mapping[str, Any], options: Mapping[str, Any], reads: ReadSet) -> int:
+        read = reads.begin(plan)
         number = int(await self._collection.count_documents(query, **options))
-        self._reads.end(read, None)
+        reads.end(read, None)
         return number
 
     async def _counted(self, plan: Counts) -> list[Document] | None:
@@ -338,9 +373,9 @@ class RecordedCollection:
         return rows
 
     async def estimated_document_count(self, **options: Any) -> int:
-        read = self._reads.begin(deriving.of_count(self.name, {}))
+        read = self._reads.begin(Estimate(self.name, options.get("comment")))
         number = int(await self._collection.estimated_document_count(**options))
-        self._reads.end(read, None)
+        self._reads.end(read, [{NUMBER: number}])
         return number
 
     async def distinct(self, path: str, query: Mapping[str, Any] | None = None, **options: Any) -> list[Any]:
@@ -348,41 +383,3 @@ class RecordedCollection:
         found: list[Any] = await self._collection.distinct(path, query, **options)
         self._reads.end(read, None)
         return found
-
-
-class KnownRows:
-    """The result of a read that has been recorded."""
-
-    def __init__(self, rows: list[Document]) -> None:
-        self._rows = rows
-
-    async def to_list(self) -> list[Document]:
-        return self._rows
-
-    async def __aiter__(self) -> AsyncIterator[Document]:
-        for row in self._rows:
-            yield row
-
-
-class RecordedCursor:
-    """The result of a read. Until all of it is read, any document of its filter may be in it."""
-
-    def __init__(self, cursor: Any, read: Read, reads: ReadSet) -> None:
-        self._cursor = cursor
-        self._read = read
-        self._reads = reads
-
-    async def to_list(self) -> list[Document]:
-        found: list[Document] = await self._cursor.to_list()
-        self._reads.end(self._read, found)
-        return found
-
-    async def __aiter__(self) -> AsyncIterator[Document]:
-        found: list[Document] = []
-        async for document in self._cursor:
-            found.append(document)
-            yield document
-        self._reads.end(self._read, found)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cursor, name)

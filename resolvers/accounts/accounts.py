@@ -20,6 +20,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Projection, Versioned
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
+from portico.resolvers.parts import as_part
 from portico.resolvers.text import require_text
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency
@@ -87,6 +88,12 @@ async def find_by_ids(
     db: Database, ids: Sequence[ObjectId], projection: Projection | None = None, *, decided: str | None = None
 ) -> dict[ObjectId, AccountDocument]:
     """Returns the accounts with these ids. `decided` is the key of a transfer that is known to be decided."""
+    return await as_part(db, lambda db: _find_shown(db, ids, projection, decided))
+
+
+async def _find_shown(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None, decided: str | None
+) -> dict[ObjectId, AccountDocument]:
     found = await find_stored(db, ids, projection)
     await NOTED.shown(db, list(found.values()), decided=decided)
     return found
@@ -103,6 +110,10 @@ async def find_stored(
 
 async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[AccountDocument]:
     """Returns the owner's accounts, oldest first."""
+    return await as_part(db, lambda db: _find_shown_of(db, owner, projection))
+
+
+async def _find_shown_of(db: Database, owner: str, projection: Projection | None) -> list[AccountDocument]:
     order = [("created_at", ASCENDING), ("_id", ASCENDING)]
     found = await ACCOUNTS.of(db).find({"owner": owner}, projection, sort=order).to_list()
     await NOTED.shown(db, found)

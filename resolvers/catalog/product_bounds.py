@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import COMPARED, Database, Document
 from portico.resolvers.paging import MAX_WALKS
 from portico.resolvers.text import fold
 
@@ -116,9 +116,9 @@ async def _count_together(db: Database, probes: Sequence[Probe]) -> list[int]:
     return [counts.get(number, 0) for number in range(len(probes))]
 
 
-async def estimate_products(db: Database) -> int:
-    """Returns about how many products there are, without reading them."""
-    return int(await db[PRODUCTS.name].estimated_document_count())
+async def estimate_products(db: Database, limits: Sequence[int]) -> int:
+    """Returns about how many products there are, without reading them, to be compared with the limits only."""
+    return int(await db[PRODUCTS.name].estimated_document_count(comment={COMPARED: sorted(set(limits))}))
 
 
 def bounded(listing: ProductListing, counts: Sequence[int], most: int) -> ProductListing:

@@ -11,6 +11,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Projection
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Page
+from portico.resolvers.parts import as_part
 
 from .comments import CommentListing, CommentRef, PublicComment
 from .document_storage import DocumentStorage
@@ -81,6 +82,10 @@ def _check_key(listing: CommentListing, key: Key) -> None:
 
 async def count_comments(db: Database, discussions: Mapping[ObjectId, str]) -> dict[ObjectId, int]:
     """Counts the listed comments of each discussion. `discussions` gives the storage of each."""
+    return await as_part(db, lambda db: _count_comments(db, discussions))
+
+
+async def _count_comments(db: Database, discussions: Mapping[ObjectId, str]) -> dict[ObjectId, int]:
     counts = dict.fromkeys(discussions, 0)
     for storage, some in _by_storage(list(discussions), discussions.__getitem__).items():
         counts |= await STORAGES[storage].count(db, some)

@@ -53,11 +53,11 @@ async def bounded(context: Context, listing: ProductListing) -> ProductListing:
 def _bounds(context: Context) -> BatchRead[ProductListing, ProductListing]:
     """The filters of one operation share what they may examine. It has few searches, which need not share."""
     share_out = loaders.shares(_most(context))
-    count = functools.partial(product_bounds.estimate_products, context.reading)
 
     async def read(listings: Sequence[ProductListing]) -> Mapping[ProductListing, ProductListing]:
         shares = share_out(listings)
         probes = {one: product_bounds.probes_of(one, shares[one]) for one in listings}
+        count = functools.partial(product_bounds.estimate_products, context.reading, list(shares.values()))
         size = await shared(context, _products(context), "all", count) if any(probes.values()) else 0
         found = {one: product_bounds.unbounded(one) if probes[one] else one for one in listings}
         large = [one for one in listings if probes[one] and size > shares[one]]

@@ -33,6 +33,7 @@ from graphql import (
 )
 from rich.console import Console
 
+from bench.placeholders import resolve_placeholders
 from portico.gateway.cli import commands as cli
 from portico.gateway.cli import data as cli_data
 from portico.gateway.cli import importing
@@ -44,7 +45,6 @@ from tests.shop.support.payment_service import running_payment_service
 from tests.support.demo import Demo
 from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
 from tests.support.harness import GatewayClient, with_settings
-from tests.support.placeholders import resolve_placeholders
 from tests.support.processes import environment, portico
 from tests.support.sockets import assert_listens
 

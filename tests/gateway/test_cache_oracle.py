@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from bench.documented import as_documented
 from portico.gateway.cache import fence as fences
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.tasks import end
-from tests.gateway.support.live_oracle import Following, Writer, as_documented, queries_of
+from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, category_input, new_key, running
 from tests.support.operations import comparable

@@ -25,9 +25,10 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 from websockets.exceptions import WebSocketException
 
+from bench.documented import Asked, as_documented
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from tests.gateway.support.live_oracle import Asked, Following, Writer, as_documented, followed, queries_of
+from tests.gateway.support.live_oracle import Following, Writer, followed, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, category_input, new_key, product_input, running
 from tests.support.processes import Served, environment, served

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from bench.documented import as_documented
 from portico.gateway.reads.index import Read
 from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.settings import Settings
-from tests.gateway.support.live_oracle import Writer, as_documented, followed, queries_of
+from tests.gateway.support.live_oracle import Writer, followed, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient
 

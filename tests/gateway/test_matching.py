@@ -79,3 +79,55 @@ def test_paths_touch_what_is_above_and_below_them() -> None:
     assert Paths(["a"]).touch(ALL_PATHS)
     assert not NO_PATHS.touch(ALL_PATHS)
     assert not Paths(["2024"]).touch(Paths(["2025"]))
+
+
+_TEXTS = [
+    "blue",
+    "Blue!",
+    "a blue-green",
+    "BLUES",
+    "bleu",
+    "Ünder",
+    "under",
+    "straße",
+    "STRASSE",
+    "naïve",
+    "na\u00efve^ly",
+    "it's",
+    "its",
+    "42nd",
+    "42",
+    "b`lue",
+    "\u212aind",
+    "kind",
+    "smørrebrød",
+]
+
+
+async def test_a_search_finds_no_document_that_cannot_contain_its_words(db: Database) -> None:
+    """In an index without a language, as `TextIndex.is_literal` says."""
+    rng = random.Random(10)
+    collection = db["texts"]
+    await collection.create_index(
+        [("title", "text"), ("parts.name", "text")], default_language="none", language_override="no\0field"
+    )
+    rows: list[Document] = [
+        {"_id": number, "title": _some_text(rng), "parts": [{"name": _some_text(rng), "size": number}]}
+        for number in range(400)
+    ]
+    await collection.insert_many(rows)
+    excluded = 0
+    for _ in range(400):
+        quoted = '"%s"' if rng.random() < 0.2 else "%s"
+        wanted = {"$text": {"$search": quoted % _some_text(rng) + rng.choice(["", " -kind"])}}
+        found = {one["_id"] for one in await collection.find(wanted, {"_id": 1}).to_list()}
+        ours = Query(wanted).filter
+        for row in rows:
+            assert ours.may_match(row) or row["_id"] not in found, (wanted, row)
+            assert ours.widened().may_match(row)
+            excluded += not ours.may_match(row)
+    assert excluded > 0.3 * 400 * 400
+
+
+def _some_text(rng: random.Random) -> str:
+    return rng.choice([" ", "-", ", ", ""]).join(rng.choices(_TEXTS, k=rng.randint(1, 2)))

@@ -10,7 +10,7 @@ from pymongo import TEXT, IndexModel
 
 from portico.gateway.reads.comparing import row_key
 from portico.gateway.reads.deriving import Shown, of_pipeline
-from portico.gateway.reads.feed import text_paths
+from portico.gateway.reads.feed import text_indexes
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import DELETE, INSERT, UPDATE, Change
 from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
@@ -127,7 +127,7 @@ async def test_what_changes_a_result_affects_its_reader(db: Database) -> None:
     rng = random.Random(5)
     await db[THINGS.name].drop()
     await db[THINGS.name].create_indexes(THINGS.indexes)
-    index = Index(text_paths([THINGS]))
+    index = Index(text_indexes([THINGS]))
     readings = [Reading(db, index, name) for name in PIPELINES]
     different = vain = 0
     for _ in range(CHANGES):
@@ -149,7 +149,7 @@ async def test_what_changes_a_result_affects_its_reader(db: Database) -> None:
 
 def test_the_deletion_of_what_a_search_has_not_shown_does_not_affect_it() -> None:
     affected: list[int] = []
-    reads = ReadSet(index := Index(text_paths([THINGS])), lambda: affected.append(1))
+    reads = ReadSet(index := Index(text_indexes([THINGS])), lambda: affected.append(1))
     reads.end(reads.begin(of_pipeline(THINGS.name, PIPELINES["by relevance"])), [{"_id": 1, "title": "blue"}] * 3)
     index.dispatch(Change(THINGS.name, DELETE, 2))
     assert not affected

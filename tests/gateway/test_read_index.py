@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.reads.comparing import stored_form
+from portico.gateway.reads.comparing import row_key, stored_form
+from portico.gateway.reads.counting import NUMBER, Estimate
 from portico.gateway.reads.deriving import of_find
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Change, Entering, Interest, Matches, Window
@@ -18,6 +19,7 @@ from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.queries import Query
 from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.reads.spans import Spans, place_of
+from portico.resolvers.documents import COMPARED
 from tests.gateway.support.filters import LEAVES, PATHS, document, query
 
 THINGS = "things"
@@ -30,7 +32,7 @@ class Reader:
         self.name = name
         self.is_affected = False
 
-    def affected(self) -> None:
+    def affected(self, _change: Change) -> None:
         self.is_affected = True
 
 
@@ -184,6 +186,7 @@ def by_keys(keys: list[Any]) -> Plan:
     ("change", "affects"),
     [
         (Change(THINGS, DELETE, 1), True),
+        # The index does not tell 2 and 2.0, or 1 and true, apart.
         (Change(THINGS, INSERT, 2, {"_id": 2, "is_hidden": False}), True),
         (Change(THINGS, REPLACE, 1, {"_id": 1}), True),
         (Change(THINGS, UPDATE, 1, paths=Paths(["name"])), True),
@@ -205,3 +208,86 @@ def test_a_read_by_keys_that_has_not_found_one_waits_for_it() -> None:
     assert index.size == 2
     index.dispatch(Change(THINGS, INSERT, 3, {"_id": 3, "is_hidden": False}))
     assert reads.is_affected
+
+
+def list_of(rows: list[dict[str, Any]]) -> tuple[Index, ReadSet]:
+    return reads_of((of_find(THINGS, {"size": {"$gte": 1}}, {"name": 1}, {}), rows))
+
+
+def inserted(key: object) -> Change:
+    return Change(THINGS, INSERT, key, {"_id": key, "size": 1})
+
+
+def test_the_insertion_of_a_row_that_was_read_affects_nothing() -> None:
+    index, reads = list_of([{"_id": "a", "name": "a"}])
+    index.dispatch(inserted("a"))
+    assert not reads.is_affected
+    index.dispatch(inserted("b"))
+    assert reads.is_affected
+
+
+def test_a_row_that_was_deleted_and_inserted_again_affects_what_was_read_before() -> None:
+    index, reads = list_of([{"_id": "a", "name": "a"}])
+    index.dispatch(Change(THINGS, DELETE, "a"))
+    assert reads.is_affected
+
+
+def test_a_key_that_several_documents_can_have_is_not_taken_for_that_of_a_row() -> None:
+    for key in (1, True, row_key(b"a"), row_key([]), row_key({"a": [True]})):
+        index, reads = list_of([{"_id": 1}, {"_id": b"b"}, {"_id": {}}, {"_id": {"a": [1]}}])
+        index.dispatch(inserted(key))
+        assert reads.is_affected, key
+
+
+def test_a_row_that_changes_its_place_affects_the_list() -> None:
+    index, reads = list_of([{"_id": "a", "name": "a"}])
+    index.dispatch(Change(THINGS, UPDATE, "a", {"_id": "a", "size": 0}, Paths(["size"])))
+    assert reads.is_affected
+
+
+def test_a_read_has_seen_the_changes_that_had_arrived_before_it_began() -> None:
+    index = Index()
+    early, late = (Change(THINGS, UPDATE, "a", {"_id": "a"}, Paths(["name"]), number) for number in (1, 2))
+    index.arrived = 1
+    reads = ReadSet(index, lambda: None)
+    read = reads.begin(of_find(THINGS, {"_id": "a"}, {"name": 1}, {}))
+    index.dispatch(early)
+    reads.end(read, [{"_id": "a", "name": "a"}])
+    index.dispatch(early)
+    assert not reads.is_affected
+    index.arrived = 2
+    index.dispatch(late)
+    assert reads.is_affected
+
+
+def sized(number: int, *limits: int) -> tuple[Index, ReadSet]:
+    return reads_of((Estimate(THINGS, {COMPARED: list(limits)}), [{NUMBER: number}]))
+
+
+def test_an_estimate_that_is_compared_waits_until_the_comparison_can_change() -> None:
+    index, reads = sized(10, 12, 20)
+    for key in ("a", "b"):
+        index.dispatch(inserted(key))
+    assert not reads.is_affected
+    index.dispatch(inserted("c"))
+    assert reads.is_affected
+
+    index, reads = sized(10, 8, 20)
+    index.dispatch(Change(THINGS, DELETE, "a"))
+    index.dispatch(inserted("b"))
+    assert not reads.is_affected
+    # Nobody knows whether the estimate has seen the insertion.
+    index.dispatch(Change(THINGS, DELETE, "c"))
+    assert reads.is_affected
+
+
+def test_an_estimate_that_is_shown_follows_each_insertion() -> None:
+    index, reads = reads_of((Estimate(THINGS, None), [{NUMBER: 10}]))
+    index.dispatch(inserted("a"))
+    assert reads.is_affected
+
+
+def test_the_size_of_a_collection_can_be_forgotten() -> None:
+    index, reads = sized(10, 12, 20)
+    reads.release()
+    assert not index.collections

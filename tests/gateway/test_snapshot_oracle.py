@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from bson import Timestamp
 
+from bench.documented import as_documented
 from portico.gateway.cache import fence as fences
 from portico.gateway.mongo.direct import DirectDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import CODEC, Database, Document
 from portico.resolvers.tasks import end
 from tests.gateway.support.direct import plain, writer_of
-from tests.gateway.support.live_oracle import Following, Writer, as_documented, queries_of
+from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, running
 from tests.support.operations import comparable

@@ -6,51 +6,20 @@ import asyncio
 import contextlib
 import json
 import random
-import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from bson import ObjectId
 from pymongo.errors import PyMongoError
 
-from portico.gateway.demo import demo_token
+from bench.documented import Asked, as_asked, documented_queries
 from portico.resolvers.documents import Database, Document
-from portico.schema.roles import Role
 from tests.support.harness import GatewayClient
 from tests.support.operations import comparable
-from tests.support.placeholders import resolve_placeholders
 
-DOCS = Path(__file__).parents[3] / "docs"
 SECONDS = 20.0
-_BLOCK = re.compile(
-    r"^```graphql(?: as (?P<caller>\w+))?\n(?P<text>.*?)^```$(?:\n+^```json variables\n(?P<variables>.*?)^```$)?",
-    re.MULTILINE | re.DOTALL,
-)
-# Equal ads come in random order.
-_RANDOM = "chooseAds"
-
-
-@dataclass
-class Asked:
-    """A documented operation, with its caller; None for the one who may do everything."""
-
-    text: str
-    caller: str | None
-    variables: dict[str, Any]
-    where: str
-
-    @property
-    def live(self) -> str:
-        """The query with the directive."""
-        depth = 0
-        for place, letter in enumerate(self.text):
-            depth += (letter == "(") - (letter == ")")
-            if letter == "{" and not depth:
-                return f"{self.text[:place] or 'query '}@live {self.text[place:]}"
-        raise AssertionError(self.text)
 
 
 @dataclass
@@ -78,37 +47,8 @@ class Following:
             await asyncio.sleep(0.02)
 
 
-def documented() -> Iterator[Asked]:
-    for page in sorted(DOCS.glob("*.md")):
-        text = page.read_text()
-        for block in _BLOCK.finditer(text):
-            where = f"{page.name}:{text.count(chr(10), 0, block.start()) + 1}"
-            variables = json.loads(block["variables"] or "{}")
-            yield Asked(block["text"].lstrip(), block["caller"], variables, where)
-
-
-async def as_documented(gateway: GatewayClient) -> GatewayClient:
-    """Calls the documented mutations on the demo's data. Returns the gateway with the caller of the demo."""
-    demo = replace(gateway, roles=(Role.ADMIN,), subject=demo_token.SUBJECT)
-    for asked in documented():
-        if asked.text.startswith("mutation"):
-            with contextlib.suppress(AssertionError, LookupError, TypeError):
-                variables = await resolve_placeholders(demo, asked.text, asked.variables)
-                await as_asked(demo, asked).ask(asked.text, variables)
-    return demo
-
-
-def as_asked(demo: GatewayClient, asked: Asked) -> GatewayClient:
-    return demo if asked.caller is None else demo.as_caller(asked.caller)
-
-
 async def queries_of(demo: GatewayClient) -> list[Following]:
-    found = []
-    for asked in documented():
-        if asked.text.startswith(("query", "{")) and _RANDOM not in asked.text and "@live" not in asked.text:
-            with contextlib.suppress(AssertionError, LookupError, TypeError):
-                asked.variables = await resolve_placeholders(demo, asked.text, asked.variables)
-                found.append(Following(asked, as_asked(demo, asked)))
+    found = [Following(asked, as_asked(demo, asked)) for asked in await documented_queries(demo)]
     # The same for callers who see less.
     less = [Following(one.asked, demo.as_caller("mara")) for one in found if one.asked.caller is None]
     return [*found, *less]

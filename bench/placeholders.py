@@ -22,7 +22,7 @@ import re
 from typing import Any
 
 from portico.schema.nodes import encode_id
-from tests.support.harness import GatewayClient
+from portico.testing.gateways import Gateway
 
 _STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
 _AT = re.compile(r"<(id|nonce|first revision|first nonce) at (/[^<>]+)>")
@@ -44,7 +44,7 @@ _ORDERS = "{ viewer { orders(first: 1) { nodes { id } } } }"
 _VIEWER = "{ viewer { cart { id } accounts { id name } } }"
 
 
-async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, operation: str | None = None) -> Any:
+async def resolve_placeholders(shop: Gateway, query: str, given: Any, operation: str | None = None) -> Any:
     """Returns the variables with resolved placeholders."""
     if isinstance(given, dict):
         cursors = [name for name, value in given.items() if value == _CURSOR]
@@ -57,7 +57,7 @@ async def resolve_placeholders(shop: GatewayClient, query: str, given: Any, oper
     return await resolve_text(shop, given) if isinstance(given, str) else given
 
 
-async def resolve_text(shop: GatewayClient, given: str) -> str:
+async def resolve_text(shop: Gateway, given: str) -> str:
     """Returns the value of a placeholder. Returns any other text unchanged."""
     if (member := _MEMBER.fullmatch(given)) is not None:
         return await member_id(shop, member[1], member[2])
@@ -76,7 +76,7 @@ async def resolve_text(shop: GatewayClient, given: str) -> str:
     return str(product["product"]["nonce"])
 
 
-async def member_id(shop: GatewayClient, wanted: str, subject: str) -> str:
+async def member_id(shop: Gateway, wanted: str, subject: str) -> str:
     """Returns the id of a member, or of the latest post on their wall."""
     member = encode_id("User", subject)
     if wanted == "user":
@@ -84,7 +84,7 @@ async def member_id(shop: GatewayClient, wanted: str, subject: str) -> str:
     return str((await shop.data(_WALL, {"id": member}))["user"]["wall"]["nodes"][0]["id"])
 
 
-async def read_node_at(shop: GatewayClient, wanted: str, path: str) -> str:
+async def read_node_at(shop: Gateway, wanted: str, path: str) -> str:
     """Returns the id or the nonce of the node at a path, or of its oldest revision."""
     node = (await shop.data(_NODE_AT, {"path": path}))["content"]
     if not wanted.startswith("first"):
@@ -92,19 +92,19 @@ async def read_node_at(shop: GatewayClient, wanted: str, path: str) -> str:
     return str(node["revisions"]["nodes"][-1]["id" if wanted == "first revision" else "nonce"])
 
 
-async def own_id(shop: GatewayClient, account: str | None) -> str:
+async def own_id(shop: Gateway, account: str | None) -> str:
     """Returns the id of the viewer's account with this name; with None, the id of the viewer's cart."""
     viewer = (await shop.data(_VIEWER))["viewer"]
     found = {one["name"]: one["id"] for one in viewer["accounts"]}
     return str(viewer["cart"]["id"] if account is None else found[account])
 
 
-async def latest_order(shop: GatewayClient) -> str:
+async def latest_order(shop: Gateway) -> str:
     found = await shop.data(_ORDERS)
     return str(found["viewer"]["orders"]["nodes"][0]["id"])
 
 
-async def latest_trade(shop: GatewayClient) -> str:
+async def latest_trade(shop: Gateway) -> str:
     """Returns the id of the latest trade of the viewer."""
     return str((await shop.data(_TRADES))["viewer"]["trades"]["nodes"][0]["id"])
 

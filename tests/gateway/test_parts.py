@@ -1,0 +1,238 @@
+"""Parts of a run: a change of what they read affects the run only if it changes what they return."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from portico.gateway.reads.feed import Feed
+from portico.gateway.reads.interests import ALL, Change
+from portico.gateway.reads.recorded import ReadSet, recorded
+from portico.resolvers.documents import Database
+from portico.resolvers.parts import as_part
+from tests.support.sockets import until
+
+POINTERS, VALUES = "pointers", "values"
+SUM: list[dict[str, Any]] = [{"$match": {"kind": "a"}}, {"$group": {"_id": None, "sum": {"$sum": "$size"}}}]
+
+
+@dataclass
+class Run:
+    """A run that reads something, and the changes that have affected it."""
+
+    feed: Feed
+    db: Database
+    read: Callable[[Database], Awaitable[Any]]
+    affected: list[int] = field(default_factory=list)
+    reads: ReadSet = field(init=False)
+
+    async def begin(self) -> Any:
+        self.reads = ReadSet(self.feed.index, lambda: self.affected.append(1), self.feed.checks)
+        result = await self.read(recorded(self.db, self.reads))
+        self.reads.finish()
+        return result
+
+    async def passes(self, checks: int = 1) -> None:
+        """Waits until so many parts have been repeated. The run must not be affected."""
+        await until(lambda: self.feed.checks.made >= checks or self.affected != [])
+        # What is told after the check.
+        await asyncio.sleep(0.05)
+        assert self.affected == []
+        assert self.feed.checks.equal == checks
+
+
+@pytest.fixture
+async def feed(db: Database) -> AsyncIterator[Feed]:
+    for name in (POINTERS, VALUES):
+        await db[name].drop()
+        await db.create_collection(name)
+    found = Feed(db, [POINTERS, VALUES])
+    await found.open()
+    yield found
+    await found.aclose()
+
+
+async def pointed(db: Database) -> object:
+    """Returns the value that a pointer leads to."""
+
+    async def read(db: Database) -> object:
+        pointer = await db[POINTERS].find_one({"_id": "p"})
+        found = await db[VALUES].find_one({"_id": pointer and pointer["to"]})
+        return found and found["value"]
+
+    return await as_part(db, read)
+
+
+async def summed(db: Database) -> object:
+    return await (await db[VALUES].aggregate(SUM)).to_list()
+
+
+async def point(db: Database, to: str) -> None:
+    await db[POINTERS].update_one({"_id": "p"}, {"$set": {"to": to}}, upsert=True)
+
+
+async def put(db: Database, key: str, value: int) -> None:
+    await db[VALUES].update_one({"_id": key}, {"$set": {"value": value}}, upsert=True)
+
+
+async def test_a_change_of_the_result_affects_the_run(db: Database, feed: Feed) -> None:
+    await point(db, "a")
+    await put(db, "a", 1)
+    run = Run(feed, db, pointed)
+    assert await run.begin() == 1
+
+    await put(db, "a", 2)
+
+    await until(lambda: run.affected == [1])
+    run.reads.release()
+    assert not feed.index.collections
+
+
+async def test_after_a_change_without_effect_the_part_follows_what_it_has_read_then(db: Database, feed: Feed) -> None:
+    await point(db, "a")
+    await put(db, "a", 1)
+    await put(db, "b", 1)
+    run = Run(feed, db, pointed)
+    await run.begin()
+
+    await point(db, "b")
+    await run.passes()
+    # It reads this no more.
+    await put(db, "a", 2)
+    await asyncio.sleep(0.1)
+    assert run.affected == []
+
+    await put(db, "b", 2)
+    await until(lambda: run.affected == [1])
+
+
+async def test_a_result_that_comes_back_is_followed_all_the_same(db: Database, feed: Feed) -> None:
+    await point(db, "a")
+    await put(db, "a", 1)
+    await put(db, "b", 1)
+    run = Run(feed, db, pointed)
+    await run.begin()
+    for number, to in enumerate("baba", 1):
+        await point(db, to)
+        await run.passes(number)
+
+    await put(db, "a", 3)
+
+    await until(lambda: run.affected == [1])
+
+
+async def test_a_change_while_a_part_is_repeated_is_not_missed(db: Database, feed: Feed) -> None:
+    await put(db, "a", 1)
+    began, may_end = asyncio.Event(), asyncio.Event()
+    times = 0
+
+    async def slow(db: Database) -> object:
+        async def read(db: Database) -> object:
+            nonlocal times
+            times += 1
+            found = await db[VALUES].find_one({"_id": "a"}, {"value": 1, "other": 1})
+            if times == 2:
+                began.set()
+                await may_end.wait()
+            return found and found["value"]
+
+        return await as_part(db, read)
+
+    run = Run(feed, db, slow)
+    await run.begin()
+    await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
+    await began.wait()
+    looked = feed.counts.changes
+    await put(db, "a", 2)
+    await until(lambda: feed.counts.changes > looked)
+    await asyncio.sleep(0.05)
+    may_end.set()
+
+    await until(lambda: run.affected == [1])
+    assert times == 3
+
+
+async def test_what_mongodb_computes_is_a_part(db: Database, feed: Feed) -> None:
+    await db[VALUES].insert_many([{"_id": "a", "kind": "a", "size": 2}, {"_id": "z", "kind": "z", "size": 2}])
+    run = Run(feed, db, summed)
+    assert await run.begin() == [{"_id": None, "sum": 2}]
+
+    # Nobody knows whether it was in the sum.
+    await db[VALUES].delete_one({"_id": "z"})
+    await run.passes()
+
+    await db[VALUES].insert_one({"_id": "b", "kind": "a", "size": 1})
+    await until(lambda: run.affected == [1])
+
+
+async def test_a_part_that_fails_affects_the_run(db: Database, feed: Feed) -> None:
+    await put(db, "a", 1)
+    times = 0
+
+    async def failing(db: Database) -> object:
+        async def read(db: Database) -> object:
+            nonlocal times
+            times += 1
+            found = await db[VALUES].find_one({"_id": "a"})
+            assert times == 1
+            return found and found["value"]
+
+        return await as_part(db, read)
+
+    run = Run(feed, db, failing)
+    await run.begin()
+
+    await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
+
+    await until(lambda: run.affected == [1])
+
+
+async def test_after_lost_changes_no_part_is_asked(db: Database, feed: Feed) -> None:
+    await put(db, "a", 1)
+    await point(db, "a")
+    run = Run(feed, db, pointed)
+    await run.begin()
+
+    feed.index.dispatch(Change(POINTERS, ALL))
+
+    assert run.affected == [1]
+    assert feed.checks.made == 0
+
+
+async def test_a_run_that_compares_dates_with_the_time_does_not_depend_on_results_alone(
+    db: Database, feed: Feed
+) -> None:
+    """Other rows can have other dates, at which the answer changes."""
+    await put(db, "a", 1)
+    await point(db, "a")
+    run = Run(feed, db, pointed)
+    await run.begin()
+    dated = ReadSet(feed.index, lambda: run.affected.append(2), feed.checks)
+    await pointed(recorded(db, dated))
+    dated.compare(datetime.now(UTC))
+    dated.finish()
+
+    await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
+
+    await until(lambda: 2 in run.affected)
+    await until(lambda: feed.checks.equal == 1)
+    assert run.affected == [2]
+
+
+async def test_without_checks_a_part_is_read_like_everything_else(db: Database, feed: Feed) -> None:
+    await put(db, "a", 1)
+    await point(db, "a")
+    affected: list[int] = []
+    reads = ReadSet(feed.index, lambda: affected.append(1))
+    assert await pointed(recorded(db, reads)) == 1
+    reads.finish()
+
+    await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
+
+    await until(lambda: affected == [1])
+    assert feed.checks.made == 0

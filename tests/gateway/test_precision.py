@@ -1,0 +1,127 @@
+"""Live queries run after a change only if they are likely to give another answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from bench.precision import measured
+from portico.gateway.settings import Settings
+from tests.support.demo import Demo
+from tests.support.harness import GatewayClient, create_product, new_key
+from tests.support.sockets import until
+
+ACCOUNTS = "{ viewer { accounts { name balance { amount } } } }"
+STOCK = """query ($sku: String!) { product(sku: $sku) { stock { available reserved sold } } }"""
+SEARCH = """{ products(filter: {search: "blue"}) { totalCount facets { types { value count } } nodes { title } } }"""
+
+
+@asynccontextmanager
+async def followed(
+    gateway: GatewayClient, query: str, variables: dict[str, Any] | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    """Follows a query. Yields its last answer, as `last`. At the end, it is that of a fresh read."""
+    seen: dict[str, Any] = {}
+
+    async def follow() -> None:
+        async for answer in gateway.answers(f"query @live {query}" if query[0] == "{" else live(query), variables):
+            seen["last"] = json.loads(answer.json)["data"]
+
+    task = asyncio.create_task(follow())
+    await until(lambda: "last" in seen)
+    yield seen
+    fresh = await gateway.data(query, variables)
+    await until(lambda: seen["last"] == fresh)
+    task.cancel()
+
+
+def live(query: str) -> str:
+    return query.replace(") {", ") @live {", 1)
+
+
+async def rests(gateway: GatewayClient) -> None:
+    """Waits until no change comes and nothing runs."""
+    state = gateway.state.live_queries
+    before: tuple[int, ...] | None = None
+    while before != (before := (state.counts.runs, state.feed.counts.changes, state.feed.checks.made)):  # noqa: ASYNC110
+        await asyncio.sleep(0.15)
+
+
+def runs_in_vain(gateway: GatewayClient) -> int:
+    return gateway.state.live_queries.counts.vain
+
+
+async def open_account(gateway: GatewayClient, amount: int) -> str:
+    opened = await gateway.result("openAccount", {"name": "Everyday"})
+    account: str = opened["account"]["id"]
+    await gateway.result("deposit", {"accountId": account, "amount": {"amount": amount}, "idempotencyKey": new_key()})
+    return account
+
+
+async def test_a_transfer_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
+    source, target = await open_account(gateway, 1_000), await open_account(gateway, 1_000)
+    async with followed(gateway, ACCOUNTS) as seen:
+        for number in range(1, 6):
+            given = {"sourceId": source, "destinationId": target, "amount": {"amount": 10}, "idempotencyKey": new_key()}
+            await gateway.result("transfer", given)
+            await rests(gateway)
+            assert sorted(one["balance"]["amount"] for one in seen["last"]["viewer"]["accounts"]) == [
+                1_000 - 10 * number,
+                1_000 + 10 * number,
+            ]
+    assert runs_in_vain(gateway) == 0
+
+
+async def test_what_carts_reserve_shows_without_runs_in_vain(gateway: GatewayClient) -> None:
+    product = await create_product(gateway)
+    sku = product["sku"]
+    await gateway.result("restock", {"sku": sku, "quantity": 10, "idempotencyKey": new_key()})
+    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    async with followed(gateway, STOCK, {"sku": sku}) as seen:
+        for number in range(3):
+            given = {"cartId": cart, "sku": sku, "quantity": 1}
+            await gateway.result("addItemToCart", given)
+            await rests(gateway)
+            assert seen["last"]["product"]["stock"]["reserved"] == number + 1
+    assert runs_in_vain(gateway) == 0
+
+
+async def test_a_search_runs_after_changes_of_what_it_can_find(gateway: GatewayClient) -> None:
+    blue, red = await create_product(gateway, title="Blue"), await create_product(gateway, title="Red")
+    async with followed(gateway, SEARCH) as seen:
+        counts = gateway.state.live_queries.counts
+        before = counts.runs
+        other = await create_product(gateway, title="Green")
+        given = {"id": red["id"], "nonce": red["nonce"], "description": "Not found."}
+        changed = (await gateway.result("updateProduct", given))["product"]
+        await gateway.result("deleteProduct", {"id": other["id"], "nonce": other["nonce"]})
+        await rests(gateway)
+        assert counts.runs == before
+
+        await gateway.result("updateProduct", {**given, "nonce": changed["nonce"], "description": "BLÚE!"})
+        await until(lambda: seen["last"]["products"]["totalCount"] == 2)
+        await gateway.result("deleteProduct", {"id": blue["id"], "nonce": blue["nonce"]})
+        await until(lambda: seen["last"]["products"]["totalCount"] == 1)
+    assert runs_in_vain(gateway) == 0
+
+
+@pytest.fixture
+async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
+    """A gateway on the demo's data."""
+    loaded_demo.copy_to(settings)
+    return gateway
+
+
+@pytest.mark.timeout(240)
+async def test_most_runs_of_documented_queries_give_another_answer(shop: GatewayClient) -> None:
+    found = await measured(shop, writes=40, seed=4)
+
+    sys.stderr.write(f"\n{found['runs']} runs, {found['in_vain']} in vain: {found['causes']}\n")
+    assert found["runs"] > 20
+    assert found["precision"] >= 0.9
