@@ -55,7 +55,8 @@ class Settings:
     )
     direct_reads: bool = setting(
         True,
-        "Whether reads from the primary use PyMongo's connections directly. `false`: all reads go through PyMongo.",
+        "Whether small writes, and reads from the primary, use PyMongo's connections directly. `false`: all commands "
+        "go through PyMongo.",
     )
 
     domains: str | None = setting(

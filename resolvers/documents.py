@@ -28,6 +28,8 @@ Database = AsyncDatabase[Document]
 Collection = AsyncCollection[Any]
 Projection = Mapping[str, int]
 DocumentId = ObjectId
+# An update of one document: its guard, which is a filter, and what it changes.
+Change = tuple[Document, Any]
 
 # For all reads and writes: a date that Python cannot represent is a `DatetimeMS`, which is stored again unchanged. Text
 # that is not valid UTF-8 keeps its bytes: see `undecodable`.
@@ -52,6 +54,17 @@ class ReadOnly(Exception):
 
     def __init__(self, collection: str) -> None:
         super().__init__(f"The gateway is read-only, so it does not write to {collection}.")
+
+
+class Update(UpdateOne):
+    """An update of one document in a bulk. The gateway can send a bulk of these without the driver."""
+
+    __slots__ = ("statement",)
+
+    def __init__(self, query: Mapping[str, Any], change: Any, *, upsert: bool = False) -> None:
+        super().__init__(query, change, upsert=upsert)
+        # As the command `update` has it.
+        self.statement = {"q": query, "u": change, "upsert": upsert}
 
 
 def document_id(text: str) -> DocumentId:
@@ -98,6 +111,10 @@ class CollectionSpec(Generic[D]):
         """Returns the collection in this database, for reads and inserts of its documents."""
         collection: AsyncCollection[Any] = db[self.name]
         return collection
+
+    async def change_all(self, db: Database, changes: Sequence[Change]) -> None:
+        """Sends updates of single documents in one bulk, in any order."""
+        await db[self.name].bulk_write([Update(*change) for change in changes], ordered=False)
 
 
 def with_version(projection: Projection | None) -> Projection | None:

@@ -4,53 +4,49 @@ PyMongo connects, authenticates, encrypts, and monitors the replica set. The gat
 (`links`). `find`, `find_one` and `aggregate` send their command on it (OP_MSG, one at a time) and await the reply,
 without the tasks, locks and session that the driver uses for each command.
 
-Everything else falls back to the driver: every write, a cursor of more than one batch, a read while no connection is
-open or there is no primary, a read that failed, and a read whose primary was replaced before the reply arrived. A read
-has no effect, so it is safe to send it again. While all connections are in use, reads wait for one.
+Everything else falls back to the driver: a cursor of more than one batch, a read while no connection is open or there
+is no primary, a read that failed, and a read whose primary was replaced before the reply arrived. A read has no effect,
+so it is safe to send it again. While all connections are in use, reads wait for one.
+
+Small writes have a path of their own: see `direct_writes`.
 """
 
 from __future__ import annotations
 
 import inspect
-import itertools
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import bson
-from bson import Int64
+from bson import Int64, ObjectId
 from pymongo import AsyncMongoClient
 from pymongo.errors import ExecutionTimeout
-from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+from pymongo.monitoring import CommandListener
+from pymongo.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 
 from portico.resolvers.answer_bounds import METER, Meter
-from portico.resolvers.documents import CODEC, LENIENT, Document
+from portico.resolvers.documents import CODEC, LENIENT, Document, Update
 
+from .direct_writes import Writer, bulk_result, require_done, update_result
 from .links import Link, Links, Lost, Primary, TooLong
+from .messages import CLOSING_CODES, HEAD, CommandEvent, message
 
-_OP_MSG = 2013
-_HEAD = struct.Struct("<iiiiIB")
 _SIZE = struct.Struct("<i")
 # The cursor is the first element of the answer to a read that succeeded, and the next one says that it has.
 _CURSOR, _OK = b"\x03cursor\0", b"\x01ok\0" + struct.pack("<d", 1.0)
-_CURSOR_AT = _HEAD.size + _SIZE.size
+_CURSOR_AT = HEAD.size + _SIZE.size
 _MAX_TIME_EXPIRED = 50
-# Errors that close the connection: the server is no longer primary, is stopping, or requires a new authentication.
-_CLOSING_CODES = {91, 189, 391, 10058, 10107, 11600, 11602, 13435, 13436}
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1
 # How many documents a server's batch has if the caller does not say. An iteration reads one batch directly.
 _BATCH = 101
 _FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
 _WRITING = {"$merge", "$out"}
-_numbers = itertools.count(1)
-
-
-def _message(command: Document) -> bytes:
-    body = bson.encode(command)
-    return _HEAD.pack(_HEAD.size + len(body), next(_numbers) & _ALL, 0, _OP_MSG, 0, 0) + body
+# The options of the driver, with their names in the commands.
+_UPDATE_OPTIONS = {"upsert": "upsert", "array_filters": "arrayFilters"}
+_FIND_AND_UPDATE_OPTIONS = {"upsert": "upsert", "projection": "fields", "return_document": "new"}
 
 
 def _decoded(reply: bytes) -> Document:
@@ -59,40 +55,8 @@ def _decoded(reply: bytes) -> Document:
         end = _CURSOR_AT + len(_CURSOR) + _SIZE.unpack_from(reply, _CURSOR_AT + len(_CURSOR))[0]
         if reply.startswith(_OK, end):
             return {"cursor": bson.decode(memoryview(reply)[_CURSOR_AT + len(_CURSOR) : end], CODEC), "ok": 1.0}
-    answer: Document = bson.decode(memoryview(reply)[_HEAD.size :], CODEC)
+    answer: Document = bson.decode(memoryview(reply)[HEAD.size :], CODEC)
     return answer
-
-
-class _Event:
-    """Publishes a direct read to the driver's command listeners."""
-
-    def __init__(
-        self, listeners: Sequence[CommandListener], command: Document, address: tuple[str, int | None], database: str
-    ) -> None:
-        self._listeners = listeners
-        self._started_at = time.monotonic()
-        self._name = next(iter(command))
-        self._about: dict[str, Any] = {
-            "request_id": next(_numbers),
-            "connection_id": address,
-            "operation_id": None,
-            "database_name": database,
-        }
-        started = CommandStartedEvent(command, **self._about)
-        for listener in listeners:
-            listener.started(started)
-
-    def end(self, answer: Document | None) -> None:
-        """Publishes the end of the command. None: there was no reply."""
-        took = timedelta(seconds=time.monotonic() - self._started_at)
-        if answer is not None and answer["ok"]:
-            succeeded = CommandSucceededEvent(took, answer, self._name, **self._about)
-            for listener in self._listeners:
-                listener.succeeded(succeeded)
-            return
-        failed = CommandFailedEvent(took, answer or {}, self._name, **self._about)
-        for listener in self._listeners:
-            listener.failed(failed)
 
 
 class Asked(NamedTuple):
@@ -142,11 +106,13 @@ class Reader:
         link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
-        event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
+        event = (
+            CommandEvent(self._listeners, command, link.primary.address, self._database) if self._listeners else None
+        )
         answer: Document | None = None
         try:
-            message = _message({**command, **self._common})
-            answer = _decoded(await link.ask(message, deadline, None if meter is None else meter.admits))
+            sent = message({**command, **self._common})
+            answer = _decoded(await link.ask(sent, deadline, None if meter is None else meter.admits))
             return await self._documents(link, answer, deadline) if self._links.is_current(link) else None
         except Lost:
             return None
@@ -165,11 +131,13 @@ class Reader:
         link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
-        event = _Event(self._listeners, command, link.primary.address, self._database) if self._listeners else None
+        event = (
+            CommandEvent(self._listeners, command, link.primary.address, self._database) if self._listeners else None
+        )
         answer: Document | None = None
         try:
-            reply = await link.ask(_message({**command, "$db": self._database}), deadline)
-            answer = bson.decode(memoryview(reply)[_HEAD.size :], LENIENT)
+            reply = await link.ask(message({**command, "$db": self._database}), deadline)
+            answer = bson.decode(memoryview(reply)[HEAD.size :], LENIENT)
             if not self._links.is_current(link):
                 raise Lost
             return Asked(answer, link.primary)
@@ -194,21 +162,22 @@ class Reader:
                 return found
             collection = cursor["ns"].partition(".")[2]
             end = {"killCursors": collection, "cursors": [Int64(cursor["id"])], "$db": self._database}
-            await link.ask(_message(end), deadline)
+            await link.ask(message(end), deadline)
             return None
         if answer.get("code") == _MAX_TIME_EXPIRED:
             raise ExecutionTimeout(str(answer.get("errmsg")), _MAX_TIME_EXPIRED, answer)
-        if answer.get("code") in _CLOSING_CODES:
+        if answer.get("code") in CLOSING_CODES:
             link.close()
         return None
 
 
 class DirectDatabase:
-    """A database of the driver, with direct reads."""
+    """A database of the driver, with direct reads and writes."""
 
-    def __init__(self, database: Any, reader: Reader) -> None:
+    def __init__(self, database: Any, reader: Reader, writer: Writer) -> None:
         self._database = database
         self.reader = reader
+        self.writer = writer
         self._collections: dict[str, DirectCollection] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -217,16 +186,17 @@ class DirectDatabase:
     def __getitem__(self, name: str) -> DirectCollection:
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = DirectCollection(self._database[name], self.reader)
+            found = self._collections[name] = DirectCollection(self._database[name], self.reader, self.writer)
         return found
 
 
 class DirectCollection:
-    """A collection of the driver, with direct reads. Reads with other options fall back to the driver."""
+    """A collection of the driver, with direct reads and writes. Those with other options fall back to the driver."""
 
-    def __init__(self, collection: Any, reader: Reader) -> None:
+    def __init__(self, collection: Any, reader: Reader, writer: Writer) -> None:
         self._collection = collection
         self._reader = reader
+        self._writer = writer
         self.name: str = collection.name
 
     def __getattr__(self, name: str) -> Any:
@@ -264,6 +234,63 @@ class DirectCollection:
         command = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
         batch = options.get("batchSize")
         return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options), batch)
+
+    async def insert_one(self, document: Document, **options: Any) -> Any:
+        if not options:
+            if "_id" not in document:
+                document["_id"] = ObjectId()
+            answer = await self._writer.write({"insert": self.name, "documents": [document]})
+            if answer is not None:
+                require_done(answer)
+                return InsertOneResult(document["_id"], acknowledged=True)
+        return await self._collection.insert_one(document, **options)
+
+    async def update_one(self, query: Mapping[str, Any], change: Any, *more: Any, **options: Any) -> UpdateResult:
+        if not more and options.keys() <= _UPDATE_OPTIONS.keys() and _is_change(change):
+            update = {"q": query, "u": change, **{_UPDATE_OPTIONS[name]: value for name, value in options.items()}}
+            answer = await self._writer.write({"update": self.name, "updates": [update]})
+            if answer is not None:
+                require_done(answer)
+                return update_result(answer)
+        updated: UpdateResult = await self._collection.update_one(query, change, *more, **options)
+        return updated
+
+    async def delete_one(self, query: Mapping[str, Any], **options: Any) -> DeleteResult:
+        if not options:
+            answer = await self._writer.write({"delete": self.name, "deletes": [{"q": query, "limit": 1}]})
+            if answer is not None:
+                require_done(answer)
+                return DeleteResult({"n": answer["n"]}, acknowledged=True)
+        deleted: DeleteResult = await self._collection.delete_one(query, **options)
+        return deleted
+
+    async def bulk_write(self, requests: Sequence[Any], ordered: bool = True, **options: Any) -> BulkWriteResult:
+        if not options and requests and all(isinstance(request, Update) for request in requests):
+            updates = [request.statement for request in requests]
+            answer = await self._writer.write({"update": self.name, "updates": updates, "ordered": ordered})
+            if answer is not None:
+                return bulk_result(answer)
+        written: BulkWriteResult = await self._collection.bulk_write(requests, ordered=ordered, **options)
+        return written
+
+    async def find_one_and_update(
+        self, query: Mapping[str, Any], change: Any, *more: Any, **options: Any
+    ) -> Document | None:
+        if not more and options.keys() <= _FIND_AND_UPDATE_OPTIONS.keys() and _is_change(change):
+            command: Document = {"findAndModify": self.name, "query": query, "update": change}
+            command |= {_FIND_AND_UPDATE_OPTIONS[name]: value for name, value in options.items()}
+            answer = await self._writer.write(command)
+            if answer is not None:
+                require_done(answer)
+                one: Document | None = answer["value"]
+                return one
+        found: Document | None = await self._collection.find_one_and_update(query, change, *more, **options)
+        return found
+
+
+def _is_change(change: Any) -> bool:
+    """Returns whether an update changes fields. Otherwise it replaces the document, which the driver refuses."""
+    return bool(change) and (isinstance(change, list) or next(iter(change)).startswith("$"))
 
 
 class DirectCursor:

@@ -24,6 +24,7 @@ from portico.resolvers.served import SHARED_COLLECTIONS
 
 from .conditions import patch_driver
 from .direct import DirectDatabase, Reader
+from .direct_writes import Writer
 from .receiving import count_replies
 from .restricted import ReadOnlyDatabase, RenamingDatabase
 
@@ -105,15 +106,17 @@ class _PyMongoConnection:
         plain = self._client.get_database(settings.database, **_PRIMARY)
         preference = _preference(settings)
         self._reader = Reader(self._client, plain.name, settings.database_seconds, options["event_listeners"])
+        self._writer = Writer(self._client, plain, settings.database_seconds, options["event_listeners"])
         self.reader = self._reader if settings.direct_reads else None
         self.database: Database = plain
         if settings.direct_reads:
-            self.database = cast("Database", DirectDatabase(plain, self._reader))
+            self.database = cast("Database", DirectDatabase(plain, self._reader, self._writer))
         is_primary = preference == ReadPreference.PRIMARY
         self.reading = self.database if is_primary else plain.with_options(read_preference=preference)
 
     async def close(self) -> None:
         await self._reader.close()
+        await self._writer.close()
         await self._client.close()
 
 

@@ -1,4 +1,4 @@
-"""The connections that direct reads use: taken over from the driver, and bound to one primary of one election.
+"""The connections of direct reads and writes: taken over from the driver, and bound to one primary of one election.
 
 A primary that stalls does not notice that another one is elected. When it resumes, it answers for a moment from the
 state before the election. So a link belongs to one primary of one election, and `Links` compares that with the driver's
@@ -209,7 +209,7 @@ class Links:
         link = self.idle()
         if link is not None:
             return link
-        self._open_another()
+        self.open_another()
         if not self._busy:
             return None
         waiting = _Waiting(asyncio.get_running_loop().create_future(), deadline)
@@ -236,7 +236,7 @@ class Links:
             self._busy.discard(link)
             self._count -= 1
             if self._waiting:
-                self._open_another()
+                self.open_another()
         elif not self._waiting or not self._hand_over(link):
             self._busy.discard(link)
             self._idle.append(link)
@@ -320,7 +320,7 @@ class Links:
         if self._busy:
             self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
 
-    def _open_another(self) -> None:
+    def open_another(self) -> None:
         """Opens a link to the current primary if there may be one more."""
         is_due = monotonic() >= self._not_before
         if self._primary is not None and self._is_usable and self._count < CONNECTIONS and is_due:
@@ -337,7 +337,7 @@ class Links:
             _log.info("cannot open a direct connection", error=str(error))
         except (AttributeError, TypeError) as error:
             if self._is_usable:
-                _log.warning("direct reads disabled: unsupported PyMongo version", error=str(error))
+                _log.warning("direct reads and writes disabled: unsupported PyMongo version", error=str(error))
             self._is_usable = False
         finally:
             if primary is not self._primary:

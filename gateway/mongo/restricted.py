@@ -1,6 +1,6 @@
 """Databases that restrict what the gateway does: one refuses writes, and one has other names of the core collections.
 
-Both wrap a database of the driver, or one with direct reads. They are used only if a setting asks for them.
+Both wrap a database of the driver, or one with direct reads and writes. They are used only if a setting asks for them.
 """
 
 from __future__ import annotations

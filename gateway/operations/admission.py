@@ -16,7 +16,7 @@ operations that wait for each other do not block each other. While it waits, it 
 Events of subscriptions are never refused either, because a subscription must miss none. They do not count towards the
 length of the queue, but wait for their round like everything else.
 
-Few slots keep the iterations of the event loop short, and a write needs many of them: about ten for each command. But
+Few slots keep the iterations of the event loop short, and a write by the driver needs about ten for each command. But
 an operation that waits for a slow command of MongoDB uses none. So while others wait, an operation that has had its
 slot for SLOW_SECONDS gives it up and runs on. At most as many operations as there are slots run in this way.
 

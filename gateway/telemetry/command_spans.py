@@ -1,7 +1,7 @@
 """Reports commands to MongoDB: a span for each command of an operation, and the durations of all commands.
 
 The record of the current task is in a context variable, by which the command listener finds it. The driver and the
-direct reads call this listener. A task can outlive the operation that started it, so a record that has ended gets no
+direct commands call this listener. A task can outlive the operation that started it, so a record that has ended gets no
 more commands.
 
 Source: the semantic conventions of OpenTelemetry for MongoDB, and for database client spans and metrics.
@@ -34,7 +34,7 @@ class _Command:
 
 
 class CommandRecorder(CommandListener):
-    """Records commands on collections. The driver and the direct reads call it in the task of the operation.
+    """Records commands on collections. The driver and the direct commands call it in the task of the operation.
 
     With Motor, other threads call it.
     """

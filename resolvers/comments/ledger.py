@@ -54,7 +54,7 @@ from typing import Any
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo import ReturnDocument, UpdateOne
+from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
@@ -352,7 +352,7 @@ class LedgerStorage(ABC):
         counted = {"$pull": {"under_way": {"attempt": attempt}}, "$inc": {"count": by}}
         # Another process may have removed the entry; or the subject is gone, and the comment has to be removed.
         late = partial(remove_late, db, discussion, now=now)
-        if answering.later(db, {DISCUSSIONS.name: [UpdateOne(listed, counted)]}, otherwise=late):
+        if answering.later(db, {DISCUSSIONS.name: [(listed, counted)]}, otherwise=late):
             return
         if not (await db[DISCUSSIONS.name].update_one(listed, counted)).matched_count:
             await require_subject(db, discussion)

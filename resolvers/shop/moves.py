@@ -42,8 +42,6 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import uuid4
 
-from pymongo import UpdateOne
-
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.shop.refusals import InadequateInventory
@@ -104,9 +102,8 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
 
 async def prepare_all(db: Database, moves: Sequence[Document], *, now: datetime) -> None:
     """Prepares moves that return or sell, in one command."""
-    updates = [UpdateOne(_free(move), _preparing(move, now)) for move in moves]
-    if updates:
-        await db[STOCK.name].bulk_write(updates, ordered=False)
+    if moves:
+        await STOCK.change_all(db, [(_free(move), _preparing(move, now)) for move in moves])
 
 
 async def is_prepared(db: Database, move: Document) -> bool:
@@ -131,15 +128,15 @@ async def finish(
 
     Writes:   stock, then carts; one guarded update each.
     """
-    mine, forgetting = {"_id": move["cart_id"]}, {"$pull": {"decided": {"id": move["id"]}}}
-    forgotten = {CARTS.name: [UpdateOne(mine, forgetting)]}
+    forgetting = {"_id": move["cart_id"]}, {"$pull": {"decided": {"id": move["id"]}}}
+    forgotten = {CARTS.name: [forgetting]}
     if (move["kind"], is_taken) not in _CONCLUDED:
-        concluding = UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken))
+        concluding = _listed(move), _concluding(move, now, is_taken=is_taken)
         if answering.later(db, {STOCK.name: [concluding]}, forgotten):
             return
     await conclude(db, move, is_taken=is_taken, now=now)
     if not answering.later(db, forgotten):
-        await db[CARTS.name].update_one(mine, forgetting)
+        await db[CARTS.name].update_one(*forgetting)
 
 
 async def settle(db: Database, move: Document, *, now: datetime) -> None:
@@ -233,11 +230,11 @@ async def conclude_all(
 
     The answer does not wait for sales: readers of the stock see those that are decided.
     """
-    updates = [UpdateOne(_listed(move), _concluding(move, now, is_taken=is_taken)) for move in moves]
+    changes = [(_listed(move), _concluding(move, now, is_taken=is_taken)) for move in moves]
     # A sale does not change `available`, nor does what is passed on.
     skus = [move["sku"] for move in moves if move["kind"] not in {"sell", "pass"}]
-    if updates and not (not skus and answering.later(db, {STOCK.name: updates})):
-        await db[STOCK.name].bulk_write(updates, ordered=False)
+    if changes and not (not skus and answering.later(db, {STOCK.name: changes})):
+        await STOCK.change_all(db, changes)
     if not skus:
         return
     async for stock in db[STOCK.name].find({"_id": {"$in": skus}, "flipped_at": {"$exists": True}}, {"_id": 1}):

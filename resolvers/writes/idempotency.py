@@ -34,10 +34,10 @@ from typing import Any, Literal, NotRequired
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
+from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import DomainError, OperationKeyReused, OperationUnderWay
 from portico.resolvers.typed import TypedDict
 
@@ -301,9 +301,9 @@ def _record_key(operation_id: str) -> Document:
     return {"_id": operation_id.partition(".")[0], "operation": operation_id}
 
 
-def finishing(operation_id: str, outcome: Document) -> UpdateOne:
+def finishing(operation_id: str, outcome: Document) -> Change:
     """Returns the update that stores the outcome of an operation that has succeeded, unless another call has."""
-    return UpdateOne({**_record_key(operation_id), "state": "running"}, _done(outcome))
+    return {**_record_key(operation_id), "state": "running"}, _done(outcome)
 
 
 def _done(outcome: Document) -> Document:

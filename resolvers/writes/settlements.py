@@ -46,10 +46,10 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from pymongo import ReturnDocument, UpdateOne
+from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from portico.resolvers.documents import CollectionSpec, Database, Document
+from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Update
 from portico.resolvers.together import every
 
 from .idempotency import Superseded
@@ -193,13 +193,13 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
 
     Writes:   the documents; one bulk of guarded updates for each collection, and one more to undo them.
     """
-    bulks: dict[str, list[UpdateOne]] = defaultdict(list)
+    bulks: dict[str, list[Update]] = defaultdict(list)
     new = [part for part in attempt.parts if part.new is not None]
     for part in new:
-        inserting = UpdateOne({"_id": part.document}, {"$setOnInsert": part.new}, upsert=True)
+        inserting = Update({"_id": part.document}, {"$setOnInsert": part.new}, upsert=True)
         bulks[part.noted.spec.name].append(inserting)
     for part in attempt.parts:
-        bulks[part.noted.spec.name].append(UpdateOne(*_noting(attempt, part)))
+        bulks[part.noted.spec.name].append(Update(*_noting(attempt, part)))
     try:
         # An upsert that finds its document counts as matched.
         if await _send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
@@ -253,29 +253,33 @@ async def conclude(db: Database, answering: Answering, attempt: Attempt) -> None
     notes = ((part, attempt.note(part)) for part in attempt.parts)
     bulks = _bulks((part.noted, part.document, note, part.noted.given(note)) for part, note in notes)
     if not answering.later(db, bulks):
-        await _send(db, bulks)
+        await _change(db, bulks)
 
 
 async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
-    await _send(db, _bulks(removals))
+    await _change(db, _bulks(removals))
+
+
+async def _change(db: Database, bulks: Bulks) -> None:
+    await _send(db, {name: [Update(*change) for change in changes] for name, changes in bulks.items()})
 
 
 def _bulks(removals: Iterable[_Removal]) -> Bulks:
-    bulks: dict[str, list[UpdateOne]] = defaultdict(list)
+    bulks: dict[str, list[Change]] = defaultdict(list)
     for noted, document, note, added in removals:
         # Not by its time, which the driver may have rounded.
         mine = {name: value for name, value in note.items() if name != "at"}
         update: Document = {"$pull": {noted.path: mine}}
         if added:
             update["$inc"] = dict(added)
-        bulks[noted.spec.name].append(UpdateOne({"_id": document, noted.path: {"$elemMatch": mine}}, update))
+        bulks[noted.spec.name].append(({"_id": document, noted.path: {"$elemMatch": mine}}, update))
     return bulks
 
 
-async def _send(db: Database, bulks: Bulks, *, ordered: bool = False) -> int:
+async def _send(db: Database, bulks: Mapping[str, Sequence[Update]], *, ordered: bool = False) -> int:
     """Sends a bulk for each collection, all at the same time. Returns how many updates matched or inserted."""
 
-    async def send(name: str, updates: Sequence[UpdateOne]) -> int:
+    async def send(name: str, updates: Sequence[Update]) -> int:
         result = await db[name].bulk_write(updates, ordered=ordered)
         return result.matched_count + result.upserted_count
 

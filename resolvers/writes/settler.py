@@ -32,10 +32,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import Change, Database, Update
 
 from .combining import Combiner, Waiting
 from .retries import attempts
@@ -50,7 +49,7 @@ _LINGER = 0.025
 _TRIES = 14
 
 # Updates that are sent together, by the name of their collection.
-Bulks = Mapping[str, Sequence[UpdateOne]]
+Bulks = Mapping[str, Sequence[Change]]
 Remainder = Callable[[], Awaitable[None]]
 
 
@@ -101,7 +100,7 @@ class Settler:
 
     async def _settle_all(self, db: Database, decided: list[_Decided]) -> None:
         for number in range(max(len(one.steps) for one in decided)):
-            together: dict[str, list[tuple[_Decided, UpdateOne]]] = defaultdict(list)
+            together: dict[str, list[tuple[_Decided, Change]]] = defaultdict(list)
             for one in decided:
                 if number < len(one.steps) and not one.has_failed:
                     for name, updates in one.steps[number].items():
@@ -112,13 +111,13 @@ class Settler:
                 self._left.add(db, _Left(db=db, work=one.otherwise))
             one.answer(None)
 
-    async def _send(self, db: Database, name: str, bulk: Sequence[tuple[_Decided, UpdateOne]]) -> None:
+    async def _send(self, db: Database, name: str, bulk: Sequence[tuple[_Decided, Change]]) -> None:
         """Sends the updates of a collection. Notes which calls have failed, and which may have to go on."""
         error: Exception | None = None
         failed: set[int] = set(range(len(bulk)))
         async for _ in attempts(_TRIES):
             try:
-                result = await db[name].bulk_write([update for _, update in bulk], ordered=False)
+                result = await db[name].bulk_write([Update(*update) for _, update in bulk], ordered=False)
                 error, failed, matched = None, set(), result.matched_count
             except BulkWriteError as refused:
                 error = refused

@@ -52,10 +52,12 @@ EXCEPTIONS = {
     "gateway/cli/failures.py": {"pymongo.errors"},  # reports a driver error in one line
     "gateway/mongo/conditions.py": {"pymongo"},  # how the driver waits
     "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads without the driver's command path
+    "gateway/mongo/direct_writes.py": {"pymongo", "bson"},  # writes without the driver's command path
     "gateway/mongo/driver.py": {"pymongo", "motor"},  # connects
     "gateway/mongo/embedded.py": {"pymongo", "fiftyone"},  # connects to the MongoDB that it starts
     "gateway/mongo/receiving.py": {"pymongo"},  # counts what the driver receives
     "gateway/mongo/links.py": {"pymongo", "bson"},  # takes over connections of the driver
+    "gateway/mongo/messages.py": {"pymongo.monitoring", "bson"},  # commands on the wire
     "gateway/pages/files.py": {"pymongo.errors"},  # reports that the database is unreachable
     "gateway/operations/json_text.py": {"bson"},  # writes documents that other programs stored
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands

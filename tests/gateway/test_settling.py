@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from pymongo import UpdateOne
 from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError
 
 from portico.resolvers.documents import Database
@@ -25,7 +24,7 @@ async def settler() -> AsyncIterator[Settler]:
 
 
 def counting(key: str, *, name: str = "settled", by: Any = 1) -> Bulks:
-    return {name: [UpdateOne({"_id": key}, {"$inc": {"count": by}})]}
+    return {name: [({"_id": key}, {"$inc": {"count": by}})]}
 
 
 async def stored(db: Database, name: str, *keys: str, count: Any = 0) -> None:

@@ -20,7 +20,7 @@ from portico.gateway.mongo.direct import DirectDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import CODEC, Database, Document
 from portico.resolvers.tasks import end
-from tests.gateway.support.direct import plain
+from tests.gateway.support.direct import plain, writer_of
 from tests.gateway.support.live_oracle import Following, Writer, as_documented, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, running
@@ -87,7 +87,8 @@ async def test_a_hit_is_the_answer_of_a_run_at_one_time_while_writes_go_on(
     queries = rng.sample(await queries_of(shop), QUERIES)
     async with running(replace(settings, cache_bytes=0)) as other:
         snapshots = Snapshots(plain(other.db))
-        other.state.database = other.state.reading = DirectDatabase(plain(other.db), snapshots)  # type: ignore[arg-type,assignment]
+        direct = DirectDatabase(plain(other.db), snapshots, writer_of(other.db))  # type: ignore[arg-type]
+        other.state.database = other.state.reading = direct  # type: ignore[assignment]
         for query in queries * 3:
             await answer_of(query, shop)
         assert shop.state.cache is not None

@@ -1,4 +1,4 @@
-"""A proxy to MongoDB whose connections can be cut or blocked."""
+"""A proxy to MongoDB whose connections can be cut, blocked or muted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
@@ -23,15 +24,18 @@ class Wire:
         self._is_cut = False
         self._is_open = threading.Event()
         self._is_open.set()
+        self._is_audible = threading.Event()
+        self._is_audible.set()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
 
     def cut(self) -> None:
         """Closes all connections, and new ones immediately."""
         self._is_cut = True
-        self._is_open.set()
         for end in list(self._ends):
             _end(end)
+        self._is_open.set()
+        self._is_audible.set()
 
     def restore(self) -> None:
         self._is_cut = False
@@ -42,6 +46,10 @@ class Wire:
 
     def unblock(self) -> None:
         self._is_open.set()
+
+    def mute(self) -> None:
+        """Keeps back what the server replies, until the wire is cut. Requests still reach the server."""
+        self._is_audible.clear()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Wire]:
@@ -54,7 +62,7 @@ class Wire:
             for thread in list(self._threads):
                 thread.join(10)
 
-    def _start(self, work: Callable[..., None], *arguments: socket.socket) -> None:
+    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
         thread = threading.Thread(target=work, args=arguments)
         self._threads.append(thread)
         thread.start()
@@ -68,13 +76,14 @@ class Wire:
                     continue
                 far = socket.create_connection(("127.0.0.1", self._target_port))
                 self._ends |= {near, far}
-                self._start(self._carry, near, far)
-                self._start(self._carry, far, near)
+                self._start(self._carry, near, far, self._is_open)
+                self._start(self._carry, far, near, self._is_audible)
 
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+    def _carry(self, source: socket.socket, target: socket.socket, may_pass: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
                 self._is_open.wait()
+                may_pass.wait()
                 target.sendall(data)
         for end in (source, target):
             _end(end)

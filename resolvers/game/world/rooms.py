@@ -29,7 +29,7 @@ from itertools import count
 
 from bson import ObjectId
 from bson.errors import InvalidDocument
-from pymongo import UpdateOne, WriteConcern
+from pymongo import WriteConcern
 from pymongo.errors import DocumentTooLarge, WriteError
 from pymongo.read_concern import ReadConcern
 
@@ -311,7 +311,7 @@ class Rooms:
     async def _unmark(self, db: Database, refreshed: Document) -> None:
         """Removes the mark of a room with this version. While the mark is there, a job can refresh the copies again."""
         update = {"$unset": {"stale_since": ""}}
-        later = {LOCATIONS.name: [UpdateOne(refreshed, update)]}
+        later = {LOCATIONS.name: [(refreshed, update)]}
         if self._settler is None or not self._settler.add(db, later):
             on_primary = db[LOCATIONS.name].with_options(write_concern=WriteConcern(w=1))
             await on_primary.update_one(refreshed, update)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.mongo.direct import DirectDatabase, Reader
+from portico.gateway.mongo.direct_writes import Writer
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
@@ -36,6 +37,11 @@ async def opened(settings: Settings, *listeners: Commands) -> AsyncIterator[Data
 def reader_of(db: Database) -> Reader:
     assert isinstance(db, DirectDatabase)
     return db.reader
+
+
+def writer_of(db: Database) -> Writer:
+    assert isinstance(db, DirectDatabase)
+    return db.writer
 
 
 async def warmed(db: Database) -> None:

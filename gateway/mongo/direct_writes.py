@@ -1,0 +1,225 @@
+"""Sends small writes over the wire without the driver, whose overhead is most of the cost of a small write.
+
+An insert, an update, a deletion, a bulk of updates, and `find_one_and_update` go to the primary of a replica set, on a
+connection that is taken over from the driver (`links`). They wait for a majority. If no connection is idle, or the
+write is large, or has other options, the driver sends it: nothing has been sent then.
+
+A write must have its effect once, even if the reply is lost. MongoDB has retryable writes for that: it remembers the
+latest write of a session by its number, and answers a repetition without repeating the effect.
+
+1. Each write in flight has a session of its own, and a number that is larger than all earlier ones of the session.
+2. If the reply is lost, or says that the write can be retried, the write is sent again by the driver, in the same
+   session with the same number. The driver finds the primary. This is repeated until the write times out.
+3. Only a session whose write got its reply is used again. So no later number makes MongoDB forget a write in doubt.
+
+The driver also uses the sessions that it has lent before, from a small number on. The numbers here begin with the time
+in nanoseconds, which no counter reaches, and a session goes back to the driver only when everything is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Sequence
+
+import bson
+from bson import Int64
+from pymongo import AsyncMongoClient, timeout
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.errors import (
+    BulkWriteError,
+    ConnectionFailure,
+    DuplicateKeyError,
+    ExecutionTimeout,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WriteConcernError,
+    WriteError,
+    WTimeoutError,
+)
+from pymongo.monitoring import CommandListener
+from pymongo.results import BulkWriteResult, UpdateResult
+
+from portico.resolvers.answer_bounds import METER
+from portico.resolvers.documents import CODEC, Database, Document
+
+from .links import Link, Links, Lost
+from .messages import CLOSING_CODES, HEAD, CommandEvent, message
+
+# Larger writes go by the driver, which splits them.
+_MOST_BYTES = 1_000_000
+_PAUSE_SECONDS = 0.05
+_DUPLICATE_KEY = 11000
+_MAX_TIME_EXPIRED = 50
+_RETRYABLE = "RetryableWriteError"
+
+
+class _Session:
+    """A session of the driver, for one write at a time."""
+
+    def __init__(self, client: AsyncMongoClient[Document]) -> None:
+        self.lent: AsyncClientSession = client.start_session(causal_consistency=False)
+        self._numbers = itertools.count(time.time_ns())
+
+    def numbered(self, command: Document) -> Document:
+        """Returns the command with the session and the next number."""
+        return {**command, "lsid": self.lent.session_id, "txnNumber": Int64(next(self._numbers))}
+
+
+class Writer:
+    """Sends writes of one database to the primary, over links that it opens on demand."""
+
+    def __init__(
+        self,
+        client: AsyncMongoClient[Document],
+        database: Database,
+        seconds: float,
+        listeners: Sequence[CommandListener],
+    ) -> None:
+        self._client = client
+        self._database = database
+        self._seconds = seconds
+        self._listeners = listeners
+        self._links = Links(client)
+        self._sessions: list[_Session] = []
+        self._common = {"writeConcern": {"w": "majority"}, "maxTimeMS": int(seconds * 1000), "$db": database.name}
+
+    async def write(self, command: Document) -> Document | None:
+        """Returns the answer to a write, see `require_done`. None: nothing was sent, so the caller uses the driver.
+
+        Raises what `bson.encode` raises, and the errors of the driver if the connection is lost and does not return.
+        """
+        link = self._links.idle()
+        if link is None:
+            self._links.open_another()
+            return None
+        session = answer = None
+        try:
+            if link.primary.election is None:
+                return None
+            session = self._sessions.pop() if self._sessions else _Session(self._client)
+            numbered = session.numbered(command)
+            sent = message({**numbered, **self._common})
+            if len(sent) > _MOST_BYTES:
+                self._sessions.append(session)
+                return None
+            deadline = time.monotonic() + self._seconds
+            answer = await self._ask(link, numbered, sent, deadline)
+        finally:
+            self._links.give_back(link)
+        if answer is None or _is_retryable(answer):
+            return await self._again(numbered, session, deadline)
+        self._sessions.append(session)
+        return answer
+
+    async def _ask(self, link: Link, command: Document, sent: bytes, deadline: float) -> Document | None:
+        """Returns the answer; None if it is lost."""
+        event = None
+        if self._listeners:
+            event = CommandEvent(self._listeners, command, link.primary.address, self._database.name)
+        answer: Document | None = None
+        try:
+            reply = await link.ask(sent, deadline)
+            if (meter := METER.get()) is not None:
+                meter.count(len(reply))
+            answer = bson.decode(memoryview(reply)[HEAD.size :], CODEC)
+        except Lost:
+            return None
+        finally:
+            if event is not None:
+                event.end(answer)
+        if answer.get("code") in CLOSING_CODES:
+            link.close()
+        return answer
+
+    async def _again(self, command: Document, session: _Session, deadline: float) -> Document:
+        """Sends a write whose effect is in doubt, until there is an answer. Its session is not used again."""
+        writing = {name: value for name, value in command.items() if name != "lsid"}
+        writing["writeConcern"] = self._common["writeConcern"]
+        while True:
+            try:
+                with timeout(max(deadline - time.monotonic(), _PAUSE_SECONDS)):
+                    # The driver adds the session, and what else it needs.
+                    answer = await self._database.command(dict(writing), session=session.lent, codec_options=CODEC)
+            except PyMongoError as error:
+                is_lost = isinstance(error, ConnectionFailure) and not isinstance(error, ServerSelectionTimeoutError)
+                if not (is_lost or error.has_error_label(_RETRYABLE)) or time.monotonic() >= deadline:
+                    raise
+            else:
+                if not _is_retryable(answer) or time.monotonic() >= deadline:
+                    return dict(answer)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return self._links.connections
+
+    async def close(self) -> None:
+        await self._links.close()
+        while self._sessions:
+            await self._sessions.pop().lent.end_session()
+
+
+def _is_retryable(answer: Document) -> bool:
+    return _RETRYABLE in answer.get("errorLabels", ())
+
+
+def update_result(answer: Document) -> UpdateResult:
+    """Returns the result of an update that has succeeded, as the driver would."""
+    result = {"n": answer["n"], "nModified": answer["nModified"]}
+    if upserted := answer.get("upserted"):
+        result["upserted"] = upserted[0]["_id"]
+    return UpdateResult(result, acknowledged=True)
+
+
+def bulk_result(answer: Document) -> BulkWriteResult:
+    """Returns the result of a bulk of updates, as the driver would. Raises its error if one of them failed."""
+    _require_ok(answer)
+    upserted = answer.get("upserted", [])
+    unconfirmed = _unconfirmed(answer)
+    result = {
+        "writeErrors": answer.get("writeErrors", []),
+        "writeConcernErrors": [] if unconfirmed is None else [unconfirmed],
+        "nInserted": 0,
+        "nUpserted": len(upserted),
+        "nMatched": answer["n"] - len(upserted),
+        "nModified": answer["nModified"],
+        "nRemoved": 0,
+        "upserted": upserted,
+    }
+    if result["writeErrors"] or result["writeConcernErrors"]:
+        raise BulkWriteError(result)
+    return BulkWriteResult(result, acknowledged=True)
+
+
+def require_done(answer: Document) -> None:
+    """Raises the error of the driver for a write that has failed, or that is not on a majority."""
+    _require_ok(answer)
+    for error in answer.get("writeErrors", ()):
+        kind: type[WriteError] = DuplicateKeyError if error.get("code") == _DUPLICATE_KEY else WriteError
+        raise kind(error.get("errmsg"), error.get("code"), error)
+    if unconfirmed := _unconfirmed(answer):
+        is_late = unconfirmed.get("errInfo", {}).get("wtimeout")
+        kind_of_wait = WTimeoutError if is_late else WriteConcernError
+        raise kind_of_wait(str(unconfirmed.get("errmsg")), unconfirmed.get("code"), unconfirmed)
+
+
+def _require_ok(answer: Document) -> None:
+    """Raises the error of the driver for a command that has failed as a whole."""
+    if answer["ok"]:
+        return
+    text, code = str(answer.get("errmsg")), answer.get("code")
+    if code == _DUPLICATE_KEY:
+        raise DuplicateKeyError(text, code, answer)
+    raise (ExecutionTimeout if code == _MAX_TIME_EXPIRED else OperationFailure)(text, code, answer)
+
+
+def _unconfirmed(answer: Document) -> Document | None:
+    """Returns why a write is not on a majority, with the labels of the answer."""
+    error: Document | None = answer.get("writeConcernError")
+    if error is None or "errorLabels" not in answer:
+        return error
+    return {**error, "errorLabels": answer["errorLabels"]}
