@@ -9,7 +9,8 @@ author, there is none (`post_edits.require_poster`).
 
     pending  →  claimed (due = now + lease, op)  →  pending again (after, due = now)  →  …  →  done (no `fan_out`)
 
-1. A worker claims a post that is due by one guarded update, round-robin over the authors: see `fan_out_order`.
+1. A worker claims a post that is due by one guarded update, round-robin over the authors: see `fan_out_order`. A
+   process that runs the job stores a post as claimed, if it can deliver it itself: see `fresh_posts`.
 2. It reads the next 1,000 followers of the author, and inserts an entry for each that the post is for. An entry that
    exists is skipped, so a batch can be repeated.
 3. One update, guarded by the claim, stores the progress, and puts the post back behind the author's others that are
@@ -36,22 +37,21 @@ from uuid import uuid4
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import Database, Document, DocumentId, in_batches
+from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.hints import with_hint
 from portico.resolvers.import_outcomes import refused_row
 from portico.resolvers.writes.timer import Timer
 
 from . import deliveries, merged_authors, relations
 from .deliveries import OLD
-from .fan_out_order import DueBatches
+from .fan_out_order import LEASE, DueBatch, DueBatches
+from .fresh_posts import FreshPosts
 from .members import MEMBERS
 from .news import NEWS
 from .posts import CIRCLES, POSTS, PUBLIC
 from .relations import RELATIONS
 
 JOB = "deliver-posts"
-# A batch takes less than a second.
-LEASE = timedelta(seconds=10)
 BATCH = 1_000
 # To encode a command with more entries would delay other posts, and everything else in the process.
 _ENTRIES_A_COMMAND = 200
@@ -66,25 +66,40 @@ class Limits:
     news_age: timedelta
 
 
-async def deliver_posts(db: Database, limits: Limits, *, now: datetime, woken: asyncio.Event | None = None) -> int:
+async def deliver_posts(
+    db: Database,
+    limits: Limits,
+    *,
+    now: datetime,
+    woken: asyncio.Event | None = None,
+    fresh: FreshPosts | None = None,
+) -> int:
     """Delivers the posts that are due, batch by batch: see `fan_out_order`.
 
-    Args:     woken: set when there is another post.
+    Args:     woken: set when there is another post.  fresh: the posts that this process has stored as claimed.
     Returns:  how many batches.
     Raises:   SweepFailed, after trying every post.
     """
     timer = Timer(now)
-    batches = DueBatches(db, timer, woken or asyncio.Event())
-    return await batches.run(lambda post_id: _deliver_batch(db, post_id, timer, limits))
+    batches = DueBatches(db, timer, woken or asyncio.Event(), fresh or FreshPosts())
+    return await batches.run(lambda batch: _deliver_batch(db, batch, timer, limits))
 
 
-async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits: Limits) -> int:
-    now, op = timer.now(), uuid4().hex
-    claim = {"fan_out.due": now + LEASE, "fan_out.op": op}
-    guard = {"_id": post_id, "fan_out.due": {"$lte": now}}
-    post = await db[POSTS.name].find_one_and_update(
+async def _claim(db: Database, batch: DueBatch, now: datetime) -> Document | None:
+    """Returns the post, claimed for this batch; None if it is not due any more."""
+    claimed = batch.claimed
+    if claimed is not None and claimed["fan_out"]["due"] > now + LEASE / 2:
+        return claimed
+    claim = {"fan_out.due": now + LEASE, "fan_out.op": uuid4().hex}
+    guard = {"_id": batch.post, "fan_out.due": {"$lte": now}}
+    return await db[POSTS.name].find_one_and_update(
         guard, {"$set": claim}, _SHOWN, return_document=ReturnDocument.AFTER
     )
+
+
+async def _deliver_batch(db: Database, batch: DueBatch, timer: Timer, limits: Limits) -> int:
+    now = timer.now()
+    post = await _claim(db, batch, now)
     if post is None:
         return 0
     author = await _current_author(db, post)
@@ -99,7 +114,7 @@ async def _deliver_batch(db: Database, post_id: DocumentId, timer: Timer, limits
     else:
         after = await _insert_entries(db, post, followers, is_old=is_old)
         is_done, end = after is None, {}
-    mine = {"_id": post["_id"], "fan_out.op": op}
+    mine = {"_id": post["_id"], "fan_out.op": post["fan_out"]["op"]}
     progress = {"fan_out.after": after, "fan_out.due": timer.now()}
     update = {"$unset": {"fan_out": ""}, **end} if is_done else {"$set": progress, "$unset": {"fan_out.op": ""}}
     await db[POSTS.name].update_one(mine, update)

@@ -4,6 +4,8 @@ The next batch is of the next author, by subject, who has a post that is due; am
 that is due longest. After the last author, the first one follows. An index has the pending posts in this order, so it
 takes one read, whatever waits.
 
+Posts that the process has just stored are taken alternately with these: see `fresh_posts`.
+
 An author has one of the places of a worker at a time. So a member who posts while others have thousands of entries to
 deliver waits for a place for at most one batch of each.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from portico.resolvers.documents import LENIENT, Database, Document, DocumentId
@@ -20,8 +23,11 @@ from portico.resolvers.hints import with_hint
 from portico.resolvers.writes.sweeps import each
 from portico.resolvers.writes.timer import Timer
 
+from .fresh_posts import FreshPosts
 from .posts import PENDING, POSTS
 
+# A batch takes less than a second.
+LEASE = timedelta(seconds=10)
 # Batches that a worker writes concurrently: in all, and of one author. Two of an author are hardly faster together, and
 # delay the others.
 AT_ONCE, OF_AUTHOR = 4, 1
@@ -33,25 +39,31 @@ _FIRST = ""
 
 
 class DueBatch(NamedTuple):
-    """The post whose next batch is to be delivered. A damaged post may have no author."""
+    """The post whose next batch is to be delivered. A damaged post may have no author.
+
+    `claimed` is the post if it was stored as claimed.
+    """
 
     post: DocumentId
     author: Any
+    claimed: Document | None = None
 
 
 class DueBatches:
-    """The batches of one run. `woken` is set when a request of this process has added a post."""
+    """The batches of one run. `woken` is set when a request of this process has added a post, also to `fresh`."""
 
-    def __init__(self, db: Database, timer: Timer, woken: asyncio.Event) -> None:
+    def __init__(self, db: Database, timer: Timer, woken: asyncio.Event, fresh: FreshPosts) -> None:
         # An undecodable name is the fault of its post only.
         self._posts = db[POSTS.name].with_options(codec_options=LENIENT)
         self._timer = timer
         self._changed = woken
+        self._fresh = fresh
+        self._was_fresh = False
         self._last: str | None = None
         self._taken: dict[DocumentId, Any] = {}
         self._failed: list[DocumentId] = []
 
-    async def run(self, deliver: Callable[[DocumentId], Awaitable[int]]) -> int:
+    async def run(self, deliver: Callable[[DueBatch], Awaitable[int]]) -> int:
         """Delivers batches until no post is due. Returns how many.
 
         Raises:   SweepFailed, after trying every post.
@@ -59,7 +71,7 @@ class DueBatches:
 
         async def take(batch: DueBatch) -> int:
             try:
-                return await deliver(batch.post)
+                return await deliver(batch)
             except BaseException:
                 # Another try could fail in the same way. The next run tries again.
                 self._failed.append(batch.post)
@@ -78,14 +90,29 @@ class DueBatches:
                     return
                 # A place has become free, or there is another post.
                 await self._changed.wait()
-            self._last = batch.author if isinstance(batch.author, str) else _FIRST
+            if batch.claimed is None:
+                self._last = batch.author if isinstance(batch.author, str) else _FIRST
             self._taken[batch.post] = batch.author
             yield batch
 
     async def _next(self) -> DueBatch | None:
         self._changed.clear()
+        batch = None if self._was_fresh else self._next_fresh()
+        batch = batch or await self._next_in_line() or self._next_fresh()
+        self._was_fresh = batch is not None and batch.claimed is not None
+        return batch
+
+    def _next_fresh(self) -> DueBatch | None:
+        post = self._fresh.take(self._busy())
+        return None if post is None else DueBatch(post["_id"], post["by"]["id"], post)
+
+    def _busy(self) -> Sequence[str]:
+        """Returns the authors who have all their places."""
         places = Counter(author for author in self._taken.values() if isinstance(author, str))
-        busy = [author for author, taken in places.items() if taken >= OF_AUTHOR]
+        return [author for author, taken in places.items() if taken >= OF_AUTHOR]
+
+    async def _next_in_line(self) -> DueBatch | None:
+        busy = self._busy()
         waiting: Document = {
             "fan_out.due": {"$lte": self._timer.now()},
             "_id": {"$nin": [*self._taken, *self._failed]},

@@ -21,6 +21,7 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import circles, members, relations
+from .fan_out_order import LEASE
 from .member_rates import Counting
 from .post_rules import require_detail
 from .posts import POSTS, PUBLIC, SELECTED
@@ -59,6 +60,7 @@ async def create_post(
     operation_id: str,
     posted: datetime | None = None,
     has_recipients: bool = True,
+    claim: str | None = None,
     counting: Counting | None = None,
     answering: Answering = AT_ONCE,
 ) -> Document:
@@ -67,6 +69,7 @@ async def create_post(
     Args:     author: {id, name} of a member.  kind, detail: as in `post_rules.require_detail`.
               circle_names: with SELECTED, one or more circles of the author.
               posted: of an imported post.  has_recipients: whether news feeds may need the post.
+              claim: of the process, if it delivers the post itself: see `fresh_posts`.
               counting: counts the post.  answering: how the call is answered.
     Returns:  the post.
     Raises:   InvalidInput; RateLimited; NotFound: there is no member `to`, or one of the two has blocked the other, or
@@ -83,7 +86,7 @@ async def create_post(
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
     post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
     if has_recipients:
-        post |= pending_delivery(now)
+        post |= pending_delivery(now, claim)
     await answering.confirmed()
     if counting is not None:
         await counting.counted()
@@ -115,9 +118,10 @@ def _new(posted: datetime, now: datetime) -> Document:
     }
 
 
-def pending_delivery(now: datetime) -> Document:
-    """Returns the fields of a post that news feeds may lack: see `fan_out`."""
-    return {"fan_out": {"after": None, "due": now}}
+def pending_delivery(now: datetime, claim: str | None = None) -> Document:
+    """Returns the fields of a post that news feeds may lack, with the claim of its worker: see `fan_out`."""
+    claimed = {"due": now} if claim is None else {"due": now + LEASE, "op": claim}
+    return {"fan_out": {"after": None, **claimed}}
 
 
 async def _find_earlier(db: Database, post_id: ObjectId) -> Document | None:

@@ -22,6 +22,7 @@ from portico.resolvers.social import (
     visibility,
     votes,
 )
+from portico.resolvers.social.fresh_posts import FreshPosts
 from portico.resolvers.social.listed_posts import WALL, PostList
 from portico.resolvers.social.member_rates import Action, Counting
 from portico.resolvers.social.posts import POSTS
@@ -193,6 +194,8 @@ class PostingMutation:
         async with _counting(context, subject, member_rates.POSTS) as counting:
             author, has_recipients = await post_edits.require_poster(context.db, subject)
             kind, detail = await input.detail.chosen(context)
+            fresh = context.resources.of(FreshPosts)
+            claim = fresh.claim(subject)
             made = await post_edits.create_post(
                 context.db,
                 author=author,
@@ -202,11 +205,14 @@ class PostingMutation:
                 audience=input.audience.name,
                 circle_names=input.circles or (),
                 has_recipients=has_recipients,
+                claim=claim,
                 counting=counting,
                 answering=context.answering,
                 **context.operation,
             )
         if "fan_out" in made:
+            if claim is not None and made["fan_out"].get("op") == claim:
+                fresh.add(made)
             context.resources.of(Wakeups).wake(fan_out.JOB)
         return await _payload_of(context, made)
 

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from portico.gateway.settings import Settings
 from portico.resolvers.declarations import Domain, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.social import deliveries, notices, post_events
+from portico.resolvers.social.fresh_posts import FreshPosts
 from portico.resolvers.social.member_rates import RATES
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
@@ -31,6 +33,15 @@ async def _delivery_reads(_settings: Resources, _db: Database) -> AsyncIterator[
     yield deliveries.DeliveryReads()
 
 
+# Posts that wait for the job of their process; a few kilobytes each.
+_FRESH = 100
+
+
+@asynccontextmanager
+async def _fresh_posts(resources: Resources, _db: Database) -> AsyncIterator[FreshPosts]:
+    yield FreshPosts(_FRESH if resources.of(Settings).jobs else 0)
+
+
 DOMAIN = Domain(
     name="social",
     about="Members, circles, posts, walls and news feeds.",
@@ -40,7 +51,7 @@ DOMAIN = Domain(
     events=(*deliveries.SOURCES, *post_events.SOURCES),
     notifications=notices.SOURCES,
     hidden_members=notices.hidden_members,
-    services=(Service(deliveries.DeliveryReads, _delivery_reads),),
+    services=(Service(deliveries.DeliveryReads, _delivery_reads), Service(FreshPosts, _fresh_posts)),
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,

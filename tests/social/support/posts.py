@@ -12,6 +12,7 @@ from bson import ObjectId
 from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.social import fan_out, post_comments, post_edits
+from portico.resolvers.social.fresh_posts import FreshPosts
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.names import searched
 from portico.resolvers.writes.idempotency import random_operation_id
@@ -122,11 +123,25 @@ def stored_post(author: str, posted: datetime, to: str | None = None, comments: 
     }
 
 
+async def write_fresh(db: Database, fresh: FreshPosts, author: str, text: str = "Hello", **fields: Any) -> Document:
+    """Posts as a process does that delivers the post itself."""
+    claim = fresh.claim(author)
+    post = await write_post(db, author, text, claim=claim, **fields)
+    if claim is not None:
+        fresh.add(post)
+    return post
+
+
 async def deliver(
-    db: Database, *, now: datetime = NOW, max_fan_out: int = NO_BOUND, news_age: timedelta = timedelta(days=1)
+    db: Database,
+    *,
+    now: datetime = NOW,
+    max_fan_out: int = NO_BOUND,
+    news_age: timedelta = timedelta(days=1),
+    fresh: FreshPosts | None = None,
 ) -> int:
     """Delivers all posts that are due."""
-    return await fan_out.deliver_posts(db, fan_out.Limits(max_fan_out, news_age), now=now)
+    return await fan_out.deliver_posts(db, fan_out.Limits(max_fan_out, news_age), now=now, fresh=fresh)
 
 
 async def comments_of(db: Database, post: Document) -> list[Document]:
