@@ -30,7 +30,7 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import member_rates
+from .member_rates import Counting
 from .post_rules import require_comment_text
 from .posts import COMMENT_PAGES, MOST_HELD, PAGE, POSTS
 
@@ -47,15 +47,15 @@ async def comment_on_post(
     post_id: ObjectId,
     author: Document,
     text: str,
-    rate: int | None = None,
     now: datetime,
     operation_id: str,
+    counting: Counting | None = None,
 ) -> ObjectId:
     """Adds a comment to a post that the author may see.
 
     The comment is posted later than the comment before it, even if clocks differ.
 
-    Args:     author: {id, name} of a member.  rate: the most comments in a minute; None for no bound.
+    Args:     author: {id, name} of a member.  counting: counts the comment.
     Returns:  the id of the comment.
     Raises:   InvalidInput (the text), NotFound (the post), RateLimited, Conflict (too many others comment at the same
               time).
@@ -64,8 +64,11 @@ async def comment_on_post(
     comment_id = idempotency.derived_id(operation_id, "comment")
     comment: Document = {"id": comment_id, "by": author, "text": require_comment_text(text)}
     if idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id):
+        if counting is not None:
+            await counting.take_back()
         return comment_id
-    await member_rates.count(db, author["id"], member_rates.COMMENTS, rate=rate, now=now, operation_id=operation_id)
+    if counting is not None:
+        await counting.counted()
     async for _ in attempts():
         if await _add(db, post_id, comment, now, operation_id) or await _was_applied(db, post_id, operation_id):
             return comment_id

@@ -218,16 +218,17 @@ class PostingMutation:
 
     @mutation(description="Comments on a post.")
     async def comment_on_post(self, info: Info, input: CommentOnPostInput) -> PostResult | None:
-        context = info.context
-        author, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
-        comment = await post_comments.comment_on_post(
-            context.db,
-            post_id=post["_id"],
-            author=author,
-            text=input.text,
-            rate=_rate(context),
-            **context.operation,
-        )
+        context, subject = info.context, require_caller(info.context).subject
+        async with _counting(context, subject, member_rates.COMMENTS) as counting:
+            author, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
+            comment = await post_comments.comment_on_post(
+                context.db,
+                post_id=post["_id"],
+                author=author,
+                text=input.text,
+                counting=counting,
+                **context.operation,
+            )
         payload = await _payload(context, post["_id"])
         payload.commented = {"_id": comment}
         return payload
@@ -282,11 +283,8 @@ async def _require_member(context: Context) -> Document:
 
 def _counting(context: Context, subject: str, action: Action) -> AbstractAsyncContextManager[Counting]:
     """Counts an action of the member while the block checks and carries it out. See `member_rates.counting`."""
-    return member_rates.counting(context.db, subject, action, rate=_rate(context), **context.operation)
-
-
-def _rate(context: Context) -> int:
-    return context.resources.of(SocialSettings).social_rate
+    rate = context.resources.of(SocialSettings).social_rate
+    return member_rates.counting(context.db, subject, action, rate=rate, **context.operation)
 
 
 async def _payload(context: Context, post_id: DocumentId, *, otherwise: str | None = None) -> PostPayload:
