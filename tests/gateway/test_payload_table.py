@@ -37,7 +37,7 @@ CHANGES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("createCart", "claimCart"), ("cart.items", "viewer.cart")),
     **dict.fromkeys(("addItemToCart", "updateCartItem"), _CART),
     "checkout": ("cart.items.product.stock", "order", "orderEdge", "viewer.cart", "viewer.orders", "viewer.accounts"),
-    "discardCart": ("cart", "viewer.cart"),
+    "discardCart": ("cart.items.product.stock", "viewer.cart"),
     **dict.fromkeys(("shipOrder", "deliverOrder"), ("order", "orderEdge", "viewer.orders")),
     "cancelOrder": ("order.items.product.stock", "orderEdge", "viewer.orders", "viewer.accounts"),
     "restock": ("product.stock",),
