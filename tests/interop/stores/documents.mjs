@@ -114,7 +114,7 @@ const WRITES = {
   restock: ['StockPayload', 'product { ...Stocked }', 'product { id stock { available } }'],
   openAccount: ['AccountPayload', 'account { id } viewer { ...Buyer }', 'account { id name }'],
   deposit: ['AccountPayload', 'account { id } viewer { ...Buyer }', `account { id balance ${MONEY} }`],
-  checkout: ['CheckoutPayload', 'cart { ...Cart items { id product { ...Stocked } } } viewer { ...Buyer }', 'cart { id status } order { id }'],
+  checkout: ['CheckoutPayload', 'cart { ...Cart items { id product { ...Stocked } } } order { id } viewer { ...Buyer }', 'cart { id status } order { id }'],
   transfer: ['TransferPayload', 'transfer { id state } viewer { ...Buyer }', `transfer { id source { id balance ${MONEY} } }`],
   move: [...ACTION, 'character { id location { id name } }'],
   ...Object.fromEntries(

@@ -24,8 +24,7 @@ export async function listener({ url, token, operations, variablesOf }) {
             list.push(result);
             for (const look of waiting) look();
           },
-          // The event of a connection that has closed shows nothing as JSON.
-          error: (error) => list.push({ errors: [error.code ? `closed: ${error.code} ${error.reason}` : error] }),
+          error: (error) => list.push({ errors: [Array.isArray(error) ? error : `${error.code ?? error.stack} ${error.reason ?? ''}`] }),
           complete: () => {},
         },
       );
