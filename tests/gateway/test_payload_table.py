@@ -27,7 +27,10 @@ _ACTION = (
 _CONTENT = ("content.parent", "content.tags", "contentEdge", "entryEdge", "taggedEdge")
 _STACKS = ("stack.heldIn.stacks", "from.heldIn.stacks", "viewer")
 _TRADE = ("trade", "tradeEdge", "stacks.heldIn.stacks", "viewer.trades")
-_PERSON = ("user", "userEdge", "viewer.blockedUsers", "viewer.hiddenPosts", "viewer.newsFeed", "viewer.user.circles")
+_PERSON = (
+    *("user", "userEdge", "viewer.blockedUsers", "viewer.hiddenPosts", "viewer.newsFeed", "viewer.notifications"),
+    "viewer.user.circles",
+)
 _POST = ("post.comments", "postEdge", "viewer.newsFeed", "viewer.user.wall")
 _DELETED = ("deletedId", "parents", "viewer")
 _ACCOUNT = ("account", "viewer.accounts")

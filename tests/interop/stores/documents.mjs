@@ -89,7 +89,7 @@ const PAGES = {
 // By the field: the payload, what leads to everything that the page shows, and a part of it.
 const CART = 'CartPayload';
 const ACTION = ['CharacterPayload', 'character { ...Hero } locations { ...Room } shopkeeper { ...Hero } viewer { subject characters { ...Hero } }'];
-const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member ...News }', 'user { id name }'];
+const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member ...News ...Notices }', 'user { id name }'];
 const TRADE = [
   'TradePayload',
   'trade { ...Trade } stacks { ...Stack heldIn { ...Inventory } } viewer { subject ...Trades }',

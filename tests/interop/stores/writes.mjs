@@ -1,6 +1,6 @@
-// Chooses a random write that fits what the pages show: [name, input, {as, live, pages}]. With `as`, another member writes.
-// With `live`, the viewer's subscriptions deliver what they need to show these pages; each value says whether an event is
-// the one, by the event and by what the write has answered. `except` names a page that no payload
+// Chooses a random write that fits what the pages show: [name, input, {as, live, pages, except, file}]. With `as`, another
+// member writes. With `live`, the viewer's subscriptions deliver what they need to show these pages; each value says
+// whether an event is the one, by the event and by what the write has answered. `except` names a page that no payload
 // leads to. `file` is the member of the input that is a picture.
 let numbers = 0;
 const key = () => `key-${process.pid}-${Date.now()}-${(numbers += 1)}`;
@@ -18,6 +18,9 @@ export function writes(random, scene, shown) {
   const children = rows(shown.category.node.children);
   const held = rows(shown.stacks.bag.stacks);
   const banked = rows(shown.stacks.bank.stacks);
+  const blocked = rows(shown.wall.viewer.blockedUsers).map(({ id }) => id);
+  // Whom the viewer has blocked causes no notices.
+  const isBoHeard = !blocked.includes(scene.others[0]);
   const found = [];
   const may = (condition, name, input, more = {}) => condition && found.push([name, input, more]);
 
@@ -69,7 +72,7 @@ export function writes(random, scene, shown) {
     may(here.locationId === scene.room, 'sell', { characterId: hero.id, itemId: id, shopkeeperId: scene.keeper });
   }
   for (const itemId of scene.given) {
-    may(true, 'give', { characterId: scene.friend, itemId, toId: hero.id },
+    may(isBoHeard, 'give', { characterId: scene.friend, itemId, toId: hero.id },
       { as: 'bo', pages: [], live: { heroChanged: ({ inventory }) => inventory.some(({ id }) => id === itemId), notified: ({ reason }) => reason === 'GIFT_RECEIVED' } });
   }
   for (const { id } of shown.game.character.inventory) {
@@ -95,7 +98,7 @@ export function writes(random, scene, shown) {
     may(true, 'offerTrade', { from: bag, to: { owner: 'bo' }, offers: [goods(itemId, 1 + random(quantity))], wants, idempotencyKey: key() });
   }
   const wanted = pick([[], [goods('coin', 1 + random(3))], [goods('sword', 1 + random(9))]]);
-  may(trades.length < 15 || random(3) === 0, 'offerTrade',
+  may(isBoHeard && (trades.length < 15 || random(3) === 0), 'offerTrade',
     { from: { owner: 'bo' }, to: bag, offers: [goods('gem', 1 + random(5))], wants: wanted, idempotencyKey: key() },
     { as: 'bo', live: { notified: isOf('TRADE_OFFERED', 'trade') }, pages: [] });
   const notices = rows(shown.notices.viewer.notifications);
@@ -128,7 +131,6 @@ export function writes(random, scene, shown) {
     may(true, 'commentOnPost', { postId: post.id, text: `Comment ${number()}` });
     may(random(4) === 0, 'deletePost', { postId: post.id }, { as: post.by.userId });
   }
-  const blocked = rows(shown.wall.viewer.blockedUsers).map(({ id }) => id);
   const followed = shown.wall.viewer.user.circles.flatMap(({ members }) => rows(members)).map(({ id }) => id);
   const text = `News ${process.pid} ${(numbers += 1)}`;
   for (const [place, as] of ['bo', 'mara'].entries()) {
