@@ -68,7 +68,7 @@ graphiql: $(GRAPHIQL) ## Build GraphiQL, if Node.js is installed.
 $(GRAPHIQL): $(shell find gateway/pages/graphiql -path '*/node_modules' -prune -o -type f -print)
 	@if command -v npm >/dev/null 2>&1; then \
 		echo "Building GraphiQL"; \
-		(cd gateway/pages/graphiql && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build) && touch $@ \
+		(cd gateway/pages/graphiql && npm ci --no-audit --no-fund --loglevel=error >/dev/null && npm run --silent build) && touch $@ \
 			|| echo "Building GraphiQL failed. Everything else works without it."; \
 	else \
 		echo "GraphiQL is not built, because npm is not installed. Everything else works without it."; \
@@ -81,7 +81,7 @@ $(STOREFRONT): schema.graphql $(shell find examples/storefront \( -name node_mod
 	@if command -v npm >/dev/null 2>&1; then \
 		echo "Building the storefront"; \
 		(cd examples/storefront && { [ node_modules/.package-lock.json -nt package-lock.json ] \
-			|| npm ci --no-audit --no-fund --loglevel=error; } && npm run --silent build) && touch $@ \
+			|| npm ci --no-audit --no-fund --loglevel=error >/dev/null; } && npm run --silent build) && touch $@ \
 			|| echo "Building the storefront failed. Everything else works without it."; \
 	else \
 		echo "The storefront is not built, because npm is not installed. Everything else works without it."; \

@@ -61,6 +61,8 @@ async def scene_of(gateway: GatewayClient) -> dict[str, object]:
         "blog": (await create_section(gateway, "BLOG", slug="blog"))["id"],
         "gallery": (await create_gallery(gateway, slug="gallery"))["id"],
         "hero": character_id(temple.me),
+        # What the friend can give back.
+        "given": [],
         "pictures": [b64encode(picture(color=color)).decode() for color in ("teal", "navy", "olive")],
         "discussion": await open_on_product(gateway, "DOCUMENTS"),
     }

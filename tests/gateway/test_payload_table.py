@@ -27,7 +27,10 @@ _ACTION = (
 _CONTENT = ("content.parent", "content.tags", "contentEdge", "entryEdge", "taggedEdge")
 _STACKS = ("stack.heldIn.stacks", "from.heldIn.stacks", "viewer")
 _TRADE = ("trade", "tradeEdge", "stacks.heldIn.stacks", "viewer.trades")
-_PERSON = ("user", "userEdge", "viewer.blockedUsers", "viewer.hiddenPosts", "viewer.newsFeed", "viewer.user.circles")
+_PERSON = (
+    *("user", "userEdge", "viewer.blockedUsers", "viewer.hiddenPosts", "viewer.newsFeed", "viewer.notifications"),
+    "viewer.user.circles",
+)
 _POST = ("post.comments", "postEdge", "viewer.newsFeed", "viewer.user.wall")
 _DELETED = ("deletedId", "parents", "viewer")
 _ACCOUNT = ("account", "viewer.accounts")
@@ -37,7 +40,7 @@ CHANGES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("createCart", "claimCart"), ("cart.items", "viewer.cart")),
     **dict.fromkeys(("addItemToCart", "updateCartItem"), _CART),
     "checkout": ("cart.items.product.stock", "order", "orderEdge", "viewer.cart", "viewer.orders", "viewer.accounts"),
-    "discardCart": ("cart", "viewer.cart"),
+    "discardCart": ("cart.items.product.stock", "viewer.cart"),
     **dict.fromkeys(("shipOrder", "deliverOrder"), ("order", "orderEdge", "viewer.orders")),
     "cancelOrder": ("order.items.product.stock", "orderEdge", "viewer.orders", "viewer.accounts"),
     "restock": ("product.stock",),

@@ -69,6 +69,7 @@ def test_every_exception_is_needed(abstract: str, name: str) -> None:
 
 def test_the_page_for_clients_lists_the_exceptions() -> None:
     (sentence,) = re.findall(r"These need an alias: (.*?)\.\n", PAGE.read_text(), re.DOTALL)
-    parts = (re.findall(r"`(\w+)`", part) for part in sentence.split(", and "))
-    listed = {found[-1]: set(found[:-1]) for found in parts}
+    listed = {
+        found[-1]: set(found[:-1]) for found in (re.findall(r"`(\w+)`", part) for part in sentence.split(", and "))
+    }
     assert listed == {abstract: set(names) for abstract, names in EXCEPTIONS.items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -271,3 +273,18 @@ def require_figures(measured: dict[str, int]) -> None:
     assert found is not None
     assert measured["requests"] == int(found[1])
     assert measured["bytes"] / 1_000 == pytest.approx(int(found[2]), rel=0.1)
+
+
+@needs_build
+def test_its_build_prints_nothing_unless_it_fails(tmp_path: Path) -> None:
+    project, copy = SOURCES.parent, tmp_path / "examples" / "storefront"
+    shutil.copytree(project, copy, ignore=shutil.ignore_patterns("node_modules"))
+    (copy / "node_modules").symlink_to(project / "node_modules")
+    shutil.copy(ROOT / "schema.graphql", tmp_path)
+
+    built = subprocess.run(
+        ["npm", "run", "--silent", "build"], cwd=copy, capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
+    assert (tmp_path / "gateway" / "pages" / "static" / "storefront" / "index.html").exists()

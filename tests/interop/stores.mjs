@@ -148,9 +148,10 @@ const live = await listener({
 });
 
 // The stores take the event of each subscription that the write has caused. Without an expectation, it is a later state.
-async function takeEvents(expected, isWhole) {
+async function takeEvents(expected, isWhole, written) {
   for (const [name, isExpected] of Object.entries(expected)) {
-    const { operation, result } = await live.event(name, isWhole, isExpected ?? (await isCurrentRoom(name)));
+    const fits = isExpected ? (value) => isExpected(value, written) : await isCurrentRoom(name);
+    const { operation, result } = await live.event(name, isWhole, fits);
     note(result.data);
     for (const store of stores) await store.take(operation, variablesOf(operation), result);
   }
@@ -179,8 +180,9 @@ for (let number = 0; number < Number(steps); number += 1) {
     note(answer.data);
     for (const store of stores) await store.take(operation, { input }, answer);
   }
-  if (expected && isDone) await takeEvents(expected, isWhole);
+  if (expected && isDone) await takeEvents(expected, isWhole, result);
   if (as === 'guest' && isDone) scene.guestCart = result.cart.id;
+  if (name === 'give' && isDone) scene.given = as ? scene.given.filter((id) => id !== input.itemId) : [...scene.given, input.itemId];
   if (name === 'claimCart') scene.guestCart = null;
   answers = await fetchPages();
   const isFollowed = isWhole && isDone;

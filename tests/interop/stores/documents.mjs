@@ -89,7 +89,7 @@ const PAGES = {
 // By the field: the payload, what leads to everything that the page shows, and a part of it.
 const CART = 'CartPayload';
 const ACTION = ['CharacterPayload', 'character { ...Hero } locations { ...Room } shopkeeper { ...Hero } viewer { subject characters { ...Hero } }'];
-const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member ...News }', 'user { id name }'];
+const CIRCLE = ['UserPayload', 'user { id name } viewer { subject ...Member ...News ...Notices }', 'user { id name }'];
 const TRADE = [
   'TradePayload',
   'trade { ...Trade } stacks { ...Stack heldIn { ...Inventory } } viewer { subject ...Trades }',
@@ -107,14 +107,14 @@ const WRITES = {
   addItemToCart: [CART, 'cart { ...Cart } product { ...Stocked } viewer { ...Buyer }', 'cart { id items { id sku quantity } }'],
   updateCartItem: [CART, 'cart { ...Cart } product { ...Stocked } viewer { ...Buyer }', 'cart { id items { id sku quantity } }'],
   claimCart: [CART, 'cart { ...Cart } viewer { ...Buyer }', 'cart { id }'],
-  discardCart: [CART, 'cart { ...Cart } viewer { ...Buyer }', 'cart { id status }'],
+  discardCart: [CART, 'cart { ...Cart items { id product { ...Stocked } } } viewer { ...Buyer }', 'cart { id status }'],
   shipOrder: ORDER,
   deliverOrder: ORDER,
   cancelOrder: ORDER,
   restock: ['StockPayload', 'product { ...Stocked }', 'product { id stock { available } }'],
   openAccount: ['AccountPayload', 'account { id } viewer { ...Buyer }', 'account { id name }'],
   deposit: ['AccountPayload', 'account { id } viewer { ...Buyer }', `account { id balance ${MONEY} }`],
-  checkout: ['CheckoutPayload', 'cart { ...Cart items { id product { ...Stocked } } } viewer { ...Buyer }', 'cart { id status }'],
+  checkout: ['CheckoutPayload', 'cart { ...Cart items { id product { ...Stocked } } } order { id } viewer { ...Buyer }', 'cart { id status } order { id }'],
   transfer: ['TransferPayload', 'transfer { id state } viewer { ...Buyer }', `transfer { id source { id balance ${MONEY} } }`],
   move: [...ACTION, 'character { id location { id name } }'],
   ...Object.fromEntries(
@@ -179,7 +179,7 @@ for (const name of ['acceptTrade', 'cancelTrade']) INPUTS[name] = 'TradeInput';
 const EVENTS = {
   commented: ['$discussion: ID!', 'commentPosted(discussionId: $discussion)', '...Comment discussion { ...Discussion }', 'id text'],
   heroChanged: ['$hero: ID!', 'characterChanged(id: $hero)', '...Hero', 'id inventory { id name }'],
-  notified: ['', 'notificationReceived', '...Notice', 'id reason'],
+  notified: ['', 'notificationReceived', '...Notice', 'id reason nodeId'],
   posted: ['', 'newsFeedPosted', '...Post', 'id commentCount ... on StatusPost { text } ... on PollPost { text }'],
   roomChanged: ['$room: ID!', 'locationChanged(id: $room)', '...Room', 'id version name'],
   marketChanged: ['$market: ID!', 'locationChanged(id: $market)', '...Room', 'id version name'],

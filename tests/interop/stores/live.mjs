@@ -24,7 +24,7 @@ export async function listener({ url, token, operations, variablesOf }) {
             list.push(result);
             for (const look of waiting) look();
           },
-          error: (error) => list.push({ errors: [error] }),
+          error: (error) => list.push({ errors: [Array.isArray(error) ? error : `${error.code ?? error.stack} ${error.reason ?? ''}`] }),
           complete: () => {},
         },
       );
@@ -32,24 +32,29 @@ export async function listener({ url, token, operations, variablesOf }) {
   }
   // The gateway answers after all subscriptions that came before on the connection are live.
   for await (const _ of client.iterate({ query: '{ __typename }' })) break;
+  // The first event that is expected. Forgets it and those before it.
+  async function arrived(name, place, isExpected) {
+    const { operation, list } = received.get(`${name} ${place}`);
+    const found = await new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`no event of ${name} in ${SECONDS} seconds: ${JSON.stringify(list)}`)), SECONDS * 1_000);
+      const look = () => {
+        const first = list.findIndex(({ data }) => data && isExpected(Object.values(data)[0]));
+        if (first === -1) return;
+        clearTimeout(timer);
+        waiting.delete(look);
+        resolve(first);
+      };
+      waiting.add(look);
+      look();
+    });
+    const [result] = list.splice(0, found + 1).slice(-1);
+    return { operation, result };
+  }
   return {
-    // The first event that is expected. Forgets it and those before it.
+    // Both operations deliver the event, so that neither keeps it for a later write.
     async event(name, isWhole, isExpected) {
-      const { operation, list } = received.get(`${name} ${isWhole ? 0 : 1}`);
-      const place = await new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error(`no event of ${name} in ${SECONDS} seconds: ${JSON.stringify(list)}`)), SECONDS * 1_000);
-        const look = () => {
-          const found = list.findIndex(({ data }) => data && isExpected(Object.values(data)[0]));
-          if (found === -1) return;
-          clearTimeout(timer);
-          waiting.delete(look);
-          resolve(found);
-        };
-        waiting.add(look);
-        look();
-      });
-      const [result] = list.splice(0, place + 1).slice(-1);
-      return { operation, result };
+      const [whole, part] = await Promise.all([0, 1].map((place) => arrived(name, place, isExpected)));
+      return isWhole ? whole : part;
     },
   };
 }

@@ -1,5 +1,6 @@
-// Chooses a random write that fits what the pages show: [name, input, {as, live, pages}]. With `as`, another member writes.
-// With `live`, the viewer's subscriptions deliver what they need to show these pages. `except` names a page that no payload
+// Chooses a random write that fits what the pages show: [name, input, {as, live, pages, except, file}]. With `as`, another
+// member writes. With `live`, the viewer's subscriptions deliver what they need to show these pages; each value says
+// whether an event is the one, by the event and by what the write has answered. `except` names a page that no payload
 // leads to. `file` is the member of the input that is a picture.
 let numbers = 0;
 const key = () => `key-${process.pid}-${Date.now()}-${(numbers += 1)}`;
@@ -17,6 +18,9 @@ export function writes(random, scene, shown) {
   const children = rows(shown.category.node.children);
   const held = rows(shown.stacks.bag.stacks);
   const banked = rows(shown.stacks.bank.stacks);
+  const blocked = rows(shown.wall.viewer.blockedUsers).map(({ id }) => id);
+  // Whom the viewer has blocked causes no notices.
+  const isBoHeard = !blocked.includes(scene.others[0]);
   const found = [];
   const may = (condition, name, input, more = {}) => condition && found.push([name, input, more]);
 
@@ -25,7 +29,8 @@ export function writes(random, scene, shown) {
   for (const line of lines) {
     may(true, 'updateCartItem', { cartId: cart.id, sku: line.sku, oldQuantity: line.quantity, newQuantity: random(4) });
   }
-  const ofOrders = (reason) => ({ live: { notified: (notice) => notice.reason === reason }, except: 'notices' });
+  const isOf = (reason, kind) => (notice, written) => notice.reason === reason && notice.nodeId === written[kind].id;
+  const ofOrders = (reason) => ({ live: { notified: isOf(reason, 'order') }, except: 'notices' });
   may(lines.length && random(3) === 0, 'checkout', cart && { cartId: cart.id, payment: { accountId: scene.account }, idempotencyKey: key() },
     ofOrders('ORDER_PLACED'));
   may(cart, 'discardCart', cart && { cartId: cart.id });
@@ -66,6 +71,10 @@ export function writes(random, scene, shown) {
     }
     may(here.locationId === scene.room, 'sell', { characterId: hero.id, itemId: id, shopkeeperId: scene.keeper });
   }
+  for (const itemId of scene.given) {
+    may(isBoHeard, 'give', { characterId: scene.friend, itemId, toId: hero.id },
+      { as: 'bo', pages: [], live: { heroChanged: ({ inventory }) => inventory.some(({ id }) => id === itemId), notified: ({ reason }) => reason === 'GIFT_RECEIVED' } });
+  }
   for (const { id } of shown.game.character.inventory) {
     may(here.locationId === scene.room, 'buy', { characterId: hero.id, itemId: id, shopkeeperId: scene.keeper });
   }
@@ -89,9 +98,9 @@ export function writes(random, scene, shown) {
     may(true, 'offerTrade', { from: bag, to: { owner: 'bo' }, offers: [goods(itemId, 1 + random(quantity))], wants, idempotencyKey: key() });
   }
   const wanted = pick([[], [goods('coin', 1 + random(3))], [goods('sword', 1 + random(9))]]);
-  may(trades.length < 15 || random(3) === 0, 'offerTrade',
+  may(isBoHeard && (trades.length < 15 || random(3) === 0), 'offerTrade',
     { from: { owner: 'bo' }, to: bag, offers: [goods('gem', 1 + random(5))], wants: wanted, idempotencyKey: key() },
-    { as: 'bo', live: { notified: ({ reason }) => reason === 'TRADE_OFFERED' }, pages: [] });
+    { as: 'bo', live: { notified: isOf('TRADE_OFFERED', 'trade') }, pages: [] });
   const notices = rows(shown.notices.viewer.notifications);
   const unread = notices.filter(({ readAt }) => !readAt);
   may(unread.length, 'markNotificationsRead', unread.length && { which: random(2) ? { ids: [pick(unread).id] } : { through: pick(notices).id } });
@@ -122,7 +131,6 @@ export function writes(random, scene, shown) {
     may(true, 'commentOnPost', { postId: post.id, text: `Comment ${number()}` });
     may(random(4) === 0, 'deletePost', { postId: post.id }, { as: post.by.userId });
   }
-  const blocked = rows(shown.wall.viewer.blockedUsers).map(({ id }) => id);
   const followed = shown.wall.viewer.user.circles.flatMap(({ members }) => rows(members)).map(({ id }) => id);
   const text = `News ${process.pid} ${(numbers += 1)}`;
   for (const [place, as] of ['bo', 'mara'].entries()) {
