@@ -32,6 +32,8 @@ CASES = [
 ]
 
 
+# A test tries up to eight ways, and each of them may take as long as another test.
+@pytest.mark.timeout(7_200 if IS_SOAK else 600)
 @pytest.mark.parametrize(("stage", "name"), CASES)
 async def test_a_call_has_one_effect_whatever_happens_to_it(
     gateway: GatewayClient, clock: SettableClock, stage: type[Stage], name: str
