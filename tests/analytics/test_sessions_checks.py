@@ -34,7 +34,7 @@ from tests.analytics.support.session_cases import (
     stored_roll_ups,
 )
 from tests.support.damage import damage_in_front
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, some_stops
 from tests.support.interruptions import database_of, delayed, interrupted
 
 FIRST = [session(f"2026-01-{day}T1{hour}:00:00Z", 5) for day in (30, 31) for hour in (0, 1)]
@@ -222,7 +222,7 @@ async def test_a_repair_deletes_no_roll_up_that_is_stored_meanwhile(
     model = Model()
     model.record(sessions)
     superfluous = {**HOUR, "_id": Period.at("ann", "HOUR", HOUR["start"]).key, "sessions": Int64(3)}
-    for skip in stops():
+    for skip in some_stops(2):
         for name in COLLECTIONS:
             await gateway.db[name].delete_many({})
         await roll_ups.insert_one(superfluous)

@@ -17,8 +17,8 @@ FOLDERS = ("gateway", "loaders", "portico", "resolvers", "schema", "tests")
 # The central tests, as far as they are about the new domain or about all domains together.
 SELECTED = (
     "test_every_mutation_takes_a_key or test_every_failure_of_every_mutation or test_every_job_has_a_case "
-    "or test_jobs_and_checks_read_all_shards or test_a_domain_imports or test_no_module_imports or (Review and repeat) "
-    "or finish-reviews"
+    "or test_jobs_and_checks_read_all_shards or test_a_domain_imports or test_no_module_imports or (Review and (repeat "
+    "or belongs_to_one_input)) or finish-reviews"
 )
 CENTRAL = (
     "tests/architecture/test_domains.py",

@@ -17,7 +17,7 @@ from tests.support.harness import (
     create_product,
     product_input,
     run_jobs,
-    stops,
+    some_stops,
 )
 from tests.support.interruptions import crashing, database_of, interrupted
 
@@ -222,7 +222,7 @@ async def test_a_retry_of_a_deletion_that_found_nothing_does_not_claim_success(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     scene = Products(gateway, clock)
-    for stop in stops():
+    for stop in some_stops(2):
         await scene.restore()
         await gateway.result("deleteProduct", own(scene.product))
         given = {**own(scene.product), "idempotencyKey": "key"}

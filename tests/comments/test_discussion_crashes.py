@@ -28,7 +28,7 @@ from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
-from tests.support.harness import IS_SOAK, some_stops, stops
+from tests.support.harness import IS_SOAK, some_stops
 from tests.support.interruptions import interrupted
 
 COLLECTIONS = ("discussions", "comments", "comment_discussions", "comment_pages", "comment_keys", "operations")
@@ -204,9 +204,9 @@ async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_re
     await before(scene)
     await scene.keep()
     untouched = await scene.rows()
-    for stop in stops():
+    for stop in some_stops(2):
         # The soak run covers both orders for each place.
-        for is_repeated_first in (False, True) if IS_SOAK else (stop % 2 == 0,):
+        for is_repeated_first in (False, True) if IS_SOAK else (stop // 2 % 2 == 0,):
             await scene.snapshot.restore()
             if not await _stopped(scene, call, stop):
                 assert await scene.rows() == after

@@ -27,7 +27,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Site:
 
 async def test_an_edit_first_keeps_a_text_whose_revision_a_crash_prevented(scene: Site) -> None:
     """The next edit does not wait for a job."""
-    for stop in stops():
+    for stop in some_stops(2):
         given = await scene.set("another text")
         if not await scene.crash("editText", given, stop):
             break

@@ -70,18 +70,40 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
 
 
 @pytest.mark.parametrize("mutation", CASES)
-async def test_repeating_a_key_has_one_effect_and_one_answer(gateway: GatewayClient, mutation: str) -> None:
-    given, _ = await CASES[mutation](gateway)
+async def test_a_key_has_one_effect_and_one_answer_and_belongs_to_one_input_until_it_expires(
+    gateway: GatewayClient, mutation: str
+) -> None:
+    given, other = await CASES[mutation](gateway)
     before = await stored(gateway)
 
     first = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
-    after = await stored(gateway)
-    again = [await gateway.result(mutation, {**given, "idempotencyKey": "key"}) for _ in range(2)]
 
     assert first["__typename"].endswith("Payload")
+    after = await stored(gateway)
+    assert before != after
+    again = [await gateway.result(mutation, {**given, "idempotencyKey": "key"}) for _ in range(2)]
     assert again == [first, first]
-    assert before != after == await stored(gateway)
+    assert await stored(gateway) == after
     await assert_typed(gateway.db)
+    await refuse_other_inputs(gateway, mutation, other)
+    assert await stored(gateway) == after
+    assert await gateway.result(mutation, {**given, "idempotencyKey": "key"}) == first
+    await gateway.db[OPERATIONS.name].delete_many({})
+    if "nonce" in other and "product" in first:
+        other["nonce"] = first["product"]["nonce"]
+    anew = await gateway.result(mutation, {**other, "idempotencyKey": "key"})
+    assert anew["__typename"].endswith("Payload")
+    assert anew != first
+    assert await stored(gateway) != after
+
+
+async def refuse_other_inputs(gateway: GatewayClient, mutation: str, other: Given) -> None:
+    """Asserts that the key of a call serves no other input of its mutation, and no other mutation."""
+    stranger = "createCategory" if mutation != "createCategory" else "createProduct"
+    new = category_input() if stranger == "createCategory" else product_input()
+    for name, wrong in ((mutation, other), (stranger, new)):
+        answer = await gateway.ask(MUTATIONS[name], {"input": {**wrong, "idempotencyKey": "key"}})
+        assert (answer.body["data"], answer.codes) == ({name: None}, ["IDEMPOTENCY_KEY_REUSED"])
 
 
 @pytest.mark.parametrize("mutation", CASES)
@@ -143,22 +165,6 @@ async def test_a_repeated_call_gets_current_values_for_its_own_selection(gateway
 
 
 # Scope of a key
-
-
-@pytest.mark.parametrize("mutation", CASES)
-async def test_a_key_belongs_to_one_input_of_one_mutation(gateway: GatewayClient, mutation: str) -> None:
-    given, other = await CASES[mutation](gateway)
-    first = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
-    before = await stored(gateway)
-    stranger = "createCategory" if mutation != "createCategory" else "createProduct"
-    new = category_input() if stranger == "createCategory" else product_input()
-
-    for name, wrong in ((mutation, other), (stranger, new)):
-        answer = await gateway.ask(MUTATIONS[name], {"input": {**wrong, "idempotencyKey": "key"}})
-        assert (answer.body["data"], answer.codes) == ({name: None}, ["IDEMPOTENCY_KEY_REUSED"])
-
-    assert await stored(gateway) == before
-    assert await gateway.result(mutation, {**given, "idempotencyKey": "key"}) == first
 
 
 @pytest.mark.parametrize("mutation", CASES)
@@ -240,19 +246,3 @@ async def test_a_key_is_kept_for_a_day_or_as_long_as_the_setting_says(
     assert before + lasts <= record["expires_at"] <= clock.now() + lasts
     # The server deletes an expired record.
     assert indexes["expires_at_1"]["expireAfterSeconds"] == 0
-
-
-@pytest.mark.parametrize("mutation", CASES)
-async def test_an_expired_key_can_be_used_again(gateway: GatewayClient, mutation: str) -> None:
-    given, other = await CASES[mutation](gateway)
-    first = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
-    await gateway.db[OPERATIONS.name].delete_many({})
-    if "nonce" in other and "product" in first:
-        other["nonce"] = first["product"]["nonce"]
-    before = await stored(gateway)
-
-    result = await gateway.result(mutation, {**other, "idempotencyKey": "key"})
-
-    assert result["__typename"].endswith("Payload")
-    assert result != first
-    assert await stored(gateway) != before

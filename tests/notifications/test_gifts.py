@@ -17,7 +17,7 @@ from tests.game.support.scene import action, add_temple
 from tests.game.support.stages import Turns
 from tests.game.support.world import add_character, character_id
 from tests.notifications.support.news import begin, deliver, listed, reasons_of, unread
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 
 GIFT = """
 query ($id: ID!) {
@@ -104,7 +104,7 @@ async def test_the_same_thing_given_twice_is_two_gifts(gateway: GatewayClient, c
 async def test_a_gift_whose_call_crashes_anywhere_is_told_once(gateway: GatewayClient, clock: SettableClock) -> None:
     scene = Turns(gateway, clock)
     await begin(gateway, clock)
-    for stop in stops():
+    for stop in some_stops(2):
         # The same gift of the same turn as before.
         await scene.restore()
         await gateway.db[NOTIFICATIONS.name].delete_many({})

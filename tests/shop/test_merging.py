@@ -27,7 +27,7 @@ from tests.shop.support.shop import (
     stock_up,
     update_input,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, interrupted
 
@@ -144,7 +144,7 @@ async def test_a_merge_that_crashes_before_the_other_cart_is_bought_loses_no_lin
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     scene = Merging(gateway, clock)
-    for stop in stops():
+    for stop in some_stops(2):
         await scene.restore()
         with crashing(gateway, stop) as faulty:
             await gateway.ask(CLAIM, {"input": {"cartId": scene.other}})

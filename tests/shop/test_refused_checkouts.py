@@ -26,7 +26,7 @@ from tests.shop.support.shop import (
     quantities,
     stock_up,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, some_stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
@@ -109,7 +109,7 @@ def scene(gateway: GatewayClient, clock: SettableClock, request: pytest.FixtureR
 
 @pytest.mark.parametrize("cut_off", ["call", "repetition", "jobs"])
 async def test_a_retry_gets_the_refusal_whatever_crashed(scene: Scene, cut_off: str) -> None:
-    for stop in stops():
+    for stop in some_stops(2):
         await scene.set()
         version = (await scene.stored())["version"]
         crashed = await scene.call(stop=stop if cut_off == "call" else UNKNOWN[scene.kind])

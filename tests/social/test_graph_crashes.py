@@ -7,7 +7,7 @@ import pytest
 from portico.resolvers.social import members, relation_jobs
 from tests.social.support.social import circle, uncircle
 from tests.social.support.stages import BEFORE, ME, Circles
-from tests.support.harness import GatewayClient, SettableClock, stops
+from tests.support.harness import GatewayClient, SettableClock, some_stops
 from tests.support.interruptions import interrupted
 
 
@@ -17,7 +17,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Circles:
 
 
 async def test_a_retry_does_not_repeat_a_change_that_was_taken_back_since(scene: Circles) -> None:
-    for stop in stops():
+    for stop in some_stops(2):
         given = await scene.set("a new circle")
         crashed = await scene.crash("addToCircle", given, stop)
         await scene.run_jobs()
@@ -66,7 +66,7 @@ async def test_a_copy_of_each_version_is_kept_only_if_it_is_newer(scene: Circles
 async def test_a_follower_who_comes_while_an_author_is_merged_is_marked_by_one_of_both(scene: Circles) -> None:
     """The author becomes merged, and all followers are marked, before any command of the new follower."""
     db = scene.gateway.db
-    for skip in stops():
+    for skip in some_stops(2):
         await scene.restore()
         await db["social.members"].update_one({"_id": "di"}, {"$unset": {"is_merged": ""}})
         has_run = False
@@ -91,7 +91,7 @@ async def test_a_follower_who_comes_while_an_author_is_merged_is_marked_by_one_o
 async def test_an_empty_circle_that_is_removed_while_it_gets_a_member_stays_listed(scene: Circles) -> None:
     """A full list is cleared of empty circles, before any command of a call that fills one of them."""
     db = scene.gateway.db
-    for skip in stops():
+    for skip in some_stops(2):
         await scene.restore()
         names = [f"c{number}" for number in range(200)]
         await db["social.members"].update_one({"_id": "bo"}, {"$set": {"circles": names}})
