@@ -9,13 +9,15 @@ the cache misses are compared with those of a gateway without a cache, request b
 
 import asyncio
 import itertools
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, Self
 from urllib.parse import urlencode
 
 import orjson
@@ -44,6 +46,7 @@ CACHE_BYTES = 50_000_000
 CACHED, UNCHANGED = "from the cache", "304 from the cache"
 RESULTS = Path(__file__).parent / "results" / "cached.json"
 Send = Callable[[], Awaitable[Any]]
+Trace = Callable[[FrameType, str, object], Any]
 
 
 @dataclass
@@ -55,6 +58,7 @@ class Way:
     before: Callable[[], None] = lambda: None
     # The way that it is compared with; None: the first one.
     base: "Way | None" = None
+    steps: int = 0
     alone: list[float] = field(default_factory=list)
     together: list[float] = field(default_factory=list)
 
@@ -69,6 +73,43 @@ class Way:
             self.before()
             await asyncio.gather(*(self.send() for _ in range(TOGETHER)))
         self.together.append((time.thread_time() - begun) / (requests // TOGETHER + 1) / TOGETHER * 1e3)
+
+    async def count(self) -> None:
+        """Count the instructions of Python, which other processes do not change: the least of some requests."""
+
+        async def send() -> None:
+            self.before()
+            await self.send()
+
+        counted = []
+        for _ in range(5):
+            with Steps() as steps:
+                # Only frames that begin from now on are counted.
+                await asyncio.create_task(send())
+            counted.append(steps.number)
+        self.steps = min(counted)
+
+
+class Steps:
+    """Counts the instructions of the bytecode that this thread runs."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._begin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _begin(self, frame: FrameType, _event: str, _argument: object) -> "Trace":
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._step
+
+    def _step(self, _frame: FrameType, event: str, _argument: object) -> "Trace":
+        self.number += event == "opcode"
+        return self._step
 
 
 async def get(gateway: Gateway, known: bytes = b"") -> dict[bytes, bytes]:
@@ -121,6 +162,8 @@ async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
         for _ in range(rounds):
             for way in ways:
                 await way.measure(requests)
+        for way in ways:
+            await way.count()
         return ways
 
 
@@ -149,8 +192,8 @@ def in_process(uri: str, folder: Path, rounds: int, requests: int) -> list[dict[
         ways = runner.run(measured(settings, rounds, requests))
     rows = []
     for way in ways:
-        row: dict[str, Any] = {"answer": way.name}
         base = way.base or ways[0]
+        row: dict[str, Any] = {"answer": way.name, "steps": way.steps, "steps_ratio": round(way.steps / base.steps, 3)}
         for name, times, of_run in (("1", way.alone, base.alone), (str(TOGETHER), way.together, base.together)):
             row[name] = {"cpu_ms": round(min(times), 3), "ratio": round(min(times) / min(of_run), 3)}
         rows.append(row)
@@ -181,11 +224,14 @@ def show(result: dict[str, Any]) -> None:
     console = Console()
     report.show_place(console, result)
     for title, name in (("over HTTP, of the floor", "http"), ("in the process, of a run", "process")):
-        table = Table("answer", "CPU, one at a time", f"CPU, {TOGETHER} at a time", "ratios", title=title)
+        table = Table(
+            "answer", "CPU, one at a time", f"CPU, {TOGETHER} at a time", "ratios", "instructions", title=title
+        )
         for row in result[name]:
             one, many = row["1"], row[str(TOGETHER)]
             cells = (f"{one['cpu_ms']:.2f} ms", f"{many['cpu_ms']:.2f} ms", f"{one['ratio']:.2f}, {many['ratio']:.2f}")
-            table.add_row(row["answer"], *cells)
+            steps = f"{row['steps']:,} ({row['steps_ratio']:.2f})" if "steps" in row else ""
+            table.add_row(row["answer"], *cells, steps)
         console.print(table)
 
 

@@ -164,12 +164,15 @@ def _shown(value: object) -> str:
 def _cached(name: str, figures: dict[str, Any]) -> str:
     tables = []
     for key, title in (("http", "over HTTP, of the floor"), ("process", "without a network, of a run")):
-        counts = [count for count in figures[key][0] if count != "answer"]
+        counts = [count for count in figures[key][0] if count.isdigit()]
         heads = [title, *(f"{head} at {count}" for count in counts for head in ("CPU ms", "ratio"))]
         rows = [
             [row["answer"], *(f"{row[count][column]:.2f}" for count in counts for column in ("cpu_ms", "ratio"))]
             for row in figures[key]
         ]
+        if key == "process":
+            heads += ["instructions", "ratio"]
+            rows = [[*cells, row["steps"], row["steps_ratio"]] for cells, row in zip(rows, figures[key], strict=True)]
         tables.append(_table(heads, rows))
     return "\n\n".join([*tables, _origin(name, figures)])
 

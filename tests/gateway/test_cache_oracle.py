@@ -11,27 +11,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from bench.documented import as_documented
 from portico.gateway.cache import fence as fences
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.resolvers.tasks import end
+from tests.gateway.support.counting import Remote, counted, go_on
+from tests.gateway.support.gateways import Gateways
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
-from tests.support.harness import IS_SOAK, GatewayClient, category_input, new_key, running
+from tests.support.harness import IS_SOAK, GatewayClient, running
 from tests.support.operations import comparable
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import until
 
 WRITES = 5_000 if IS_SOAK else 80
 # Queries that are asked, over and over, and those of them that are asked after each write.
-QUERIES, SAMPLE = (200, 12) if IS_SOAK else (40, 6)
-SECONDS = 60.0 if IS_SOAK else 3.0
+QUERIES, SAMPLE = (200, 20) if IS_SOAK else (40, 6)
+SEEDS = range(5) if IS_SOAK else [1]
+# So many answers are compared with runs, and so many with the last acknowledged write.
+COMPARED, READ = (1_000_000, 1_000_000) if IS_SOAK else (960, 2_000)
 READERS = 6
-NAME = "query ($slug: String!) { category(slug: $slug) { name } }"
-JAZZ = {"slug": "jazz"}
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ async def require_fresh(query: Following, cached: GatewayClient, without: Gatewa
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
-@pytest.mark.parametrize("seed", range(5) if IS_SOAK else [1])
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
     shop: GatewayClient, without: GatewayClient, settings: Settings, seed: int
 ) -> None:
@@ -97,7 +99,7 @@ async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
         assert shop.state.cache is not None
         index = shop.state.cache.index
         writer = Writer(without.db, {name: index.rows_of(name) for name in index.collections}, rng)
-        written = []
+        written, compared = [], 0
         for _ in range(WRITES):
             written.append(await writer.write())
             for query in rng.sample(queries, SAMPLE):
@@ -105,79 +107,18 @@ async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
                 try:
                     await require_fresh(query, gateway, without)
                     await require_fresh(query, gateway, without)
+                    compared += 2
                 except AssertionError:
                     sys.stderr.write("\n".join(written[-15:]) + "\n")
                     raise
         counts = shop.state.cache.counts
         assert counts.hits > counts.affected
-        sys.stderr.write(f"\n{WRITES} writes: {counts}\n")
-
-
-class Counting:
-    """Writes numbers to a category's name by several gateways, and notes the last that was acknowledged."""
-
-    def __init__(self, gateways: list[GatewayClient]) -> None:
-        self.acknowledged = 0
-        self._gateways = gateways
-
-    async def prepare(self) -> str:
-        made = await self._gateways[0].result("createCategory", category_input(slug="jazz", name="0"))
-        return str(made["category"]["id"])
-
-    async def write(self, category: str, pause: float = 0.02) -> None:
-        for number in range(1, sys.maxsize):
-            gateway = self._gateways[number % len(self._gateways)]
-            given = {"id": category, "name": str(number), "idempotencyKey": new_key()}
-            # During an election, the write is sent again until it is acknowledged.
-            while True:
-                is_acknowledged = await renamed(gateway, given)
-                await asyncio.sleep(pause)
-                if is_acknowledged:
-                    break
-            self.acknowledged = number
-
-    async def read(self, gateway: GatewayClient) -> int:
-        """Reads the number. Fails if it is older than one that was acknowledged before."""
-        before = self.acknowledged
-        answer = await gateway.ask(NAME, JAZZ)
-        if answer.codes:
-            assert set(answer.codes) <= {"UNAVAILABLE", "TIMEOUT"}
-            return before
-        number = int(answer.body["data"]["category"]["name"])
-        assert number >= before
-        return number
-
-
-async def renamed(gateway: GatewayClient, given: dict[str, Any]) -> bool:
-    with contextlib.suppress(AssertionError):
-        return "category" in await gateway.result("renameCategory", given)
-    return False
-
-
-@contextlib.asynccontextmanager
-async def counted(gateways: list[GatewayClient], readers: list[GatewayClient]) -> AsyncIterator[Counting]:
-    """Writes by some gateways and reads by others, until the end of the block. Fails if an answer was too old."""
-    counting = Counting(gateways)
-    category = await counting.prepare()
-
-    async def read(gateway: GatewayClient) -> None:
-        while True:
-            await counting.read(gateway)
-            await asyncio.sleep(0.002)
-
-    tasks = [asyncio.create_task(counting.write(category))]
-    tasks += [asyncio.create_task(read(gateway)) for gateway in readers]
-    try:
-        yield counting
-    finally:
-        # The driver can swallow a cancellation.
-        await end(*tasks)
-        for task in tasks:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+        assert compared * len(SEEDS) >= COMPARED
+        sys.stderr.write(f"\n{WRITES} writes, {compared} answers: {counts}\n")
 
 
 @pytest.mark.usefixtures("patient")
+@pytest.mark.timeout(7_200 if IS_SOAK else 240)
 async def test_no_answer_is_older_than_what_any_gateway_has_acknowledged(
     gateway: GatewayClient, without: GatewayClient, settings: Settings
 ) -> None:
@@ -185,7 +126,7 @@ async def test_no_answer_is_older_than_what_any_gateway_has_acknowledged(
         running(settings) as second,
         counted([without, second], [gateway, second] * (READERS // 2)) as counting,
     ):
-        await asyncio.sleep(SECONDS)
+        await until(lambda: counting.read_answers >= READ, 7_000.0 if IS_SOAK else 200.0)
         await go_on(counting, 10)
         # However slow the machine is, some answers came from each cache.
         await until(lambda: hits_of(gateway) > 0 and hits_of(second) > 0)
@@ -199,7 +140,9 @@ def three(tmp_path: Path) -> Iterator[ReplicaSet]:
 
 
 @pytest.mark.timeout(300)
-async def test_no_answer_is_older_while_primaries_step_down_or_stall(settings: Settings, three: ReplicaSet) -> None:
+async def test_no_answer_is_older_while_primaries_step_down_or_stall(
+    settings: Settings, three: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_three = replace(settings, mongodb_uri=Secret(three.uri), database="cached", database_seconds=5)
     async with (
         running(on_three) as gateway,
@@ -217,6 +160,8 @@ async def test_no_answer_is_older_while_primaries_step_down_or_stall(settings: S
             three.resume(port)
             await go_on(counting, 10)
             await asyncio.to_thread(three.wait_until_secondary, port)
+        # From now on, no query runs because the machine is busy.
+        monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
         for one in (gateway, second):
             assert one.state.cache is not None
             assert one.state.cache.counts.losses
@@ -224,9 +169,34 @@ async def test_no_answer_is_older_while_primaries_step_down_or_stall(settings: S
             await until(lambda one=one, before=before: hits_of(one) > before)  # type: ignore[misc]
 
 
-async def go_on(counting: Counting, number: int) -> None:
-    """Waits until so many more writes are acknowledged."""
-    last = counting.acknowledged + number
-    async with asyncio.timeout(90):
-        while counting.acknowledged < last:  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.05)
+@pytest.mark.timeout(7_200 if IS_SOAK else 240)
+async def test_no_answer_is_older_while_gateways_are_killed(
+    gateway: GatewayClient, settings: Settings, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        gateways = Gateways(settings, tmp_path, stack)
+        await asyncio.gather(*(asyncio.to_thread(gateways.start) for _ in range(2)))
+        async with httpx.AsyncClient(timeout=20.0) as http:
+            remotes = [Remote(gateways, number, http, gateway.token()) for number in range(2)]
+            async with counted(remotes, [*remotes, *remotes]) as counting:
+                for _ in range(20 if IS_SOAK else 2):
+                    await go_on(counting, 10)
+                    gateways.kill_one()
+                    await go_on(counting, 10)
+                    await asyncio.to_thread(gateways.start)
+                await go_on(counting, 10)
+                counting.may_write.clear()
+                async with asyncio.timeout(100):
+                    while not await all_have_hits(http, gateways):  # noqa: ASYNC110 - there is no event to wait for
+                        await asyncio.sleep(0.1)
+                assert counting.read_answers >= 100
+
+
+async def all_have_hits(http: httpx.AsyncClient, gateways: Gateways) -> bool:
+    """Returns whether answers came from the cache of each gateway."""
+    for one in gateways.serving:
+        lines = (await http.get(f"{one.url}/metrics")).text.splitlines()
+        hits = next(line for line in lines if line.startswith("portico_cache_hits_total"))
+        if not float(hits.rpartition(" ")[2]):
+            return False
+    return True

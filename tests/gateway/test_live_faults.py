@@ -28,10 +28,10 @@ from websockets.exceptions import WebSocketException
 from bench.documented import Asked, as_documented
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from tests.gateway.support.gateways import Gateways
 from tests.gateway.support.live_oracle import Following, Writer, followed, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, category_input, new_key, product_input, running
-from tests.support.processes import Served, environment, served
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import opened, until
 
@@ -67,31 +67,6 @@ def on_three(settings: Settings, three: ReplicaSet, loaded_demo: Demo) -> Settin
             if documents:
                 target[found.database][name].insert_many(documents)
     return found
-
-
-class Gateways:
-    """Two gateways in processes of their own. One can be killed, and started again."""
-
-    def __init__(self, settings: Settings, folder: Path, stack: contextlib.ExitStack) -> None:
-        self._settings = settings
-        self._folder = folder
-        self._stack = stack
-        self._starts = 0
-        self._turn = 0
-        self.serving: list[Served] = []
-
-    def start(self) -> None:
-        self._starts += 1
-        folder = self._folder / f"gateway-{self._starts}"
-        env = environment(replace(self._settings, data_dir=folder))
-        self.serving.append(self._stack.enter_context(served(folder, env)))
-
-    def kill_one(self) -> None:
-        self.serving.pop(0).process.kill()
-
-    def next(self) -> Served:
-        self._turn += 1
-        return self.serving[self._turn % len(self.serving)]
 
 
 class Line:
