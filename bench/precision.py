@@ -126,7 +126,7 @@ async def rest(gateway: Gateway) -> None:
     """Wait until no change arrives and no query runs."""
     counts, feed = gateway.state.live_queries.counts, gateway.state.live_queries.feed.counts
     before = None
-    while before != (before := (counts.runs, feed.changes)):  # noqa: ASYNC110 - there is no event to wait for
+    while before != (before := (counts.runs, feed.changes, feed.checks.made)):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(REST_SECONDS)
 
 
@@ -212,7 +212,7 @@ async def run(settings: Settings, writes: int, seed: int) -> dict[str, Any]:
 
 
 def main(
-    writes: Annotated[int, typer.Option(min=1, help="How many writes.")] = 400,
+    writes: Annotated[int, typer.Option(min=1, help="How many writes.")] = 250,
     seed: Annotated[int, typer.Option(help="The seed of the writes.")] = 1,
     json: Annotated[
         Path | None, typer.Option(help="The file for the figures. Default: bench/results/precision.json.")
