@@ -30,6 +30,7 @@ from portico.gateway.live_queries import Compute, LiveListener, LiveQueries
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.interests import UPDATE, Change
+from portico.gateway.reads.paths import TEXT_NAME
 from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
@@ -62,7 +63,7 @@ class Runs:
 
 def described(change: Change) -> str:
     """Return the collection, the kind and the paths of a change."""
-    paths = f" of {', '.join(sorted(change.paths.named))}" if change.kind == UPDATE else ""
+    paths = f" of {', '.join(sorted(change.paths.named - {TEXT_NAME}))}" if change.kind == UPDATE else ""
     return f"{change.collection}: {change.kind}{paths}"
 
 
