@@ -30,6 +30,7 @@ from portico.gateway.live_queries import Compute, LiveListener, LiveQueries
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.interests import UPDATE, Change
+from portico.gateway.reads.paths import TEXT_NAME
 from portico.gateway.reads.recorded import ReadSet
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
@@ -62,7 +63,7 @@ class Runs:
 
 def described(change: Change) -> str:
     """Return the collection, the kind and the paths of a change."""
-    paths = f" of {', '.join(sorted(change.paths.named))}" if change.kind == UPDATE else ""
+    paths = f" of {', '.join(sorted(change.paths.named - {TEXT_NAME}))}" if change.kind == UPDATE else ""
     return f"{change.collection}: {change.kind}{paths}"
 
 
@@ -126,7 +127,7 @@ async def rest(gateway: Gateway) -> None:
     """Wait until no change arrives and no query runs."""
     counts, feed = gateway.state.live_queries.counts, gateway.state.live_queries.feed.counts
     before = None
-    while before != (before := (counts.runs, feed.changes)):  # noqa: ASYNC110 - there is no event to wait for
+    while before != (before := (counts.runs, feed.changes, feed.checks.made)):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(REST_SECONDS)
 
 
@@ -212,7 +213,7 @@ async def run(settings: Settings, writes: int, seed: int) -> dict[str, Any]:
 
 
 def main(
-    writes: Annotated[int, typer.Option(min=1, help="How many writes.")] = 400,
+    writes: Annotated[int, typer.Option(min=1, help="How many writes.")] = 250,
     seed: Annotated[int, typer.Option(help="The seed of the writes.")] = 1,
     json: Annotated[
         Path | None, typer.Option(help="The file for the figures. Default: bench/results/precision.json.")

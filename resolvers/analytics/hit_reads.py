@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from portico.resolvers.answer_bounds import hold
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
+from portico.resolvers.parts import as_part
 
 from .hit_counters import HIT_DAYS, HIT_MONTHS, Series
 from .periods import Granularity, count_periods, start_of, starts
@@ -42,6 +43,12 @@ async def read_hits(
         )
     # Before anything is made of them: many such reads can wait at the same time.
     await hold(count_periods(granularity, begin, end) * _POINT_BYTES)
+    return await as_part(db, lambda db: _read(db, series, granularity, begin, end))
+
+
+async def _read(
+    db: Database, series: Series, granularity: Granularity, begin: datetime, end: datetime
+) -> Sequence[Document]:
     spec, numbers = _READ[granularity]
     first = start_of("DAY" if spec is HIT_DAYS else "MONTH", begin)
     chosen = {"series": series.key, "start": {"$gte": first, "$lt": end}}

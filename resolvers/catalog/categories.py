@@ -18,6 +18,7 @@ from pymongo import ASCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Listing, Sort
+from portico.resolvers.parts import as_part
 from portico.resolvers.text import words
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.idempotency import Repeatable
@@ -125,6 +126,10 @@ def descendants_of(category_id: ObjectId) -> Listing:
 
 async def find_descendant_ids(db: Database, ids: Sequence[ObjectId], *, most: int) -> dict[ObjectId, list[ObjectId]]:
     """Returns the ids of the descendants of each category, by one command, from one index. Reads up to `most`."""
+    return await as_part(db, lambda db: _find_descendant_ids(db, ids, most))
+
+
+async def _find_descendant_ids(db: Database, ids: Sequence[ObjectId], most: int) -> dict[ObjectId, list[ObjectId]]:
     below: dict[ObjectId, list[ObjectId]] = {category_id: [] for category_id in ids}
     query = {"ancestors._id": {"$in": list(ids)}}
     found = CATEGORIES.of(db).find(query, {"ancestors._id": 1}, limit=most, batch_size=most + 1)

@@ -22,6 +22,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Page, find_page, find_pages
+from portico.resolvers.parts import as_part
 
 from .backward_walks import BackwardWalk
 from .buckets import BUCKETS, HOLDING, latest_copies
@@ -79,9 +80,13 @@ async def find_by_keys(
         walk.listing: Page(walk.listing, db[keys], walk.rows[:first], len(walk.rows) > first, after) for walk in walks
     }
     if others:
-        found = await find_pages(db[keys], others, first=first, after=after, projection={"discussion": 1})
-        filled = await _load_comments(db, found, projection)
-        for listing, (page, rows) in zip(others, filled, strict=True):
+
+        async def read(db: Database) -> list[tuple[list[Document], bool, list[Document]]]:
+            found = await find_pages(db[keys], others, first=first, after=after, projection={"discussion": 1})
+            return [(one.documents, one.has_next, rows) for one, rows in await _load_comments(db, found, projection)]
+
+        for listing, (documents, has_next, rows) in zip(others, await as_part(db, read), strict=True):
+            page = Page(listing, db[keys], documents, has_next, after)
             pages[listing] = await _fill_page(db, page, rows, first, projection)
     return [pages[listing] for listing in listings]
 

@@ -53,6 +53,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         "documents of former versions, and reads in batches",
         {
             "Author",
+            "COMPARED",
             "Collection",
             "DocumentId",
             "LENIENT",
@@ -147,6 +148,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         {"Intent", "announce", "announced", "sweep_left_behind", "withdraw"},
     ),
     "resolvers.writes.retries": ("waits for the marks of others", {"pause", "settling"}),
+    "resolvers.parts": ("what a live query compares before it runs", {"as_part"}),
     "resolvers.together": ("commands at the same time", {"both"}),
     "resolvers.writes.settler": ("the shop's payments settle, too", {"Settler"}),
     "resolvers.writes.settlements": (

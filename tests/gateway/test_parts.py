@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -32,6 +33,8 @@ class Run:
     reads: ReadSet = field(init=False)
 
     async def begin(self) -> Any:
+        """Begins when all earlier changes have been looked at."""
+        await passed(self.feed, self.db)
         self.reads = ReadSet(self.feed.index, lambda: self.affected.append(1), self.feed.checks)
         result = await self.read(recorded(self.db, self.reads))
         self.reads.finish()
@@ -40,8 +43,7 @@ class Run:
     async def passes(self, checks: int = 1) -> None:
         """Waits until so many parts have been repeated. The run must not be affected."""
         await until(lambda: self.feed.checks.made >= checks or self.affected != [])
-        # What is told after the check.
-        await asyncio.sleep(0.05)
+        await passed(self.feed, self.db)
         assert self.affected == []
         assert self.feed.checks.equal == checks
 
@@ -55,6 +57,17 @@ async def feed(db: Database) -> AsyncIterator[Feed]:
     await found.open()
     yield found
     await found.aclose()
+
+
+async def passed(feed: Feed, db: Database) -> None:
+    """Waits until all changes up to now have been looked at."""
+    key = str(uuid4())
+    seen: list[int] = []
+    reads = ReadSet(feed.index, lambda: seen.append(1))
+    await recorded(db, reads)[VALUES].find_one({"_id": key})
+    await put(db, key, 0)
+    await until(lambda: seen == [1])
+    reads.release()
 
 
 async def pointed(db: Database) -> object:
@@ -104,8 +117,9 @@ async def test_after_a_change_without_effect_the_part_follows_what_it_has_read_t
     await run.passes()
     # It reads this no more.
     await put(db, "a", 2)
-    await asyncio.sleep(0.1)
+    await passed(feed, db)
     assert run.affected == []
+    assert feed.checks.made == 1
 
     await put(db, "b", 2)
     await until(lambda: run.affected == [1])
@@ -147,10 +161,8 @@ async def test_a_change_while_a_part_is_repeated_is_not_missed(db: Database, fee
     await run.begin()
     await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
     await began.wait()
-    looked = feed.counts.changes
     await put(db, "a", 2)
-    await until(lambda: feed.counts.changes > looked)
-    await asyncio.sleep(0.05)
+    await passed(feed, db)
     may_end.set()
 
     await until(lambda: run.affected == [1])
@@ -228,6 +240,7 @@ async def test_without_checks_a_part_is_read_like_everything_else(db: Database, 
     await put(db, "a", 1)
     await point(db, "a")
     affected: list[int] = []
+    await passed(feed, db)
     reads = ReadSet(feed.index, lambda: affected.append(1))
     assert await pointed(recorded(db, reads)) == 1
     reads.finish()
