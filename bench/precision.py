@@ -31,7 +31,7 @@ from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.interests import UPDATE, Change
 from portico.gateway.reads.paths import TEXT_NAME
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.schema.context import Caller

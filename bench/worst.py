@@ -132,7 +132,7 @@ async def _create_profile(db: Database) -> None:
     async for _ in attempts(100, steps=100):
         await db["system.profile"].drop()
         try:
-            await db.create_collection("system.profile", capped=True, size=PROFILE_BYTES)
+            await db.create_collection("system.profile", check_exists=False, capped=True, size=PROFILE_BYTES)
         except OperationFailure as error:
             if error.code != _NAMESPACE_EXISTS:
                 raise

@@ -3,7 +3,7 @@
 1. A live query is what some clients ask for, with what its runs have read of their callers. Callers who agree in that
    share it (`schema/watching.py`). If a run reads more of its caller than any run before, those who do not agree get a
    live query of their own before anything is sent.
-2. A run records what it reads (`reads/recorded.py`). A change that affects it marks the live query, which then runs
+2. A run records what it reads (`reads/read_sets.py`). A change that affects it marks the live query, which then runs
    again: at most one run at a time, so an answer is never older than the one before.
 3. The answer goes to each listener whose last one has other bytes. A state that returns to what was sent is not sent.
    Only the newest answer waits for a slow client. While all clients of a live query are slow, it does not run.
@@ -30,7 +30,7 @@ from .ended import Ended, Stopping, TooManyLive
 from .logs import logger
 from .loop_steps import LoopSteps, complete
 from .reads.feed import Feed
-from .reads.recorded import ReadSet
+from .reads.read_sets import ReadSet
 
 # How often a query runs that depends on the time.
 CLOCK_SECONDS = 1.0

@@ -1,6 +1,6 @@
 """Keeps answers to queries while no change affects them.
 
-1. The second run of a query with its variables records what it reads of the database (`reads/recorded.py`) and of its
+1. The second run of a query with its variables records what it reads of the database (`reads/read_sets.py`) and of its
    caller (`schema/watching.py`). Recording costs a part of a run. So the first one is not recorded, and a query whose
    answers are affected before anybody asks again is recorded more and more rarely.
 2. The answer is kept if it has no errors, what the run read is known, no change has affected it, and the change stream
@@ -27,7 +27,7 @@ import orjson
 
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.reads.index import Index
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.texts import TextIndex
 from portico.resolvers.lru import Lru
 from portico.schema.context import Caller

@@ -9,7 +9,8 @@ from uuid import uuid4
 from portico.gateway.live_queries import LiveListener
 from portico.gateway.operations.execution import Call, Executor
 from portico.gateway.operations.responses import Response, response_of
-from portico.gateway.reads.recorded import ReadSet, recorded
+from portico.gateway.reads.read_sets import ReadSet
+from portico.gateway.reads.recorded import recorded
 from portico.gateway.reads.watched_time import WatchedTime
 from portico.gateway.state import State
 from portico.schema.context import Caller, derived

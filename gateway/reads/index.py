@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from .by_key import ByKey
+from .collection_sizes import CollectionSizes
 from .comparing import index_key
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows, Size
 from .matching import Condition, place_at, values_at
 from .paths import TEXT, TEXT_NAME, Paths
 from .plans import Plan, Row
-from .sizes import Sizes
 from .spans import Spans, is_closed
 from .texts import TextIndex
 
@@ -138,7 +138,7 @@ class _Collection:
         self.rows: ByKey[Rows] = ByKey()
         self._entering = _ByValue(needs_former=False)
         self._matches = _ByValue(needs_former=True)
-        self._sizes = Sizes()
+        self._sizes = CollectionSizes()
         self.size = 0
 
     @property

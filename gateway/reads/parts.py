@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .interests import ALL, Change
-
-if TYPE_CHECKING:
-    from .recorded import ReadSet
+from .read_sets import PartRead, ReadSet
 
 _AT_ONCE = 20
 _SECONDS = 10.0
-
-PartRead = Callable[["ReadSet"], Awaitable[Any]]
 
 
 @dataclass
@@ -34,6 +29,10 @@ class Checks:
     made: int = 0
     equal: int = 0
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def part(self, run: ReadSet, read: PartRead) -> Part:
+        """Returns a part of a run."""
+        return Part(run, self, read)
 
 
 class Part:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 from portico.schema.context import Operation
 
-if TYPE_CHECKING:
-    from .recorded import ReadSet
+from .read_sets import ReadSet
 
 
 class WatchedTime(Operation):
@@ -36,12 +33,3 @@ class WatchedTime(Operation):
 
     def vary(self) -> None:
         self._reads.is_repeatable = False
-
-
-def dates_in(value: Any) -> Iterator[datetime]:
-    """Yields the dates of documents, as they are stored."""
-    if isinstance(value, datetime):
-        yield value
-    elif isinstance(value, dict | list):
-        for below in value.values() if isinstance(value, dict) else value:
-            yield from dates_in(below)

@@ -9,12 +9,6 @@ import pytest
 
 from tests.support.rooms import MAY_IMPORT, MODULES, PARTS, ROOMS, domain_of, part_of
 
-# Imports that close a circle of modules, and why.
-CLOSING = {
-    # A turn calls the steps of `presence`, and the steps take a turn. Only type checkers import it.
-    ("resolvers.game.world.presence", "resolvers.game.world.turns"),
-}
-
 
 def imports_of(module: str, *, everywhere: bool = False) -> Iterator[str]:
     """The modules of the project that a module imports when it is imported.
@@ -87,10 +81,7 @@ def test_a_shared_module_imports_no_domain() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    graph = {
-        module: {found for found in imports_of(module, everywhere=True) if (module, found) not in CLOSING} - {module}
-        for module in MODULES
-    }
+    graph = {module: set(imports_of(module, everywhere=True)) - {module} for module in MODULES}
 
     assert circles_of(graph) == []
 
@@ -108,10 +99,6 @@ def test_no_folders_import_each_other_in_a_circle() -> None:
 
 def folder_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
-
-
-def test_every_import_that_may_close_a_circle_is_needed() -> None:
-    assert [one for one in CLOSING if one[1] not in set(imports_of(one[0], everywhere=True))] == []
 
 
 def test_a_circle_is_found_with_all_that_take_part() -> None:

@@ -17,7 +17,8 @@ from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.world.room_turns import PICK_UP
 from portico.resolvers.game.world.rooms import Rooms, no_turn
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
-from portico.resolvers.game.world.turns import Acting, Plan, begin, finish
+from portico.resolvers.game.world.turn_runs import Acting
+from portico.resolvers.game.world.turns import Plan, begin, finish
 from portico.resolvers.together import both
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.resolvers.writes.settler import Settler

@@ -13,7 +13,7 @@ from portico.resolvers.game.world.action_refusals import TurnFailed
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.game.world.turns import Acting
+from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from tests.game.support.doing import do
 from tests.game.support.scene import add_temple, assert_settled

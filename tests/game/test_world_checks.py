@@ -10,7 +10,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.game.world.turns import Acting
+from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.writes.idempotency import random_operation_id
 from portico.schema.nodes import split_id
 from tests.game.support.importing import WORLD, room, run

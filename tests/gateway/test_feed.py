@@ -13,7 +13,7 @@ from portico.gateway.reads import feed as feeds
 from portico.gateway.reads.deriving import of_collection
 from portico.gateway.reads.feed import Feed
 from portico.gateway.reads.index import Index
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.read_sets import ReadSet
 from portico.resolvers.changes import Event, follow
 from portico.resolvers.documents import Database
 from tests.support.sockets import until

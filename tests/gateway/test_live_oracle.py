@@ -11,7 +11,7 @@ import pytest
 from bench.documented import as_documented
 from portico.gateway.reads.index import Read
 from portico.gateway.reads.plans import Plan
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.settings import Settings
 from tests.gateway.support.live_oracle import Writer, followed, queries_of
 from tests.support.demo import Demo

@@ -13,7 +13,8 @@ import pytest
 
 from portico.gateway.reads.feed import Feed
 from portico.gateway.reads.interests import ALL, Change
-from portico.gateway.reads.recorded import ReadSet, recorded
+from portico.gateway.reads.read_sets import ReadSet
+from portico.gateway.reads.recorded import recorded
 from portico.resolvers.documents import Database
 from portico.resolvers.parts import as_part
 from tests.support.sockets import until

@@ -16,7 +16,8 @@ from portico.gateway.reads.interests import DELETE, INSERT, UPDATE, Change
 from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
 from portico.gateway.reads.paths import TEXT as TEXT_INDEX
 from portico.gateway.reads.pipelines import paths_in, paths_of
-from portico.gateway.reads.recorded import ReadSet, recorded
+from portico.gateway.reads.read_sets import ReadSet
+from portico.gateway.reads.recorded import recorded
 from portico.resolvers.documents import CollectionSpec, Database
 from tests.support.harness import IS_SOAK
 

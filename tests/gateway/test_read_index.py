@@ -17,7 +17,7 @@ from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Cha
 from portico.gateway.reads.paths import NO_PATHS, Paths
 from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.queries import Query
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.spans import Spans, place_of
 from portico.resolvers.documents import COMPARED
 from tests.gateway.support.filters import LEAVES, PATHS, document, query

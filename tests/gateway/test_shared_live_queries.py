@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from portico.gateway.live_queries import LiveListener, LiveQueries
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.deriving import of_collection
-from portico.gateway.reads.recorded import ReadSet
+from portico.gateway.reads.read_sets import ReadSet
 from portico.schema.context import Caller
 from tests.support.harness import GatewayClient
 from tests.support.sockets import SECONDS, until

@@ -20,7 +20,8 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.deriving import of_find
 from portico.gateway.reads.feed import Feed
-from portico.gateway.reads.recorded import ReadSet, recorded
+from portico.gateway.reads.read_sets import ReadSet
+from portico.gateway.reads.recorded import recorded
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database

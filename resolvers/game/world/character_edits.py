@@ -13,7 +13,8 @@ from . import presence
 from .characters import CHARACTERS
 from .room_actions import require_place
 from .room_turns import REMOVE, STAY
-from .turns import MOVE, Acting, Plan, act
+from .turn_runs import MOVE, Acting
+from .turns import Plan, act
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from portico.resolvers.documents import Document
 
 from . import items
 from .action_refusals import ItemGone, WrongItem
-from .turns import Acting, Plan, act
+from .turn_runs import Acting
+from .turns import Plan, act
 
 LEFT, RIGHT, BOTH = "LEFT", "RIGHT", "BOTH"
 _TWO = 2

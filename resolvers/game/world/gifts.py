@@ -14,7 +14,8 @@ from portico.resolvers.writes import idempotency
 from . import room_turns
 from .room_turns import STAY
 from .rooms import Rooms
-from .turns import Acting, Plan, act, help_along
+from .turn_runs import Acting
+from .turns import Plan, act, help_along
 
 
 async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: ObjectId, *, now: datetime) -> int:

@@ -17,22 +17,18 @@ of 199 characters could be told that it is full.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from portico.resolvers.documents import Document
 from portico.resolvers.together import both
 
 from .locations import MAX_CHARACTERS
 from .room_turns import ENTER, LEAVE, RETURN
-
-if TYPE_CHECKING:
-    from .turns import _Run
+from .turn_runs import TurnRun
 
 # Entries of a roster. As many characters again would have to enter while the room drops an entry.
 _CROWDED = MAX_CHARACTERS // 2
 
 
-async def finish_move(run: _Run) -> tuple[Document, Document | None]:
+async def finish_move(run: TurnRun) -> tuple[Document, Document | None]:
     """Finishes the move. Returns the character, and why the new room refused it; None if it did not."""
     old, new = run.action["room"], run.action["to"]
     left = await run.step(old, LEAVE)
@@ -48,7 +44,7 @@ async def finish_move(run: _Run) -> tuple[Document, Document | None]:
     return run.with_copy(after, now), None
 
 
-async def _return(run: _Run, leaving: Document, refused: Document) -> Document:
+async def _return(run: TurnRun, leaving: Document, refused: Document) -> Document:
     """Ends the move of a character that stays in its room. Returns the character."""
     returned = await run.step(run.action["room"], RETURN)
     after = await run.end(leaving, refused, returned)

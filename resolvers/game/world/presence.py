@@ -12,7 +12,6 @@ its gold, so that the sums of gold stay right.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pymongo import ReturnDocument
 
@@ -23,9 +22,7 @@ from . import characters, items, start_rooms
 from .characters import CHARACTERS
 from .room_turns import REMOVE, TIDY
 from .rooms import TurnOver
-
-if TYPE_CHECKING:
-    from .turns import Acting, _Run
+from .turn_runs import Acting, TurnRun
 
 # The turn by which a character that rests enters a room.
 WAKE = "WAKE"
@@ -77,12 +74,12 @@ def with_older_copy(copy: Document) -> Document:
     return {"$or": [{"location._id": {"$ne": copy["_id"]}}, {"location.version": {"$lt": copy["version"]}}]}
 
 
-async def sleep_on(run: _Run) -> Document:
+async def sleep_on(run: TurnRun) -> Document:
     """Ends the turn of a character that no room admits: it still rests. Returns the character. Raises TurnOver."""
     return await _conclude(run, {"$set": {"resting_since": run.action["rested_since"]}, "$unset": {"action": ""}})
 
 
-async def finish_exit(run: _Run) -> tuple[Document, Document | None]:
+async def finish_exit(run: TurnRun) -> tuple[Document, Document | None]:
     """Finishes the turn by which a character leaves its room, to rest or for ever.
 
     Returns:  the character, and why the room refused it; None if it did not.
@@ -115,7 +112,7 @@ def _departure(action: Document, entry: Document) -> Document:
     return update
 
 
-async def _conclude(run: _Run, update: Document) -> Document:
+async def _conclude(run: TurnRun, update: Document) -> Document:
     """Frees the slot by this update. Returns the character. Raises TurnOver."""
     after: Document | None = await run.db[CHARACTERS.name].find_one_and_update(
         run.slot, update, return_document=ReturnDocument.AFTER

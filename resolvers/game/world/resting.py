@@ -15,7 +15,8 @@ from .characters import majority_reading
 from .locations import LOCATIONS, present
 from .room_turns import REST
 from .rooms import Rooms, TurnOver
-from .turns import Acting, Plan, begin, finish
+from .turn_runs import Acting
+from .turns import Plan, begin, finish
 
 _AT_ONCE = 8
 

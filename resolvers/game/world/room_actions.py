@@ -19,7 +19,8 @@ from . import equipment, gift_records, items, locations, room_turns
 from .action_refusals import InsufficientGold, ItemGone, NoSuchExit, WrongItem, not_in_room
 from .gifts import collect
 from .room_turns import BUY, DROP, GIVE, PICK_UP, PUT_IN, SELL, STAY, TAKE_OUT
-from .turns import MOVE, Acting, Plan, act
+from .turn_runs import MOVE, Acting
+from .turns import Plan, act
 
 # The key of a character of a player, or of a shopkeeper.
 CharacterKey = ObjectId | str

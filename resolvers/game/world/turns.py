@@ -40,11 +40,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
 from bson import ObjectId
-from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
@@ -52,33 +49,17 @@ from portico.resolvers.together import both
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.retries import attempts
 
-from . import gift_records, moving, presence, room_turns
+from . import gift_records, moving, presence
 from .action_refusals import InsufficientGold, error_of
 from .characters import CHARACTERS, majority_reading
 from .locations import copy_of
 from .presence import WAKE
-from .room_turns import BUY, ENTER, REMOVE, REST, STAY, TIDY
+from .room_turns import BUY, ENTER, REMOVE, REST, TIDY
 from .rooms import Rooms, TurnOver
+from .turn_runs import MOVE, Acting, TurnRun, change_character
 
-# A turn of two rooms. All other kinds are those of `room_turns`.
-MOVE = "MOVE"
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
-# What a slot has besides the facts of the step.
-_SLOT = ("id", "turn", "kind", "room", "since", "looks", "gift")
-
-
-@dataclass(frozen=True)
-class Acting:
-    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift."""
-
-    db: Database
-    rooms: Rooms
-    character: ObjectId
-    owner: str | None
-    now: datetime
-    operation_id: str
-    to: ObjectId | None = None  # the room that it enters if it rests; None for its own or a start room
 
 
 @dataclass(frozen=True)
@@ -159,7 +140,7 @@ async def begin(acting: Acting, character: Document, chosen: Plan) -> Document |
     update: Document = {"$inc": {"turn": 1}}
     if chosen.kind is None:
         update |= {"$set": chosen.changes, "$push": {"applied": acting.operation_id}}
-        return await _changed(acting.db, guard, update)
+        return await change_character(acting.db, guard, update)
     action: Document = {
         "id": acting.operation_id,
         "turn": character["turn"] + 1,
@@ -219,7 +200,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     Writes:   game.locations, game.gifts, game.characters; steps 2 and 3 of a turn.
     """
     version = character.get("location", {}).get("version", 0)
-    run = _Run(db, rooms, character["_id"], character["action"], checked, version)
+    run = TurnRun(db, rooms, character["_id"], character["action"], checked, version)
     if run.action["kind"] == MOVE:
         return Ended(*await moving.finish_move(run))
     if run.action["kind"] in (ENTER, WAKE):
@@ -240,7 +221,7 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
     return Ended(run.with_copy(after, now), entry["refused"])
 
 
-async def _finish_entry(run: _Run, character: Document) -> Ended:
+async def _finish_entry(run: TurnRun, character: Document) -> Ended:
     """Enters a character into the first of its rooms that is not full. If all are, a new one is removed."""
     own = {"name": character["name"], "load": 0, "count": 0} | presence.carried(run.action)
     refused, tried = None, list[ObjectId]()
@@ -264,102 +245,6 @@ async def _finish_entry(run: _Run, character: Document) -> Ended:
     for room_id in tried:
         await run.step(room_id, TIDY)
     return Ended(after, refused)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One attempt to finish a turn."""
-
-    db: Database
-    rooms: Rooms
-    character: ObjectId
-    action: Document
-    checked: int
-    # Of the character's copy of its room. It may have a later one by now.
-    version: int
-
-    @property
-    def turn(self) -> int:
-        turn: int = self.action["turn"]
-        return turn
-
-    @property
-    def slot(self) -> Document:
-        """The guard of everything that needs the slot."""
-        return {"_id": self.character, "action.id": self.action["id"], "action.turn": self.turn}
-
-    async def step(self, room_id: ObjectId, kind: str, **facts: Any) -> Document:
-        """Lets the room decide. Returns the room."""
-        given = {name: value for name, value in self.action.items() if name not in _SLOT}
-        step = {**given, **facts, **self._fence(kind)}
-        return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
-
-    async def tidy(self, room_id: ObjectId, *, is_awaited: bool) -> None:
-        """Lets the room drop the entry that the turn has left over. If it is not awaited, a moment later."""
-        if is_awaited:
-            await self.step(room_id, TIDY)
-        else:
-            await self.rooms.follow_up(self.db, room_id, self._fence(TIDY))
-
-    def _fence(self, kind: str) -> Document:
-        return {"kind": kind, "character": self.character, "turn": self.turn, "at": self.action["since"]}
-
-    def entry(self, room: Document) -> Document:
-        """Returns the character's entry with the outcome of the turn. Raises TurnOver if it has a later one."""
-        entry = room_turns.entry_of(room, self.character)
-        if entry is None or entry["turn"] != self.turn:
-            raise TurnOver
-        return entry
-
-    async def end(self, entry: Document, refused: Document | None, room: Document) -> Document:
-        """Gives the character what the entry says, and frees the slot. Returns the character. Raises TurnOver.
-
-        Args:     room: where the character is now. It gets a copy of it, unless it has that one or a later one.
-        """
-        changes: Document = {}
-        if entry["gold"]:
-            changes["gold"] = {"$add": [{"$ifNull": ["$gold", 0]}, entry["gold"]]}
-        if entry["took"]:
-            changes["items"] = _appended("items", entry["took"])
-        if refused is None and self.action["kind"] not in (ENTER, STAY):
-            changes["applied"] = _appended("applied", [self.action["id"]])
-        if self.action["kind"] == MOVE or self.version < room["version"]:
-            copy = {"$literal": copy_of(room)}
-            is_newer = {"$gte": ["$location.version", room["version"]]}
-            has_it = {"$and": [{"$eq": ["$location._id", room["_id"]]}, is_newer]}
-            changes["location"] = {"$cond": [has_it, "$location", copy]}
-        update: list[Document] = [{"$set": changes}] if changes else []
-        after = await _changed(self.db, self.slot, [*update, {"$unset": "action"}])
-        if after is None:
-            raise TurnOver
-        return after
-
-    async def refreshed(self, room: Document) -> Document:
-        """Refreshes the copies of the room if they are older. Returns the room, maybe as it is now."""
-        is_stale = room.get("stale_since") is not None
-        return await self.rooms.refresh(self.db, room["_id"], room["version"]) if is_stale else room
-
-    def with_copy(self, after: Document, room: Document) -> Document:
-        """Returns the character with a copy of the room as it is now; as it was if it has acted again since."""
-        entry = room_turns.entry_of(room, self.character)
-        is_same = after["location"]["_id"] == room["_id"] and entry is not None and entry["turn"] == self.turn
-        if not is_same or after["location"]["version"] >= room["version"]:
-            return after
-        return {**after, "location": copy_of(room)}
-
-    async def _still_ours(self) -> bool:
-        """Returns whether the turn is under way. It writes, because a former primary could answer a read."""
-        looked = await self.db[CHARACTERS.name].update_one(self.slot, {"$inc": {"action.looks": 1}})
-        return bool(looked.matched_count)
-
-
-def _appended(path: str, added: Sequence[Any]) -> Document:
-    """Returns the list at the path with these values, as an expression."""
-    return {"$concatArrays": [{"$ifNull": [f"${path}", []]}, {"$literal": list(added)}]}
-
-
-async def _changed(db: Database, guard: Document, update: Document | list[Document]) -> Document | None:
-    return await db[CHARACTERS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
 
 
 async def help_along(db: Database, rooms: Rooms, character_id: ObjectId) -> Document | None:

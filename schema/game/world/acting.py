@@ -12,7 +12,7 @@ from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import creation, equipment, room_actions
 from portico.resolvers.game.world.characters import INTRINSICS
 from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.game.world.turns import Acting
+from portico.resolvers.game.world.turn_runs import Acting
 from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.fields import as_type

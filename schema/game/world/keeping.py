@@ -10,7 +10,7 @@ from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import character_edits, characters, creation
 from portico.resolvers.game.world.characters import CHARACTERS, INTRINSICS
 from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.game.world.turns import Acting
+from portico.resolvers.game.world.turn_runs import Acting
 from portico.schema import errors
 from portico.schema.access import require_caller
 from portico.schema.connections import Connection

@@ -8,7 +8,7 @@ from .by_key import ByKey
 from .interests import DELETE, INSERT, Change, Size
 
 
-class Sizes:
+class CollectionSizes:
     """The interests in the size of a collection. To look at a change costs the same, however many there are."""
 
     def __init__(self) -> None:
