@@ -8,8 +8,8 @@ A write must have its effect once, even if the reply is lost. MongoDB has retrya
 latest write of a session by its number, and answers a repetition without repeating the effect.
 
 1. Each write in flight has a session of its own, and a number that is larger than all earlier ones of the session.
-2. If the reply is lost, or says that the write can be retried, the write is sent again by the driver, in the same
-   session with the same number. The driver finds the primary. This is repeated until the write times out.
+2. If the reply is lost, or says that the write can be retried, the write is sent again in the same session with the
+   same number, on a link to the primary or by the driver. This is repeated until the write times out.
 3. Only a session whose write got its reply is used again. So no later number makes MongoDB forget a write in doubt.
 
 The driver also uses the sessions that it has lent before, from a small number on. The numbers here begin with the time
@@ -28,7 +28,9 @@ from bson import Int64
 from pymongo import AsyncMongoClient, timeout
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import (
+    AutoReconnect,
     BulkWriteError,
+    ConfigurationError,
     ConnectionFailure,
     DuplicateKeyError,
     ExecutionTimeout,
@@ -110,7 +112,7 @@ class Writer:
         finally:
             self._links.give_back(link)
         if answer is None or _is_retryable(answer):
-            return await self._again(numbered, session, deadline)
+            return await self._again(numbered, sent, session, deadline)
         self._sessions.append(session)
         return answer
 
@@ -134,23 +136,44 @@ class Writer:
             link.close()
         return answer
 
-    async def _again(self, command: Document, session: _Session, deadline: float) -> Document:
+    async def _again(self, command: Document, sent: bytes, session: _Session, deadline: float) -> Document:
         """Sends a write whose effect is in doubt, until there is an answer. Its session is not used again."""
+        while True:
+            answer = await self._on_link(command, sent, deadline)
+            if answer is None:
+                answer = await self._by_driver(command, session, deadline)
+            if answer is not None and (not _is_retryable(answer) or time.monotonic() >= deadline):
+                return answer
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _on_link(self, command: Document, sent: bytes, deadline: float) -> Document | None:
+        """Returns the answer; None if no link is open, or the answer is lost."""
+        link = self._links.idle()
+        if link is None:
+            self._links.open_another()
+            return None
+        try:
+            return await self._ask(link, command, sent, deadline)
+        finally:
+            self._links.give_back(link)
+
+    async def _by_driver(self, command: Document, session: _Session, deadline: float) -> Document | None:
+        """Returns the answer; None if the write can be sent again. Raises the error of the driver at the deadline."""
         writing = {name: value for name, value in command.items() if name != "lsid"}
         writing["writeConcern"] = self._common["writeConcern"]
-        while True:
-            try:
-                with timeout(max(deadline - time.monotonic(), _PAUSE_SECONDS)):
-                    # The driver adds the session, and what else it needs.
-                    answer = await self._database.command(dict(writing), session=session.lent, codec_options=CODEC)
-            except PyMongoError as error:
-                is_lost = isinstance(error, ConnectionFailure) and not isinstance(error, ServerSelectionTimeoutError)
-                if not (is_lost or error.has_error_label(_RETRYABLE)) or time.monotonic() >= deadline:
-                    raise
-            else:
-                if not _is_retryable(answer) or time.monotonic() >= deadline:
-                    return dict(answer)
-            await asyncio.sleep(_PAUSE_SECONDS)
+        try:
+            with timeout(max(deadline - time.monotonic(), _PAUSE_SECONDS)):
+                # The driver adds the session, and what else it needs.
+                return dict(await self._database.command(writing, session=session.lent, codec_options=CODEC))
+        except ConfigurationError as error:
+            # A node that has just been started says that it knows no sessions. The driver keeps such a connection.
+            if time.monotonic() >= deadline:
+                raise AutoReconnect(str(error)) from error
+        except PyMongoError as error:
+            is_lost = isinstance(error, ConnectionFailure) and not isinstance(error, ServerSelectionTimeoutError)
+            if not (is_lost or error.has_error_label(_RETRYABLE)) or time.monotonic() >= deadline:
+                raise
+        return None
 
     @property
     def connections(self) -> int:

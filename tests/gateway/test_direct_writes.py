@@ -306,6 +306,27 @@ async def test_writes_whose_replies_are_lost_have_one_effect_each(settings: Sett
     assert [result.upserted_id for result in results] == list(range(WRITES))
 
 
+async def test_a_write_is_sent_again_to_a_node_that_knew_no_sessions_when_it_was_connected(settings: Settings) -> None:
+    """A node that has just been started says for a moment that it knows none. The driver keeps such a connection."""
+    with through_wire(settings) as (wire, over_wire):
+        async with opened(over_wire) as db:
+            await warmed(db)
+            wire.mute()
+            writing = asyncio.ensure_future(db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True))
+            await asyncio.sleep(0.2)
+            wire.hides_sessions = True
+            wire.cut()
+            wire.restore()
+            await asyncio.sleep(1)
+            wire.hides_sessions = False
+            result = await writing
+            found = await plain(db)["written"].find({}).to_list()
+            await plain(db)["written"].drop()
+
+    assert found == [{"_id": 1, "n": 1}]
+    assert result.upserted_id == 1
+
+
 async def test_writes_have_one_effect_each_while_connections_are_cut(settings: Settings) -> None:
     with through_wire(settings) as (wire, over_wire):
         async with opened(over_wire) as db:

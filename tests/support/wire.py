@@ -1,4 +1,4 @@
-"""A proxy to MongoDB whose connections can be cut, blocked or muted."""
+"""A proxy to MongoDB whose connections can be cut, blocked or muted, and which can hide that a node knows sessions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Any
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 
+# How a node says that it knows sessions, and the same number of bytes without a meaning.
+_SESSIONS, _HIDDEN = b"logicalSessionTimeoutMinutes", b"logicalSessionTimeoutMinuteX"
+
 
 class Wire:
     """A local port that forwards to MongoDB, until the wire is cut or blocked."""
@@ -26,6 +29,7 @@ class Wire:
         self._is_open.set()
         self._is_audible = threading.Event()
         self._is_audible.set()
+        self.hides_sessions = False
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
 
@@ -84,7 +88,7 @@ class Wire:
             while data := source.recv(65_536):
                 self._is_open.wait()
                 may_pass.wait()
-                target.sendall(data)
+                target.sendall(data.replace(_SESSIONS, _HIDDEN) if self.hides_sessions else data)
         for end in (source, target):
             _end(end)
             self._ends.discard(end)
