@@ -247,7 +247,8 @@ class DirectCollection:
         return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options), batch)
 
     async def insert_one(self, document: Document, **options: Any) -> Any:
-        if not options:
+        # Documents of other types are encoded, e.g. raw ones.
+        if not options and isinstance(document, dict):
             if "_id" not in document:
                 document["_id"] = ObjectId()
             answer = await self._writer.write({"insert": self.name, "documents": [document]})
