@@ -248,7 +248,7 @@ class ProductFilter:
 
 
 # Each word of a typed text is looked up before the products are.
-WEIGHT_OF_TYPED = ("filter.typed", 250)
+WEIGHT_OF_TYPED = ("filter.typed", 400)
 Filter = Annotated[ProductFilter | None, described("Only products that match these conditions.")]
 Order = Annotated[ProductSort | None, described("The order of the list.")]
 
