@@ -59,7 +59,22 @@ async def vote(
     Writes:   social.votes; one guarded upsert.
     """
     slot = slot_of(post_id, voter)
-    found = await _find_poll(db, post_id, post)
+    count = _require_option(await _find_poll(db, post_id, post), post_id, option)
+    await answering.confirmed()
+    if counting is not None:
+        try:
+            await counting.counted()
+        except RateLimited:
+            if await _has_voted(db, slot, voter, option, operation_id):
+                return
+            raise
+    is_changed = await _put(db, slot, Ballot(voter, option, count, now), operation_id)
+    if counting is not None and not is_changed:
+        await counting.take_back()
+
+
+def _require_option(found: Mapping[str, Any] | None, post_id: ObjectId, option: int) -> int:
+    """Returns how many options the poll has. Raises NotFound and InvalidInput."""
     if found is None:
         raise NotFound(KIND, str(post_id))
     if found["type"] != POLL:
@@ -73,17 +88,7 @@ async def vote(
             least=0,
             most=count - 1,
         )
-    await answering.confirmed()
-    if counting is not None:
-        try:
-            await counting.counted()
-        except RateLimited:
-            if await _has_voted(db, slot, voter, option, operation_id):
-                return
-            raise
-    is_changed = await _put(db, slot, Ballot(voter, option, count, now), operation_id)
-    if counting is not None and not is_changed:
-        await counting.take_back()
+    return count
 
 
 async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
