@@ -28,7 +28,7 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database, Update
-from tests.gateway.support.direct import opened, plain, writer_of
+from tests.gateway.support.direct import opened, plain, warmed_to_write, writer_of
 from tests.support.harness import Commands
 from tests.support.wire import through_wire
 
@@ -43,22 +43,10 @@ def commands() -> Commands:
 @pytest.fixture
 async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
     async with opened(settings, commands) as database:
-        await warmed(database)
+        await warmed_to_write(database)
         commands.clear()
         yield database
         await plain(database)["written"].drop()
-
-
-async def warmed(db: Database, count: int = 1) -> None:
-    """Return when so many connections for writes are open. With fewer, some of as many writes go by the driver."""
-    for _ in range(500):
-        # Connections that have been cut leave when they are to be used. The driver gives up if two of its own are cut.
-        touching = (db["written"].update_one({"_id": "none"}, {"$set": {"n": 1}}) for _ in range(count))
-        await asyncio.gather(*touching, return_exceptions=True)
-        if writer_of(db).connections >= count:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("no direct connection")
 
 
 def direct(commands: Commands) -> list[str]:
@@ -226,7 +214,7 @@ def failing_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def faulty(settings: Settings, failing_uri: str, commands: Commands) -> AsyncIterator[Database]:
     async with opened(replace(settings, mongodb_uri=Secret(failing_uri)), commands) as database:
-        await warmed(database)
+        await warmed_to_write(database)
         commands.clear()
         yield database
         await plain(database)["written"].drop()
@@ -284,7 +272,7 @@ async def test_writes_whose_replies_are_lost_have_one_effect_each(settings: Sett
     observer = AsyncMongoClient[Any](str(settings.mongodb_uri))
     with through_wire(settings) as (wire, over_wire):
         async with opened(over_wire) as cut_off:
-            await warmed(cut_off, WRITES)
+            await warmed_to_write(cut_off, WRITES)
             wire.mute()
             counting = {"$inc": {"n": 1}}
             writes = [
@@ -310,7 +298,7 @@ async def test_a_write_is_sent_again_to_a_node_that_knew_no_sessions_when_it_was
     """A node that has just been started says for a moment that it knows none. The driver keeps such a connection."""
     with through_wire(settings) as (wire, over_wire):
         async with opened(over_wire) as db:
-            await warmed(db)
+            await warmed_to_write(db)
             wire.mute()
             writing = asyncio.ensure_future(db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True))
             await asyncio.sleep(0.2)
@@ -331,7 +319,7 @@ async def test_writes_have_one_effect_each_while_connections_are_cut(settings: S
     with through_wire(settings) as (wire, over_wire):
         async with opened(over_wire) as db:
             for number in range(5):
-                await warmed(db, WRITES)
+                await warmed_to_write(db, WRITES)
                 each = range(number * WRITES, (number + 1) * WRITES)
                 counted = {"$inc": {"n": 1}}
                 writes = [
@@ -363,7 +351,7 @@ async def test_a_cancelled_write_leaves_nothing_for_the_next(db: Database) -> No
 async def test_a_write_times_out_while_the_server_does_not_reply(settings: Settings) -> None:
     with through_wire(replace(settings, database_seconds=1)) as (wire, over_wire):
         async with opened(over_wire) as db:
-            await warmed(db)
+            await warmed_to_write(db)
             wire.block()
             try:
                 async with asyncio.timeout(10):
@@ -379,7 +367,7 @@ async def test_writes_find_the_primary_after_a_step_down(tmp_path: Path) -> None
     hold = embedded.attach(settings)
     try:
         async with opened(replace(settings, mongodb_uri=Secret(hold.uri))) as db:
-            await warmed(db, WRITES)
+            await warmed_to_write(db, WRITES)
             counted = {"$inc": {"n": 1}}
             writes = [
                 asyncio.ensure_future(db["written"].update_one({"_id": 1}, counted, upsert=True)) for _ in range(WRITES)
@@ -399,7 +387,7 @@ async def test_sessions_are_shared_with_the_driver_only_when_all_is_closed(setti
     try:
         if not hasattr(connection.database, "writer"):
             pytest.skip("Motor does not write directly")
-        await warmed(connection.database)
+        await warmed_to_write(connection.database)
         for number in range(20):
             await connection.database["written"].insert_one({"_id": number})
             await plain(connection.database)["written"].update_one({"_id": number}, {"$set": {"n": 1}})

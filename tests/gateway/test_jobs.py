@@ -195,8 +195,8 @@ async def test_many_marks_are_settled_in_one_run(idle: GatewayClient, clock: Set
 
 
 async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
-    for leave in (leave_moving, leave_incoming) * 3:
-        await leave(gateway)
+    for _ in range(6):
+        await leave_moving(gateway)
     # The paused worker of the gateway has held the leases until now.
     clock.advance(seconds=61)
     inside: list[str] = []
@@ -209,14 +209,16 @@ async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, cl
         await asyncio.sleep(0.1)
         inside.pop()
 
+    # Other jobs look for categories, too, and run beside this one.
+    jobs = [job for job in JOBS if job.name == "finish-categories"]
     one, other = (
-        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look)),
-        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look)),
+        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look), jobs=jobs),
+        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look), jobs=jobs),
     )
 
     assert sum(await asyncio.gather(one.run_once(), other.run_once())) == 6
     assert most == 1
-    assert [await left(gateway, name) for name in ("moving", "incoming")] == [0, 0]
+    assert await left(gateway, "moving") == 0
 
 
 async def test_a_worker_keeps_its_jobs_until_its_lease_expires(gateway: GatewayClient, clock: SettableClock) -> None:

@@ -31,7 +31,7 @@ MOST_EXAMINED, MOST_COMMANDS = 60_000, 250
 # These stop at a number of products, which a small database does not reach. An operation has at most two counts. Its
 # filters share the number: they count up to three conditions up to a half of it, and read another half at most twice.
 BOUNDED = {"totals", "facets", *(f"filters {kind}" for kind in ("of two conditions", "that exclude each other"))}
-BOUNDED |= {"filters below categories", "products below one category"}
+BOUNDED |= {"filters below categories", "products below one category", "typed products of common words"}
 MOST_BOUNDED = 4 * CatalogSettings.max_counted
 # A count of a list stops at a number of rows, which the small database does not have.
 BOUNDED |= {"numbers of stacks"}

@@ -57,3 +57,15 @@ async def warmed(db: Database) -> None:
 def plain(db: Database) -> Any:
     """The same database, read by the driver."""
     return db.client[db.name]
+
+
+async def warmed_to_write(db: Database, count: int = 1) -> None:
+    """Return when so many connections for writes are open. With fewer, some of as many writes go by the driver."""
+    for _ in range(500):
+        # Connections that have been cut leave when they are to be used. The driver gives up if two of its own are cut.
+        touching = (db["written"].update_one({"_id": "none"}, {"$set": {"n": 1}}) for _ in range(count))
+        await asyncio.gather(*touching, return_exceptions=True)
+        if writer_of(db).connections >= count:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("no direct connection")
