@@ -242,12 +242,15 @@ async def measured(settings: Settings, numbers: Sequence[int], rate: int, second
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for number in numbers:
-            others = Followed()
-            async with polling(gateway, skus[:number], others):
-                found = await commits(gateway, f"polling {number}", number, rate, seconds, others)
-            rows.append({"clients": number, "kind": KINDS[1], **found.figures, "refused": others.refused})
-    return rows
+        return rows + [await polled(gateway, skus[:number], rate, seconds) for number in numbers]
+
+
+async def polled(gateway: Gateway, skus: Sequence[str], rate: int, seconds: float) -> dict[str, Any]:
+    """Return the row of as many clients that poll."""
+    others, number = Followed(), len(skus)
+    async with polling(gateway, skus, others):
+        found = await commits(gateway, f"polling {number}", number, rate, seconds, others)
+    return {"clients": number, "kind": KINDS[1], **found.figures, "refused": others.refused}
 
 
 def show(result: dict[str, Any]) -> None:

@@ -47,12 +47,12 @@ TYPES: Mapping[str, int] = {
     "date": _DATE,
 }
 NUMBERS = {"double", "int", "long", "decimal"}
-# Types of which no value is among the classes above.
 _OBJECT_IDS = {ObjectId}
 _BINARY_OF = attrgetter("binary")
 # Values that a read returns as they were sent, whatever they are.
 _STORED_ALIKE = {ObjectId, bool, type(None)}
 _INT32 = 2**31
+# Types of which no value is among the classes above.
 OTHER_TYPES = {"minKey", "maxKey", "timestamp", "regex", "undefined", "symbol", "dbPointer", "javascript"}
 
 

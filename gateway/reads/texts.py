@@ -55,7 +55,8 @@ def _may_have(text: str, words: Sequence[str]) -> bool:
     return any(word in together for word in words)
 
 
-@lru_cache(maxsize=1_024)
+# Each search looks at the texts of a changed document in turn. These can be long, so few are kept.
+@lru_cache(maxsize=64)
 def _folded(text: str) -> str | None:
     """Returns the text in lower case without diacritics; None if it has letters of which the form is not known."""
     if text.isascii():

@@ -107,7 +107,7 @@ async def deposit(
     """
     _require_money(amount, currency)
     if answering.is_repeated and (made := await _made(db, operation_id)):
-        return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
+        return await _account_after(db, account_id, made)
     [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
@@ -126,9 +126,14 @@ async def deposit(
         begun=(attempt, noted is not None),
     )
     if noted is None or made.get("key") != attempt.key:
-        return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
+        return await _account_after(db, account_id, made)
     await NOTED.shown(db, [noted], decided=attempt.key)
     return noted
+
+
+async def _account_after(db: Database, account_id: ObjectId, made: Document) -> AccountDocument:
+    """Returns the account, after the transfer or deposit that was made."""
+    return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
 
 
 def _require_money(amount: int, currency: str) -> None:

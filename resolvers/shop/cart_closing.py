@@ -92,9 +92,14 @@ async def close(
         raise Conflict("Other callers are changing the cart. Try again.")
     if present is not None:
         await _conclude_former(db, present, now=now)
-    others = await db[CARTS.name].find_one({"_id": cart["_id"]})
-    assert others is not None
-    return others
+    return await _require_cart(db, cart)
+
+
+async def _require_cart(db: Database, cart: Document) -> Document:
+    """Returns the cart as it is now."""
+    found = await db[CARTS.name].find_one({"_id": cart["_id"]})
+    assert found is not None
+    return found
 
 
 def _move_of(cart: Document, line: Document, now: datetime) -> Document:

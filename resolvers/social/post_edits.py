@@ -79,18 +79,23 @@ async def create_post(
     post_id = idempotency.derived_id(operation_id, "post")
     if answering.is_repeated and (earlier := await _find_earlier(db, post_id)):
         return earlier
-    with InvalidInput.collect() as check:
-        content = {"type": kind, "detail": check(require_detail, kind, detail)}
-        check(require_circle_names, audience, circle_names)
+    content = _require_content(kind, detail, audience, circle_names)
     seen_by = {"audience": audience, "circles": await require_circles(db, author["id"], audience, circle_names)}
     owner = author if to in {None, author["id"]} else await _require_owner(db, author["id"], str(to))
-    post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now)}
-    if has_recipients:
-        post |= pending_delivery(now, claim)
+    delivery = pending_delivery(now, claim) if has_recipients else {}
+    post = {"_id": post_id, **_on_walls(author, owner), **seen_by, **content, **_new(posted or now, now), **delivery}
     await answering.confirmed()
     if counting is not None:
         await counting.counted()
     return await _insert(db, post)
+
+
+def _require_content(kind: str, detail: Mapping[str, Any], audience: str, circle_names: Sequence[str]) -> Document:
+    """Returns {type, detail}. Raises InvalidInput for these and for the names of circles."""
+    with InvalidInput.collect() as check:
+        content = {"type": kind, "detail": check(require_detail, kind, detail)}
+        check(require_circle_names, audience, circle_names)
+    return content
 
 
 async def _insert(db: Database, post: Document) -> Document:

@@ -295,7 +295,7 @@ async def commenting(
     try:
         yield known, replace(answering, confirm=confirm)
     except DomainError:
-        # Whoever does not see the discussion gets the same error for every input.
+        # A caller who does not see the discussion gets the same error for every input.
         await looking
         raise
     finally:

@@ -30,11 +30,6 @@ from tests.support.wire import Wire, through_wire
 
 
 @pytest.fixture
-def commands() -> Commands:
-    return Commands()
-
-
-@pytest.fixture
 async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
     async with opened(settings, commands) as database:
         yield database

@@ -36,11 +36,6 @@ WRITES = 8
 
 
 @pytest.fixture
-def commands() -> Commands:
-    return Commands()
-
-
-@pytest.fixture
 async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
     async with opened(settings, commands) as database:
         await warmed_to_write(database)

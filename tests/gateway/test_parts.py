@@ -135,10 +135,12 @@ async def test_a_result_that_comes_back_is_followed_all_the_same(db: Database, f
     for number, to in enumerate("baba", 1):
         await point(db, to)
         await run.passes(number)
+    assert run.affected == []
 
     await put(db, "a", 3)
 
     await until(lambda: run.affected == [1])
+    assert feed.checks.equal == 4
 
 
 async def test_a_change_while_a_part_is_repeated_is_not_missed(db: Database, feed: Feed) -> None:

@@ -121,7 +121,7 @@ async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_
         if await process.stdout.readline():
             for number in range(count):
                 if number == count // 2:
-                    # Who is cut off before this and comes again after it sees nothing of the discussion.
+                    # A client that reconnects after this sees no earlier comment, so each must have got one before.
                     if not await process.stdout.readline():
                         break
                     unpublished = {"$set": {"visible_from": None, "detail.publish_on": None}}

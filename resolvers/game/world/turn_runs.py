@@ -1,4 +1,4 @@
-"""Who takes a turn, and one attempt of a process to carry out its steps. See `turns`."""
+"""A caller that takes a turn, and an attempt of a process to carry out the steps of a turn. See `turns`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SLOT = ("id", "turn", "kind", "room", "since", "looks", "gift")
 
 @dataclass(frozen=True)
 class Acting:
-    """Who acts, and in which operation. `owner` is None for what happens to any character, such as a gift."""
+    """A character that acts, and the operation. `owner` is None for what happens to any character, such as a gift."""
 
     db: Database
     rooms: Rooms
