@@ -104,8 +104,9 @@ class _Missed(Waiting[Page]):
         self.events, self.has_passed = [], False
 
     def take(self, event: Event) -> None:
-        """Takes an event of the topics, if it comes after the place. Answers if there is no room for more."""
-        if event.at is None or not self.is_open:
+        """Takes an event of the topics, if it comes after the place. Answers if the page is full."""
+        # Others may wait for events since an earlier place, which the stream returns first.
+        if event.at is None or not self.is_open or event.at.time < self.after.time:
             return
         if event.at.time == self.after.time and not self.has_passed:
             self.has_passed = event.at == self.after

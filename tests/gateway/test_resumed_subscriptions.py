@@ -155,6 +155,19 @@ async def test_a_client_that_was_away_for_long_delays_no_other(
     assert len((await first).events) == 1
 
 
+async def test_those_who_share_a_change_stream_get_only_what_each_has_missed(gateway: GatewayClient) -> None:
+    replays, topics = gateway.state.live.replays, frozenset({received_by("ann")})
+    places = []
+    for sender in ("m0", "m1", "m2"):
+        places.append(await replays.now())
+        await notify(gateway.db, "ann", sender)
+    places.append(await replays.now())
+
+    pages = await asyncio.gather(*(replays.read(topics, place, 10) for place in places))
+
+    assert [len(page.events) for page in pages] == [3, 2, 1, 0]
+
+
 async def test_many_who_come_back_together_share_change_streams(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
     last_id = await cut_after(gateway, port, discussion, "0")
