@@ -44,14 +44,19 @@ AnyGateway = TypeVar("AnyGateway", bound="Gateway")
 
 
 class SettableClock:
-    """A clock that runs like the system's, and can be set forward."""
+    """A clock that runs like the system's, and can be set forward. A stopped one is only set forward."""
 
     def __init__(self) -> None:
         self.offset = timedelta()
+        self._stopped_at: datetime | None = None
 
     def now(self) -> datetime:
         """Returns the time that the gateway sees, in UTC."""
-        return SystemClock().now() + self.offset
+        return (self._stopped_at or SystemClock().now()) + self.offset
+
+    def stop(self) -> None:
+        """Stops the clock, so that what a slow machine does takes no time."""
+        self._stopped_at = SystemClock().now()
 
     def advance(self, **duration: float) -> None:
         """Sets the clock forward, e.g. by `seconds=31`."""

@@ -64,6 +64,7 @@ async def test_signed_in_callers_share_too(gateway: GatewayClient) -> None:
 
 
 async def test_a_figure_is_kept_for_its_seconds_and_no_longer(gateway: GatewayClient, clock: SettableClock) -> None:
+    clock.stop()
     assert await counted(gateway) == 1
     await add_products(gateway.db, [film()])
 

@@ -222,6 +222,7 @@ async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, cl
 
 
 async def test_a_worker_keeps_its_jobs_until_its_lease_expires(gateway: GatewayClient, clock: SettableClock) -> None:
+    clock.stop()
     clock.advance(seconds=61)
     one, other = worker(gateway, clock), worker(gateway, clock)
     await leave_moving(gateway)
