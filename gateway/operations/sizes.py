@@ -54,6 +54,7 @@ class Sizes:
 
     def __init__(self, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
         self._variables = variables
+        self._roots = operation.selection_set.selections
         self._defaults = {node.variable.name.value: node.default_value for node in operation.variable_definitions or ()}
 
     def page(self, node: FieldNode, field: GraphQLField) -> float:
@@ -74,11 +75,19 @@ class Sizes:
         most = length_of(field, cost)
         if cost.each is None:
             return most
+        if cost.each not in field.args:
+            return min(self._of_roots(cost.each, most), most)
         given = argument(node, cost.each)
         if get_named_type(field.args[cost.each].type) is GraphQLInt:
             default = int(field.args[cost.each].default_value or most)
             return int(min(max(self._number(given, default), 0), most))
         return min(self._values(given, most), most)
+
+    def _of_roots(self, name: str, most: int) -> int:
+        """Returns the most values that this argument of a root field has; `most` if a root field is in a fragment."""
+        return max(
+            self._values(argument(node, name), 0) if isinstance(node, FieldNode) else most for node in self._roots
+        )
 
     def given(self, node: FieldNode, name: str, most: Length | None) -> int:
         """Returns how many values an argument has, up to a number `most`. The name is as in `Cost.weight`."""

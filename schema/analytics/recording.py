@@ -23,14 +23,14 @@ class RecordedPayload:
         description="How many entries are recorded now, by this call or by an earlier one with the same `eventId`."
     )
     invalid: list[InvalidInput] = strawberry.field(
-        metadata=costs(length=MAX_ENTRIES),
+        metadata=costs(length=MAX_ENTRIES, each="input"),
         description="The entries that are not valid, and therefore not recorded. "
         "The path begins with the position of the entry in `input`, counted from 0.",
     )
     events: strawberry.Private[list[Document] | None] = kept_privately()
 
     @strawberry.field(
-        metadata=costs(length=MAX_ENTRIES),
+        metadata=costs(length=MAX_ENTRIES, each="input"),
         description="The new log events as rows of `logEvents` without a filter. Null for hits and sessions, and if "
         "you are no ANALYST.",
     )

@@ -9,6 +9,7 @@ import strawberry
 from graphql import GraphQLField, GraphQLInputObjectType, GraphQLList, GraphQLNonNull, GraphQLObjectType, parse
 
 from portico.gateway.operations.limits import Limits
+from portico.resolvers.analytics.batches import MAX_ENTRIES
 from portico.schema.ads.choosing import KEYWORD_COST
 from portico.schema.catalog.products import WEIGHT_OF_TYPED
 from portico.schema.fields import MAX_COSTLY, cost_of, costs
@@ -122,6 +123,32 @@ def test_each_keyword_of_a_page_adds_to_the_cost_of_serving_ads(
     cost = limits.check(document, document.definitions[0], variables)  # type: ignore[arg-type]
 
     assert cost == 1 + MUTATION_COST + keywords * KEYWORD_COST
+
+
+_INVALID = "{ ... on RecordedPayload { invalid { fields { path } } } }"
+ENTRY = '{ time: "2024-03-01T10:00:00Z", path: "/" }'
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "entries"),
+    [
+        (f"mutation {{ logEvents(input: [{ENTRY} {ENTRY}]) {_INVALID} }}", {}, 2),
+        (f"mutation {{ logEvents(input: {ENTRY}) {_INVALID} }}", {}, 1),
+        (f"mutation ($i: [LogEventInput!]!) {{ logEvents(input: $i) {_INVALID} }}", {"i": [{}] * 7}, 7),
+        (f"mutation ($i: [LogEventInput!]!) {{ logEvents(input: $i) {_INVALID} }}", {"i": [{}] * 9_999}, MAX_ENTRIES),
+        (f"fragment F on Mutation {{ logEvents(input: []) {_INVALID} }} mutation {{ ...F }}", {}, MAX_ENTRIES),
+    ],
+)
+def test_the_invalid_entries_of_a_call_count_as_many_as_it_sends(
+    text: str, variables: dict[str, object], entries: int
+) -> None:
+    operation = parse(text).definitions[-1]
+    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
+
+    cost = limits.check(parse(text), operation, variables)  # type: ignore[arg-type]
+
+    # Each has four paths of four steps.
+    assert cost == 1 + MUTATION_COST + 1 + entries * (1 + 4 * 4)
 
 
 def test_lists_in_inputs_are_facts_about_the_variables() -> None:
