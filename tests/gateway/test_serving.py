@@ -188,7 +188,7 @@ def embedded_token(folder: Path) -> str:
 def test_workers_share_one_mongodb_run_each_job_once_and_end_together(
     embedded: dict[str, str], data: Path, tmp_path: Path
 ) -> None:
-    with served(tmp_path / "served", embedded, "--workers", "2", is_new=True) as gateway:
+    with served(tmp_path / "served", embedded, "--workers", "2") as gateway:
         eventually(lambda: gateway.process.errors.count('"started"') == 2, 30)
         (mongod,) = mongods_of(data)
         assert gateway.ask(CREATE.format("a"), embedded_token(data)).json() == PAYLOAD
