@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from .backlog import Backlog
+from .sending import ONE_MORE_TIMER_SECONDS
 
 MAX_HEADER_BYTES = 16_384
 # What a header has beside its name and its value: `: ` and the end of the line.
@@ -32,7 +33,6 @@ _UNUSUAL = {b"connection", b"transfer-encoding"}
 _OWN = {b"content-type", b"content-length", b"x-request-id"}
 # How long an idle connection of a gateway that stops stays open: a request may have been sent already.
 _IDLE_SECONDS = 0.25
-_ONE_MORE_TIMER_SECONDS = 0.01
 # How long a gateway that stops waits for the rest of a body. What arrived in full has the seconds of the settings.
 _BODY_SECONDS = 1.0
 
@@ -267,7 +267,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _close_after_reading(self) -> None:
         # If the loop was busy, it calls timers before it reads what has arrived. It reads before a second timer.
-        self.loop.call_later(_ONE_MORE_TIMER_SECONDS, self._close_if_idle)
+        self.loop.call_later(ONE_MORE_TIMER_SECONDS, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -279,12 +279,16 @@ class HttpConnection(HttpToolsProtocol):
 
     def _wait_for_client(self) -> None:
         self._stop_waiting()
-        self._timer = self.loop.call_later(self._header_seconds, self._cut_off)
+        self._timer = self.loop.call_later(self._header_seconds, self._cut_off_after_reading)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _cut_off_after_reading(self) -> None:
+        # As in `_close_after_reading`: what arrived in time stops this timer, too.
+        self._timer = self.loop.call_later(ONE_MORE_TIMER_SECONDS, self._cut_off)
 
     def _cut_off(self) -> None:
         self._timer = None

@@ -5,7 +5,6 @@ The parser receives the next message only when a reader needs it. So a slow data
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +14,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.types import Receive
 
 from portico.resolvers.waiting import waiting
+
+from .sending import ClientTimeout
 
 # The end of a part, and the end of the body.
 _PART_END: Literal["part"] = "part"
@@ -129,7 +130,7 @@ class MultipartBody:
     async def _pull(self) -> None:
         """Receives one message of the connection and parses it."""
         try:
-            async with waiting(), asyncio.timeout(self._stall_seconds):
+            async with waiting(), ClientTimeout(self._stall_seconds):
                 message = await self._receive()
         except TimeoutError:
             raise BodyStalled from None

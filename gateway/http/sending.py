@@ -4,9 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
+from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+# For how long a timer waits after another one, so that the event loop reads in between.
+ONE_MORE_TIMER_SECONDS = 0.01
+
+
+class ClientTimeout:
+    """Raises TimeoutError like `asyncio.timeout`, but only if the client has sent, or taken, nothing in time.
+
+    If the event loop was busy, it calls timers before it reads what has arrived. It reads before a second timer.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._limit = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end_after_reading)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        await self._limit.__aexit__(kind, error, traceback)
+
+    def _end_after_reading(self) -> None:
+        self._limit.reschedule(asyncio.get_running_loop().time() + ONE_MORE_TIMER_SECONDS)
 
 
 async def within(seconds: float, exchanged: Awaitable[T]) -> T:
@@ -21,7 +48,7 @@ async def within(seconds: float, exchanged: Awaitable[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
-    async with asyncio.timeout(seconds):
+    async with ClientTimeout(seconds):
         return await _Rest(steps, first)
 
 

@@ -23,6 +23,7 @@ from portico.schema.files import Upload
 
 from .multipart import BodyCut, BodyStalled, MultipartBody, MultipartError, Part
 from .requests import JSON_TYPE, Refused, Request, no_room, parse_request, require_uncompressed
+from .sending import ClientTimeout
 
 MULTIPART_TYPE = "multipart/form-data"
 # Browsers send a multipart form to another origin without a preflight request, but not with one of these headers.
@@ -128,7 +129,7 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings, r
         raise _too_large(most)
     try:
         body = MultipartBody(receive, headers["content-type"], settings.upload_stall_seconds)
-        async with asyncio.timeout(settings.body_seconds):
+        async with ClientTimeout(settings.body_seconds):
             operations = _object(await _field(body, "operations", settings.max_body_bytes, room), "operations")
             places = _places(_object(await _field(body, "map", _MAX_MAP_BYTES, room), "map"))
     except MultipartError as error:

@@ -37,8 +37,8 @@ class Paused(httpx.AsyncByteStream):
 
 @pytest.fixture
 async def narrow(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway with room for one long body, whose clients have a second to send a body."""
-    async with running(replace(settings, body_seconds=1.0)) as gateway:
+    """A gateway with room for one long body."""
+    async with running(settings) as gateway:
         gateway.state.bodies = Bodies(Memory(), len(LONG), len(LONG))
         yield gateway
 
@@ -64,6 +64,7 @@ async def test_a_long_body_waits_until_another_has_arrived_and_short_ones_do_not
 
 
 async def test_a_long_body_without_room_is_refused_after_the_time_for_a_body(narrow: GatewayClient) -> None:
+    narrow.state.settings = replace(narrow.state.settings, body_seconds=1.0)
     bodies = narrow.state.bodies
     await bodies.arriving.borrow(len(LONG))
     refused = await post(narrow, Paused())

@@ -13,6 +13,7 @@ from portico.gateway.work.duty import Duty
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
 from tests.support.harness import GatewayClient, SettableClock
+from tests.support.sockets import until
 
 PATIENCE = 0.5
 
@@ -109,28 +110,30 @@ async def test_a_second_worker_sends_nothing_while_idle_and_takes_over_when_the_
 
         jobs = [Job("alone", run), Job("shared", share, is_shared=True)]
         resources = Resources({Wakeups: wakeups[number]})
-        lease = timedelta(seconds=2)
+        # So long that the first one is not taken for suspended while the machine is busy.
+        lease = timedelta(seconds=60)
         _, database = databases[number]
         return Worker(database, clock, 0.05, resources, jobs, lease=lease, database=gateway.state.settings.database)
 
     wakeups = [Wakeups(), Wakeups()]
     first = asyncio.create_task(worker(0).run())
-    await asyncio.sleep(0.2)
+    await until(lambda: set(ran) == {"alone 0", "shared 0"})
     second = asyncio.create_task(worker(1).run())
-    await asyncio.sleep(0.6)
+    # For a good while, only the first one looks for work.
+    runs = len(ran)
+    await until(lambda: len(ran) >= runs + 20)
     idle, sent = set(ran), list(databases[1][0].commands)
     wakeups[1].wake("shared")
-    await asyncio.sleep(0.3)
+    await until(lambda: "shared 1" in ran)
     woken = set(ran)
     first.cancel()
     await asyncio.wait({first})
-    await asyncio.sleep(0.5)
+    await until(lambda: "alone 1" in ran)
     second.cancel()
     await asyncio.wait({second})
 
     assert (idle, sent) == ({"alone 0", "shared 0"}, [])
     assert woken == {*idle, "shared 1"}
-    assert set(ran) == {*woken, "alone 1"}
 
 
 async def test_a_request_in_another_process_wakes_a_job_that_is_not_shared(

@@ -45,6 +45,23 @@ def ec_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
+class Watch:
+    """What the gateway measures the age of its keys with. It stands still until the test advances it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    found = Watch()
+    monkeypatch.setattr(jwks, "time", found)
+    return found
+
+
 class Issuer:
     """An outside issuer: the keys that it publishes, and the number of requests for them."""
 
@@ -177,11 +194,8 @@ async def test_claims_are_checked_as_for_other_tokens() -> None:
 # Rotation
 
 
-async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(watch: Watch) -> None:
     # given an issuer whose first key is known
-    monkeypatch.setattr(jwks, "_JWKS_PAUSE", 0.4)
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
@@ -190,19 +204,17 @@ async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(
     issuer.keys = {"second": rsa_key(2)}
     for _ in range(5):
         await refusal(authenticator, token(rsa_key(2), "RS256", "second"))
+        watch.seconds += 1.9
     assert issuer.asked == 1
 
     # then the first token after the pause loads the new key, and the old key is no longer accepted
-    await asyncio.sleep(0.5)
+    watch.seconds += 1
     assert await authenticator.authenticate(f"Bearer {token(rsa_key(2), 'RS256', 'second')}")
     await refusal(authenticator, token(rsa_key(1), "RS256", "first", sub="another"))
     assert issuer.asked == 2
 
 
-async def test_the_pause_between_two_reads_of_the_keys_is_ten_seconds() -> None:
-    assert jwks._JWKS_PAUSE == 10.0
-
-
+@pytest.mark.usefixtures("watch")
 async def test_concurrent_callers_read_the_keys_once() -> None:
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
@@ -217,19 +229,18 @@ async def test_concurrent_callers_read_the_keys_once() -> None:
     assert issuer.asked == 1
 
 
-async def test_keys_are_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jwks, "_JWKS_PAUSE", 0.0)
-    monkeypatch.setattr(jwks, "_JWKS_SECONDS", 0.2)
+async def test_keys_are_read_again_after_a_while(watch: Watch) -> None:
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     for _ in range(2):
         await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
     assert issuer.asked == 1
 
-    await asyncio.sleep(0.3)
-    await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub='another')}")
+    for caller, asked in (("another", 1), ("one more", 2)):
+        watch.seconds += 151
+        await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub=caller)}")
 
-    assert issuer.asked == 2
+        assert issuer.asked == asked
 
 
 # An issuer that does not answer
@@ -255,6 +266,7 @@ async def test_keys_are_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch
     ],
     ids=repr,
 )
+@pytest.mark.usefixtures("watch")
 async def test_without_keys_no_token_can_be_verified(answer: httpx.Response | Exception) -> None:
     issuer = Issuer(first=rsa_key(1))
     issuer.answer = answer
@@ -267,8 +279,7 @@ async def test_without_keys_no_token_can_be_verified(answer: httpx.Response | Ex
     assert issuer.asked == 1
 
 
-async def test_a_failed_read_of_the_keys_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jwks, "_JWKS_RETRY", 0.1)
+async def test_a_failed_read_of_the_keys_is_retried_soon(watch: Watch) -> None:
     issuer = Issuer(first=rsa_key(1))
     issuer.answer = httpx.Response(503)
     authenticator = issuer.trusted()
@@ -276,7 +287,7 @@ async def test_a_failed_read_of_the_keys_is_retried_soon(monkeypatch: pytest.Mon
         await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
 
     issuer.answer = None
-    await asyncio.sleep(0.2)
+    watch.seconds += 1.1
 
     assert await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
 

@@ -64,17 +64,20 @@ async def open_account(gateway: GatewayClient, amount: int) -> str:
     return account
 
 
+def balances(answer: dict[str, Any]) -> list[int]:
+    return sorted(one["balance"]["amount"] for one in answer["viewer"]["accounts"])
+
+
 async def test_a_transfer_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
     source, target = await open_account(gateway, 1_000), await open_account(gateway, 1_000)
     async with followed(gateway, ACCOUNTS) as seen:
         for number in range(1, 6):
             given = {"sourceId": source, "destinationId": target, "amount": {"amount": 10}, "idempotencyKey": new_key()}
             await gateway.result("transfer", given)
+            expected = [1_000 - 10 * number, 1_000 + 10 * number]
+            await until(lambda: balances(seen["last"]) == expected)  # noqa: B023 - awaited in the same iteration
             await rests(gateway)
-            assert sorted(one["balance"]["amount"] for one in seen["last"]["viewer"]["accounts"]) == [
-                1_000 - 10 * number,
-                1_000 + 10 * number,
-            ]
+            assert balances(seen["last"]) == expected
     assert runs_in_vain(gateway) == 0
 
 
@@ -87,8 +90,8 @@ async def test_what_carts_reserve_shows_without_runs_in_vain(gateway: GatewayCli
         for number in range(3):
             given = {"cartId": cart, "sku": sku, "quantity": 1}
             await gateway.result("addItemToCart", given)
+            await until(lambda: seen["last"]["product"]["stock"]["reserved"] == number + 1)  # noqa: B023 - awaited here
             await rests(gateway)
-            assert seen["last"]["product"]["stock"]["reserved"] == number + 1
     assert runs_in_vain(gateway) == 0
 
 

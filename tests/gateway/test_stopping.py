@@ -95,7 +95,7 @@ def test_new_connections_are_refused_while_several_workers_finish_what_is_under_
         wire.block()
         asking = threading.Thread(target=lambda: _ask_quietly(gateway))
         asking.start()
-        time.sleep(0.5)
+        eventually(lambda: wire.holds(settings.database))
 
         gateway.process.terminate()
         eventually(lambda: _is_refused(gateway), 5)
@@ -141,7 +141,8 @@ def _is_refused(gateway: Served) -> bool:
 def test_a_stopping_gateway_is_not_ready_before_it_refuses_connections(
     settings: Settings, tmp_path: Path, workers: str
 ) -> None:
-    chosen = replace(settings, drain_seconds=2.0)
+    # The gateway accepts requests until the test has sent its last one, however busy the machine is.
+    chosen = replace(settings, drain_seconds=600.0)
     with served(tmp_path, environment(chosen), "--workers", workers) as gateway:
         assert httpx.get(f"{gateway.url}/readyz").status_code == 200
 

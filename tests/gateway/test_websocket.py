@@ -29,7 +29,7 @@ ORIGIN = "https://shop.example"
 
 @pytest.fixture
 async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    chosen = replace(settings, init_seconds=0.3, max_operations=3, max_body_bytes=5_000, cors_origins=ORIGIN)
+    chosen = replace(settings, max_operations=3, max_body_bytes=5_000, cors_origins=ORIGIN)
     async with running(chosen) as client:
         yield client
 
@@ -50,19 +50,23 @@ async def test_a_client_with_another_protocol_is_refused(port: int) -> None:
             assert await socket.closed() == (4406, "Subprotocol not acceptable")
 
 
-async def test_a_socket_without_an_init_message_times_out(socket: Socket) -> None:
-    begun = time.monotonic()
+async def test_a_socket_without_an_init_message_times_out(gateway: GatewayClient, port: int) -> None:
+    gateway.state.settings = replace(gateway.state.settings, init_seconds=0.3)
+    async with opened(port) as socket:
+        begun = time.monotonic()
 
-    assert await socket.closed() == (4408, "Connection initialisation timeout")
-    assert 0.2 < time.monotonic() - begun < 5
+        assert await socket.closed() == (4408, "Connection initialisation timeout")
+        assert 0.2 < time.monotonic() - begun < 5
 
 
-async def test_a_socket_with_an_init_message_stays_open(socket: Socket) -> None:
-    await socket.init()
-    await asyncio.sleep(0.5)
-    await socket.send({"type": "ping"})
+async def test_a_socket_with_an_init_message_stays_open(gateway: GatewayClient, port: int) -> None:
+    gateway.state.settings = replace(gateway.state.settings, init_seconds=1.0)
+    async with opened(port) as socket:
+        await socket.init()
+        await asyncio.sleep(1.2)
+        await socket.send({"type": "ping"})
 
-    assert await socket.receive() == {"type": "pong"}
+        assert await socket.receive() == {"type": "pong"}
 
 
 async def test_a_second_init_closes_the_socket(socket: Socket) -> None:

@@ -30,6 +30,7 @@ class Wire:
         self._is_audible = threading.Event()
         self._is_audible.set()
         self.hides_sessions = False
+        self._held: list[bytes] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
 
@@ -46,7 +47,12 @@ class Wire:
 
     def block(self) -> None:
         """Keeps connections open, but forwards nothing."""
+        self._held.clear()
         self._is_open.clear()
+
+    def holds(self, text: str) -> bool:
+        """Returns whether something with this text was sent since the wire was blocked."""
+        return any(text.encode() in data for data in self._held)
 
     def unblock(self) -> None:
         self._is_open.set()
@@ -86,6 +92,8 @@ class Wire:
     def _carry(self, source: socket.socket, target: socket.socket, may_pass: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
+                if not self._is_open.is_set():
+                    self._held.append(data)
                 self._is_open.wait()
                 may_pass.wait()
                 target.sendall(data.replace(_SESSIONS, _HIDDEN) if self.hides_sessions else data)

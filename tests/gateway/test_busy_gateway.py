@@ -1,0 +1,84 @@
+"""A gateway whose event loop was busy reads what clients have sent meanwhile before it calls them too slow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from starlette.types import Message
+
+from portico.gateway.http.multipart import MultipartBody
+from portico.gateway.http.sending import ClientTimeout
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, running
+from tests.support.multipart import CONTENT_TYPE, body_of, part
+from tests.support.sockets import listening
+
+SECONDS = 0.5
+BODY = b'{"query": "{ __typename }"}'
+HEAD = b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+ANSWER = {"data": {"__typename": "Query"}}
+
+
+def be_busy() -> None:
+    """Blocks the event loop for longer than a client has."""
+    time.sleep(2 * SECONDS)
+
+
+@pytest.fixture
+async def impatient(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway whose clients have half a second for their headers, and for a body."""
+    async with running(replace(settings, header_seconds=SECONDS, body_seconds=SECONDS)) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("sent_before", [HEAD[:20], HEAD, HEAD + BODY[:5]], ids=["headers", "body", "rest of the body"])
+async def test_a_request_that_arrives_while_the_gateway_is_busy_is_answered(
+    impatient: GatewayClient, sent_before: bytes
+) -> None:
+    async with listening(impatient) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            writer.write(sent_before)
+            await asyncio.sleep(0.2)
+
+            os.write(writer.get_extra_info("socket").fileno(), (HEAD + BODY)[len(sent_before) :])
+            be_busy()
+
+            answer = await reader.readuntil(b"}}")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2]) == ANSWER
+
+
+async def test_a_part_of_an_upload_that_arrives_while_the_gateway_is_busy_is_read() -> None:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": await asyncio.get_running_loop().sock_recv(near, 65_536)}
+
+    with near, far:
+        body = MultipartBody(receive, CONTENT_TYPE, SECONDS)
+        reading = asyncio.create_task(body.next_part())
+        await asyncio.sleep(0)
+
+        far.sendall(body_of([part("operations", b"{}")]))
+        be_busy()
+
+        found = await reading
+    assert found is not None
+    assert found.name == "operations"
+
+
+async def test_a_client_that_sends_nothing_in_time_is_too_slow() -> None:
+    with pytest.raises(TimeoutError):
+        async with ClientTimeout(0.01):
+            await asyncio.Event().wait()
+    async with ClientTimeout(60):
+        await asyncio.sleep(0)
