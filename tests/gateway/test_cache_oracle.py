@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,17 @@ from tests.gateway.support.counting import Remote, counted, go_on
 from tests.gateway.support.gateways import Gateways
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
-from tests.support.harness import IS_SOAK, GatewayClient, running
+from tests.support.harness import IS_SOAK, GatewayClient, running, seed_or_new
 from tests.support.operations import comparable
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import until
 
-WRITES = 5_000 if IS_SOAK else 80
+WRITES = 5_000 if IS_SOAK else 40
 # Queries that are asked, over and over, and those of them that are asked after each write.
 QUERIES, SAMPLE = (200, 20) if IS_SOAK else (40, 6)
-SEEDS = range(5) if IS_SOAK else [1]
+SEEDS = range(5) if IS_SOAK else [None]
 # So many answers are compared with runs, and so many with the last acknowledged write.
-COMPARED, READ = (1_000_000, 1_000_000) if IS_SOAK else (960, 2_000)
+COMPARED, READ = (1_000_000, 1_000_000) if IS_SOAK else (480, 2_000)
 READERS = 6
 
 
@@ -74,28 +74,28 @@ async def answer_of(query: Following, gateway: GatewayClient) -> Any:
     return comparable((await asking.ask(query.asked.text, query.asked.variables)).body)
 
 
-async def require_fresh(query: Following, cached: GatewayClient, without: GatewayClient) -> None:
-    """Fails if the cached answer is neither that of a run before it nor that of one after it."""
+async def require_fresh(query: Following, cached: Sequence[GatewayClient], without: GatewayClient) -> None:
+    """Fails if a cached answer of any of these gateways is neither that of a run before it nor that of one after it."""
     before = await answer_of(query, without)
-    answer = await answer_of(query, cached)
-    # The clock may change the answer between the two.
-    assert answer == before or answer == await answer_of(query, without), query.asked.where
+    answers = [await answer_of(query, gateway) for gateway in cached]
+    if any(answer != before for answer in answers):
+        # The clock may change the answer between the two.
+        after = await answer_of(query, without)
+        assert all(answer in (before, after) for answer in answers), query.asked.where
 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
-    shop: GatewayClient, without: GatewayClient, settings: Settings, seed: int
+    shop: GatewayClient, without: GatewayClient, settings: Settings, seed: int | None
 ) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(seed_or_new(seed))
     queries = rng.sample(await queries_of(shop), QUERIES)
     async with running(settings) as second:
         gateways = [shop, second]
         for query in queries:
-            for _ in range(3):
-                for gateway in gateways:
-                    await require_fresh(query, gateway, without)
+            await require_fresh(query, gateways * 3, without)
         assert shop.state.cache is not None
         index = shop.state.cache.index
         writer = Writer(without.db, {name: index.rows_of(name) for name in index.collections}, rng)
@@ -105,8 +105,7 @@ async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
             for query in rng.sample(queries, SAMPLE):
                 gateway = rng.choice(gateways)
                 try:
-                    await require_fresh(query, gateway, without)
-                    await require_fresh(query, gateway, without)
+                    await require_fresh(query, [gateway] * 2, without)
                     compared += 2
                 except AssertionError:
                     sys.stderr.write("\n".join(written[-15:]) + "\n")
