@@ -57,12 +57,12 @@ class LendingQuery:
 
     @strawberry.field(description="The claims of the caller.")  # type: ignore[untyped-decorator]
     async def claims(self, info: Info) -> list[str]:
-        caller = schema.require_caller(info.context)
+        caller = info.context.require_caller()
         return [repr(caller.claim(claim)) for claim in CLAIMS]
 
     @strawberry.field(description="A claim that no domain declares.")  # type: ignore[untyped-decorator]
     async def undeclared(self, info: Info) -> str | None:
-        return schema.require_caller(info.context).claim(Claim("tenant", str))
+        return info.context.require_caller().claim(Claim("tenant", str))
 
 
 DOMAIN = Domain(
