@@ -258,9 +258,8 @@ def test_what_an_answer_depends_on_includes_the_role() -> None:
 
 
 async def test_a_slot_has_one_value_for_each_operation(lending: GatewayClient) -> None:
-    slot: schema.Slot[list[str]] = schema.Slot(list)
     first, second = [lending.state.context(None, "a request") for _ in range(2)]
 
-    slot.of(first).append("a")
+    first.slot("names", list[str]).append("a")
 
-    assert (slot.of(first), slot.of(second)) == (["a"], [])
+    assert (first.slot("names", list[str]), second.slot("names", list[str])) == (["a"], [])
