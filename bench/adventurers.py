@@ -16,7 +16,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.items import POUND
 from portico.resolvers.game.world.locations import LOCATIONS, MAX_KEEPER_ITEMS, copy_of
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 
 DATABASE = "bench"
 _SHOWN = "... on CharacterPayload { character { gold inventory { id } location { locationId characters { name } } } }"
@@ -32,7 +32,7 @@ class Player:
         token = issuer.issue(subject, [], now=SystemClock().now(), lasts=timedelta(hours=6))
         self._http = http
         self._headers = {"Authorization": f"Bearer {token}"}
-        self._character = encode_id("Character", character)
+        self._character = Kind.encode_id("Character", character)
 
     async def ask(self, mutation: str, given: dict[str, Any]) -> Any:
         """Send a mutation, and return its union member. Raise RuntimeError for an error."""
@@ -77,7 +77,7 @@ class World:
         items = [item(number) for number in range(count)]
         change = {"$push": {"items": {"$each": items}}, "$inc": {"version": 1, "revision": 1}}
         self._db[LOCATIONS.name].update_one({"_id": room_id}, change)
-        return [encode_id("Item", one["_id"]) for one in items]
+        return [Kind.encode_id("Item", one["_id"]) for one in items]
 
     def stock(self, room_id: ObjectId, count: int) -> list[dict[str, str]]:
         """Put shopkeepers with so many items into a room. Return the input of a purchase of each item."""
@@ -85,8 +85,8 @@ class World:
         for number in range(-(-count // MAX_KEEPER_ITEMS)):
             items = [item(ware) for ware in range(min(count - number * MAX_KEEPER_ITEMS, MAX_KEEPER_ITEMS))]
             keepers.append(keeper(number, items))
-            seller = encode_id("Character", f"{room_id}.{number}")
-            wares += [{"shopkeeperId": seller, "itemId": encode_id("Item", one["_id"])} for one in items]
+            seller = Kind.encode_id("Character", f"{room_id}.{number}")
+            wares += [{"shopkeeperId": seller, "itemId": Kind.encode_id("Item", one["_id"])} for one in items]
         change = {"$set": {"keepers": keepers}, "$inc": {"version": 1, "revision": 1}}
         self._db[LOCATIONS.name].update_one({"_id": room_id}, change)
         return wares

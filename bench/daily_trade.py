@@ -11,7 +11,7 @@ from graphql import GraphQLUnionType, get_named_type
 
 from portico.gateway.domains import schema_of
 from portico.resolvers.documents import Database
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.gateways import Gateway
 
 Given = dict[str, Any]
@@ -62,8 +62,10 @@ class DailyTrade:
         self._skus = sorted(await db["products"].distinct("sku", {"type": {"$in": ["Audio Album", "Film"]}}))
         self._members = sorted(await db["social.members"].distinct("_id"))
         async for post in db["social.posts"].find({}, {"by": 1}, sort=[("posted", 1), ("_id", 1)]):
-            self._posts.setdefault(post["by"]["id"], []).append(encode_id("Post", post["_id"]))
-        self._discussions = [encode_id("Discussion", one) for one in sorted(await db["discussions"].distinct("_id"))]
+            self._posts.setdefault(post["by"]["id"], []).append(Kind.encode_id("Post", post["_id"]))
+        self._discussions = [
+            Kind.encode_id("Discussion", one) for one in sorted(await db["discussions"].distinct("_id"))
+        ]
         for sku in self._skus:
             await self._call("restock", {"sku": sku, "quantity": 500, "idempotencyKey": self._key()})
         for owner in ("demo", "mara"):
@@ -169,9 +171,9 @@ class DailyTrade:
         if found is None:
             account = str((await self._call("openAccount", {"name": "Everyday"}, who))["account"]["id"])
         elif found["balance"] > _ENOUGH:
-            return encode_id("Account", found["_id"])
+            return Kind.encode_id("Account", found["_id"])
         else:
-            account = encode_id("Account", found["_id"])
+            account = Kind.encode_id("Account", found["_id"])
         await self._pay_in(account)
         return account
 
@@ -197,14 +199,14 @@ class DailyTrade:
 
     async def change_price(self) -> str:
         product = await self._product(self._sku())
-        given = {"id": encode_id("Product", product["sku"]), "nonce": product["nonce"]}
+        given = {"id": Kind.encode_id("Product", product["sku"]), "nonce": product["nonce"]}
         retail = {"amount": self._rng.randint(1, product["pricing"]["list"])}
         pricing = {"list": {"amount": product["pricing"]["list"]}, "retail": retail}
         return await self._answer("updateProduct", {**given, "pricing": pricing})
 
     async def describe(self) -> str:
         product = await self._product(self._sku())
-        given = {"id": encode_id("Product", product["sku"]), "nonce": product["nonce"]}
+        given = {"id": Kind.encode_id("Product", product["sku"]), "nonce": product["nonce"]}
         return await self._answer("updateProduct", {**given, "description": f"Described anew: {self._next()}."})
 
     async def create_product(self) -> str:
@@ -232,5 +234,5 @@ class DailyTrade:
         category = await self._gateway.db["categories"].find_one({"slug": slug})
         if category is None:
             return await self.describe()
-        given = {"id": encode_id("Category", category["_id"]), "name": f"{slug.title()} {self._next()}"}
+        given = {"id": Kind.encode_id("Category", category["_id"]), "name": f"{slug.title()} {self._next()}"}
         return await self._answer("renameCategory", given)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from bench.daily_trade import DailyTrade, Given
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.gateways import Gateway
 
 # How often data comes late.
@@ -44,7 +44,11 @@ class DailyWrites(DailyTrade):
     async def edit_page(self) -> str:
         page = await self._gateway.db["cms.nodes"].find_one({"slug": "about"})
         assert page is not None
-        given = {"id": encode_id("Page", page["_id"]), "nonce": page["nonce"], "text": f"Edition {self._next()}.\n"}
+        given = {
+            "id": Kind.encode_id("Page", page["_id"]),
+            "nonce": page["nonce"],
+            "text": f"Edition {self._next()}.\n",
+        }
         return await self._answer("editText", given)
 
     async def tag(self) -> str:
@@ -53,14 +57,18 @@ class DailyWrites(DailyTrade):
         kind = {"page": "Page", "blog-entry": "BlogEntry", "photo": "Photo"}.get(page["type"], "Page")
         tags = [self._rng.choice(["the shop", "water", "vinyl", "film"])]
         mutation = self._rng.choice(["addTags", "removeTags"])
-        return await self._answer(mutation, {"id": encode_id(kind, page["_id"]), "tags": tags})
+        return await self._answer(mutation, {"id": Kind.encode_id(kind, page["_id"]), "tags": tags})
 
     async def write_entry(self) -> str:
         blog = await self._gateway.db["cms.nodes"].find_one({"slug": "blog"})
         if blog is None:
             return await self.edit_page()
         number = self._next()
-        given = {"blogId": encode_id("Section", blog["_id"]), "slug": f"entry-{number}", "title": f"Entry {number}"}
+        given = {
+            "blogId": Kind.encode_id("Section", blog["_id"]),
+            "slug": f"entry-{number}",
+            "title": f"Entry {number}",
+        }
         return await self._answer("createBlogEntry", {**given, "text": "News.\n", "tags": ["vinyl"]})
 
     # -------------------------------------------------------------- comments
@@ -102,12 +110,12 @@ class DailyWrites(DailyTrade):
 
     async def vote(self) -> str:
         polls = await self._gateway.db["social.posts"].find({"type": "poll"}, {"_id": 1}, sort=[("_id", 1)]).to_list()
-        given = {"postId": encode_id("Post", self._rng.choice(polls)["_id"]), "option": self._rng.randrange(2)}
+        given = {"postId": Kind.encode_id("Post", self._rng.choice(polls)["_id"]), "option": self._rng.randrange(2)}
         return await self._answer("vote", given, self._member())
 
     async def change_circle(self) -> str:
         who = self._who()
-        other = encode_id("User", self._rng.choice([one for one in self._members if one != who]))
+        other = Kind.encode_id("User", self._rng.choice([one for one in self._members if one != who]))
         mutation = self._rng.choice(["addToCircle", "addToCircle", "removeFromCircle"])
         return await self._answer(
             mutation, {"userId": other, "circle": self._rng.choice(["Friends", "Film club"])}, who
@@ -115,7 +123,7 @@ class DailyWrites(DailyTrade):
 
     async def block(self) -> str:
         who = self._who()
-        other = encode_id("User", self._rng.choice([one for one in self._members if one != who]))
+        other = Kind.encode_id("User", self._rng.choice([one for one in self._members if one != who]))
         return await self._answer(self._rng.choice(["block", "unblock", "unblock"]), {"userId": other}, who)
 
     async def change_profile(self) -> str:
@@ -126,7 +134,7 @@ class DailyWrites(DailyTrade):
         newest = await self._gateway.db["notifications"].find_one({"of": who}, sort=[("created_at", -1), ("_id", -1)])
         if newest is None:
             return await self.post()
-        given = {"which": {"through": encode_id("Notification", newest["_id"])}}
+        given = {"which": {"through": Kind.encode_id("Notification", newest["_id"])}}
         return await self._answer("markNotificationsRead", given, who)
 
     # ------------------------------------------------------------------ game
@@ -141,7 +149,9 @@ class DailyWrites(DailyTrade):
         room = await self._gateway.db["game.locations"].find_one({"_id": hero["location"]["_id"]})
         assert room is not None
         direction = self._rng.choice([one["direction"] for one in room["exits"]])
-        return await self._answer("move", {"characterId": encode_id("Character", hero["_id"]), "direction": direction})
+        return await self._answer(
+            "move", {"characterId": Kind.encode_id("Character", hero["_id"]), "direction": direction}
+        )
 
     async def handle_item(self) -> str:
         """Picks up something that lies in the room, or drops something."""
@@ -151,8 +161,8 @@ class DailyWrites(DailyTrade):
         mutation, items = self._rng.choice([("pickUp", room["items"]), ("drop", hero["items"])])
         if not items:
             return await self.walk()
-        given = {"characterId": encode_id("Character", hero["_id"])}
-        return await self._answer(mutation, {**given, "itemId": encode_id("Item", items[0]["_id"])})
+        given = {"characterId": Kind.encode_id("Character", hero["_id"])}
+        return await self._answer(mutation, {**given, "itemId": Kind.encode_id("Item", items[0]["_id"])})
 
     def _owner(self) -> str:
         return self._rng.choice(["demo", "mara"])

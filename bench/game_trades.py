@@ -32,7 +32,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.inventories import stack_checks, trade_edits
 from portico.resolvers.game.inventories.stacks import STACKS, Place, Viewer, Wanted, stack_id
 from portico.resolvers.game.inventories.trade_records import TRADES
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 
 RESULTS = Path(__file__).parent / "results" / "game_trades.json"
 EXPONENT = 1.5
@@ -101,7 +101,7 @@ async def settle(db: Database, one: str, other: str) -> None:
 
 
 def _operation() -> dict[str, Any]:
-    return {"now": datetime.now(UTC).replace(tzinfo=None), "operation_id": idempotency.random_operation_id()}
+    return {"now": datetime.now(UTC).replace(tzinfo=None), "operation_id": random_operation_id()}
 
 
 async def transact(db: Database, one: str, other: str) -> None:

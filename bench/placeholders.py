@@ -21,7 +21,7 @@ import json
 import re
 from typing import Any
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.gateways import Gateway
 
 _STANDS_FOR = re.compile(r"<(id|nonce) of ([^<>]+)>")
@@ -78,7 +78,7 @@ async def resolve_text(shop: Gateway, given: str) -> str:
 
 async def member_id(shop: Gateway, wanted: str, subject: str) -> str:
     """Returns the id of a member, or of the latest post on their wall."""
-    member = encode_id("User", subject)
+    member = Kind.encode_id("User", subject)
     if wanted == "user":
         return member
     return str((await shop.data(_WALL, {"id": member}))["user"]["wall"]["nodes"][0]["id"])

@@ -22,7 +22,7 @@ from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 
 _POST = """
 nodes {
@@ -74,7 +74,7 @@ class Pages:
     def comment(self, reader: str, post: ObjectId, times: int) -> float:
         """Comment on a post through the gateway. Return the CPU milliseconds of mongod for a comment."""
         headers = {"authorization": f"Bearer {self.token(reader)}"}
-        given = {"postId": encode_id("Post", post), "text": COMMENT}
+        given = {"postId": Kind.encode_id("Post", post), "text": COMMENT}
 
         def write() -> None:
             result = self._ask(_COMMENT_ON_POST, {"input": given}, headers)["commentOnPost"]
@@ -108,7 +108,7 @@ class Pages:
 
     def wall(self, owner: str, viewer: str) -> Page:
         headers = {"authorization": f"Bearer {self.token(viewer)}"}
-        given = {"id": encode_id("User", owner)}
+        given = {"id": Kind.encode_id("User", owner)}
         return lambda: self._keys(self._ask(WALL, given, headers)["user"]["wall"])
 
     def by_hand(self, read: Read, name: str) -> Page:

@@ -36,7 +36,7 @@ from portico.gateway.auth import Authenticator
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 
 RESULTS = Path(__file__).parent / "results" / "subscribers.json"
@@ -139,7 +139,7 @@ class Bench:
         return answer["data"]
 
     async def open(self) -> None:
-        opened = await self.ask(_OPEN, {"subjectId": encode_id("Product", "bench-0")})
+        opened = await self.ask(_OPEN, {"subjectId": Kind.encode_id("Product", "bench-0")})
         self.discussion = opened["openDiscussion"]["discussion"]["id"]
 
     async def post(self, deliveries: Deliveries, clients: int) -> tuple[float, float]:

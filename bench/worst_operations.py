@@ -13,13 +13,13 @@ from bench.worst_operation import Operation
 from bench.worst_world import PLAYER, cart_key
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.game.world.locations import MAX_KEEPERS
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 
 
 def operations(known: Mapping[str, str], size: int) -> dict[str, Operation]:
     """Returns the worst operations over the data of `worst_data`, stored for this size."""
-    star = encode_id("User", STAR)
-    category, wide = encode_id("Category", known["category"]), encode_id("Category", known["wide"])
+    star = Kind.encode_id("User", STAR)
+    category, wide = Kind.encode_id("Category", known["category"]), Kind.encode_id("Category", known["wide"])
     return {
         **_of_products(size),
         **_of_typed_texts(),
@@ -62,7 +62,7 @@ def _of_products(size: int) -> dict[str, Operation]:
         ),
         "related products": Operation(
             "a%n: node(id: %i) { ... on Product { related(first: 1) { c%n: sku } } }",
-            ids=[encode_id("Product", f"C-{n}") for n in range(size)],
+            ids=[Kind.encode_id("Product", f"C-{n}") for n in range(size)],
         ),
         "pages of related products": Operation(
             "a%n: products(first: %p) { nodes { related(first: 20) { c%n: title } } }"
@@ -73,7 +73,7 @@ def _of_products(size: int) -> dict[str, Operation]:
         "products by SKU": Operation("a%n: product(sku: %i) { c%n: title }", ids=[f"C-{n}" for n in range(size)]),
         "different nodes": Operation(
             "a%n: nodes(ids: %l) { id ... on Product { title } }",
-            ids=[encode_id("Product", f"C-{n}") for n in range(min(size, 5_000))],
+            ids=[Kind.encode_id("Product", f"C-{n}") for n in range(min(size, 5_000))],
         ),
     }
 
@@ -119,7 +119,7 @@ def _of_categories(category: str, wide: str, star: str) -> dict[str, Operation]:
         ),
         "a hundred nodes": Operation(
             "a%n: nodes(ids: $ids) { id }",
-            {"ids": [star, category, *(encode_id("Product", f"C-{number}") for number in range(98))]},
+            {"ids": [star, category, *(Kind.encode_id("Product", f"C-{number}") for number in range(98))]},
             "$ids: [ID!]!",
         ),
     }
@@ -160,9 +160,13 @@ def _of_content() -> dict[str, Operation]:
 
 def _of_blocked() -> dict[str, Operation]:
     """Returns the operations of a member with very many blocks, and those on a post with very many comments."""
-    talk: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("Post", TALK)}}
+    talk: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": Kind.encode_id("Post", TALK)}}
     hermit: dict[str, Any] = {"caller": (HERMIT,), "before": "viewer {", "after": "}"}
-    wall: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("User", STAR)}, "caller": (HERMIT,)}
+    wall: dict[str, Any] = {
+        "declared": "$id: ID!",
+        "variables": {"id": Kind.encode_id("User", STAR)},
+        "caller": (HERMIT,),
+    }
     comments = "a%n: node(id: $id) { ... on StatusPost { comments(first: 100) { nodes { c%n: id } } } }"
     latest = "a%n: node(id: $id) { ... on StatusPost { latestComments(last: 10) { c%n: id } commentCount } }"
     return {
@@ -189,7 +193,7 @@ def _of_blocked() -> dict[str, Operation]:
 
 
 def _of_sections(size: int) -> dict[str, Operation]:
-    blog, page = encode_id("ContentNode", numbered("site", 1)), encode_id("ContentNode", numbered("page", 0))
+    blog, page = Kind.encode_id("ContentNode", numbered("site", 1)), Kind.encode_id("ContentNode", numbered("page", 0))
     return {
         "entries": Operation(
             "a%n: node(id: $id) { ... on Section { entries(first: 100) { nodes { c%n: title } } children(first: %p) { pageInfo { hasNextPage } } } }",
@@ -247,8 +251,8 @@ def _of_feeds() -> dict[str, Operation]:
 
 
 def _of_discussions(known: Mapping[str, str], size: int) -> dict[str, Operation]:
-    many = [encode_id("Discussion", numbered("talk", n)) for n in range(size // worst_data.OBJECTS_AN_EMBEDDED)]
-    ids = many or [encode_id("Discussion", known[EMBEDDED])]
+    many = [Kind.encode_id("Discussion", numbered("talk", n)) for n in range(size // worst_data.OBJECTS_AN_EMBEDDED)]
+    ids = many or [Kind.encode_id("Discussion", known[EMBEDDED])]
     found = {
         "different discussions": Operation(
             "a%n: node(id: %i) { ... on Discussion { comments(first: %p) { pageInfo { hasNextPage } } } }", ids=ids
@@ -256,7 +260,10 @@ def _of_discussions(known: Mapping[str, str], size: int) -> dict[str, Operation]
         "counts of discussions": Operation("a%n: node(id: %i) { ... on Discussion { commentCount } }", ids=ids),
     }
     for storage in (DOCUMENTS, EMBEDDED, PAGES):
-        one: dict[str, Any] = {"declared": "$id: ID!", "variables": {"id": encode_id("Discussion", known[storage])}}
+        one: dict[str, Any] = {
+            "declared": "$id: ID!",
+            "variables": {"id": Kind.encode_id("Discussion", known[storage])},
+        }
         thread, deepest = known[f"{storage} thread"], known[f"{storage} deepest"]
         found |= {
             f"comments, {storage}": Operation(
@@ -282,13 +289,13 @@ def _of_discussions(known: Mapping[str, str], size: int) -> dict[str, Operation]
 
 
 def _of_the_game(size: int) -> dict[str, Operation]:
-    rooms = [encode_id("Location", numbered("room", n)) for n in range(worst_world.full_rooms(size))]
+    rooms = [Kind.encode_id("Location", numbered("room", n)) for n in range(worst_world.full_rooms(size))]
     keepers = [
-        encode_id("Character", f"{numbered('room', n)}.{keeper}")
+        Kind.encode_id("Character", f"{numbered('room', n)}.{keeper}")
         for n in range(worst_world.full_rooms(size))
         for keeper in range(MAX_KEEPERS)
     ]
-    halls = [encode_id("Location", numbered("hall", n)) for n in range(size)]
+    halls = [Kind.encode_id("Location", numbered("hall", n)) for n in range(size)]
     item = "{ name description contents { name contents { name contents { name } } } }"
     return {
         "full rooms": Operation(
@@ -327,8 +334,8 @@ def _of_inventories() -> dict[str, Operation]:
 
 
 def _of_the_shop(size: int) -> dict[str, Operation]:
-    carts = [encode_id("Cart", cart_key(number)) for number in range(worst_world.carts(size))]
-    orders = [encode_id("Order", cart_key(number)) for number in range(worst_world.carts(size))]
+    carts = [Kind.encode_id("Cart", cart_key(number)) for number in range(worst_world.carts(size))]
+    orders = [Kind.encode_id("Order", cart_key(number)) for number in range(worst_world.carts(size))]
     mine: dict[str, Any] = {"before": "viewer {", "after": "}", "caller": (PLAYER,)}
     return {
         "stock": Operation("a%n: products(first: 100) { nodes { stock { available } } }"),

@@ -13,7 +13,7 @@ from bench.postgres import ACCOUNTS, ZIPF
 from bench.shop import PLENTY, product
 from bench.write_scene import Pair, Prepare, Scene, User, changed
 from portico.resolvers.documents import Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 
 # Of many clients, these do not write to one document.
 EVEN, BY_ZIPF = "transfer between any accounts", "transfer by Zipf"
@@ -214,7 +214,7 @@ class Game:
         await scene.by_hand["characters"].insert_one(own)
         entered = {"$push": {"characters": {"_id": character}}}
         await scene.by_hand["locations"].update_one({"_id": self._room}, entered)
-        return scene.user(owner), encode_id("Character", character), own, rooms
+        return scene.user(owner), Kind.encode_id("Character", character), own, rooms
 
     async def move(self, scene: Scene, _client: int, _count: int) -> Pair:
         """Each client moves to the other room, and back."""

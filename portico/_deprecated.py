@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 # Where each name is now.
@@ -45,63 +46,61 @@ MOVED = {
     "Problem": "portico.jobs.Problem",
     "RollUp": "portico.writes.RollUp",
     "SCHEMA_VERSION": "portico.store.SCHEMA_VERSION",
-    "Slot": "portico.schema.Slot",
     "Sort": "portico.store.Sort",
     "Target": "portico.writes.Target",
     "Timer": "portico.writes.Timer",
     "Turn": "portico.jobs.JobRun",
     "UserError": "portico.schema.UserError",
-    "Wakeups": "portico.jobs.Wakeups",
-    "as_day": "portico.imports.as_day",
-    "as_instant": "portico.imports.as_instant",
-    "as_list": "portico.imports.as_list",
-    "as_number": "portico.imports.as_number",
-    "as_object": "portico.imports.object_of",
-    "as_text": "portico.imports.as_text",
-    "as_texts": "portico.imports.as_texts",
+    "as_day": "portico.imports.fields.as_day",
+    "as_instant": "portico.imports.fields.as_instant",
+    "as_list": "portico.imports.fields.as_list",
+    "as_number": "portico.imports.fields.as_number",
+    "as_object": "portico.imports.fields.object_of",
+    "as_text": "portico.imports.fields.as_text",
+    "as_texts": "portico.imports.fields.as_texts",
     "change_source_of_inserts": "portico.store.ChangeSource.inserts",
-    "check_length": "portico.store.check_length",
+    "check_length": "portico.store.texts.check_length",
     "computed": "portico.schema.computed",
     "costs": "portico.schema.costs",
-    "create_once": "portico.writes.create_once",
-    "derived_id": "portico.writes.derived_id",
+    "derived_id": "portico.writes.marks.derived_id",
+    "derived_nonce": "portico.writes.marks.derived_nonce",
     "described": "portico.schema.described",
     "document_id": "portico.store.document_id",
-    "document_kind": "portico.schema.document_kind",
-    "document_pages": "portico.schema.document_pages",
+    "document_kind": "portico.schema.Kind.of",
+    "document_pages": "portico.schema.Paged.of",
     "error_member": "portico.schema.member",
-    "everybody": "portico.schema.everybody",
+    "everybody": "portico.schema.Kind.everybody",
     "find_by_keys": "portico.store.find_by_keys",
     "find_visible": "portico.schema.find_visible",
-    "fold": "portico.store.fold",
+    "fold": "portico.store.texts.fold",
     "for_each": "portico.jobs.each",
-    "global_id": "portico.schema.encode_id",
+    "global_id": "portico.schema.Kind.encode_id",
     "idempotency_key": "portico.schema.idempotency_key",
     "import_each": "portico.imports.each_alone",
     "import_outcome": "portico.imports.outcome_of",
-    "is_repeatable": "portico.writes.is_repeatable",
-    "key_in": "portico.schema.key_in",
+    "is_repeatable": "portico.writes.marks.is_repeatable",
+    "key_in": "portico.schema.Kind.key_in",
     "load_one": "portico.schema.load_one",
-    "load_related": "portico.schema.load_related",
-    "mark_applied": "portico.writes.mark_applied",
+    "load_related": "portico.schema.load_one",
+    "mark_applied": "portico.writes.marks.mark_applied",
     "mutation": "portico.schema.mutation",
     "node_id": "portico.schema.node_id",
-    "not_applied": "portico.writes.not_applied",
-    "optional_field": "portico.imports.optional",
-    "random_operation_id": "portico.writes.random_operation_id",
+    "not_applied": "portico.writes.marks.not_applied",
+    "optional_field": "portico.imports.fields.optional",
+    "random_operation_id": "portico.writes.marks.random_operation_id",
     "reads": "portico.schema.reads",
     "related": "portico.schema.related",
-    "require_caller": "portico.schema.require_caller",
-    "require_slug": "portico.store.require_slug",
-    "require_text": "portico.store.require_text",
-    "required_text": "portico.imports.text_at",
+    "require_caller": "portico.Context.require_caller",
+    "require_slug": "portico.store.texts.require_slug",
+    "require_text": "portico.store.texts.require_text",
+    "required_text": "portico.imports.fields.text_at",
     "retries": "portico.writes.attempts",
-    "run_in_turn": "portico.jobs.in_sequence",
+    "run_in_turn": "portico.jobs.Job.in_sequence",
     "stored": "portico.schema.stored",
     "subscribe": "portico.schema.occurrences",
     "sweep": "portico.jobs.sweep",
-    "trim_marks": "portico.writes.trim_marks",
-    "was_applied": "portico.writes.was_applied",
+    "trim_marks": "portico.writes.marks.trim_marks",
+    "was_applied": "portico.writes.marks.was_applied",
 }
 # Names that went, and what they stand for.
 GONE = {
@@ -116,10 +115,12 @@ GONE = {
     "ParentDocument": "portico.schema.fields.Source",
     "Projection": "portico.resolvers.documents.Projection",
     "Served": "portico.resolvers.served.Served",
+    "Slot": "portico._deprecated.Slot",
     "SweepFailed": "portico.resolvers.writes.sweeps.SweepFailed",
+    "Wakeups": "portico.resolvers.declarations.Wakeups",
     "acquire_lease": "portico.resolvers.writes.leases.acquire",
     "announce_intent": "portico.resolvers.writes.intents.announce",
-    "derived_nonce": "portico.resolvers.writes.idempotency.derived_nonce",
+    "create_once": "portico._deprecated.create_once",
     "find_pages_of": "portico.resolvers.keyed.find_pages",
     "keys_of_intents": "portico.resolvers.writes.intents.announced",
     "note_in_operation": "portico.resolvers.writes.idempotency.note",
@@ -129,7 +130,7 @@ GONE = {
     "read_pages": "portico.loaders.declaring.pages",
     "release_leases": "portico.resolvers.writes.leases.release",
     "renew_operation": "portico.resolvers.writes.idempotency.renew",
-    "require_role": "portico.schema.require_caller",
+    "require_role": "portico.Context.require_caller",
     "server_time": "portico.resolvers.server_time.server_time",
     "show_object": "portico.schema.subscriptions.show_object",
     "sweep_intents": "portico.resolvers.writes.intents.sweep_left_behind",
@@ -138,7 +139,10 @@ GONE = {
 # What to do instead of using a name that went, if it is not only that nothing needs it.
 ADVICE = {
     "Owned": "write a tuple",
-    "require_role": "call `portico.schema.require_caller` with the role",
+    "Slot": "call `context.slot`",
+    "Wakeups": "call `resources.wake`",
+    "create_once": "call `create_once` of the `CollectionSpec`",
+    "require_role": "call `context.require_caller` with the role",
     "show_object": "give the kind itself to `occurrences` or `states`",
 }
 
@@ -149,3 +153,19 @@ class Owned(NamedTuple):
     spec: Any
     key: str
     of: str
+
+
+class Slot:
+    """What a domain keeps for all fields of one operation. `make` makes it at its first use."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def of(self, context: Any) -> Any:
+        """Returns the value of this operation."""
+        return context.slot(self, self._make)
+
+
+async def create_once(db: Any, spec: Any, document: Any) -> Any:
+    """Inserts the document, or returns the one that an earlier call of the operation has inserted."""
+    return await spec.create_once(db, document)

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from portico.gateway.demo.loading import Demo
-from portico.gateway.imports.fields import (
-    as_day,
-    as_instant,
-    as_list,
-    as_number,
-    as_text,
-    as_texts,
-    object_of,
-    optional,
-    text_at,
-)
+from portico.gateway.imports import fields
 from portico.gateway.imports.runs import Importer, Option
 from portico.resolvers.import_outcomes import Outcome, each_alone, outcome_of
 
@@ -22,15 +12,7 @@ __all__ = [
     "Importer",
     "Option",
     "Outcome",
-    "as_day",
-    "as_instant",
-    "as_list",
-    "as_number",
-    "as_text",
-    "as_texts",
     "each_alone",
-    "object_of",
-    "optional",
+    "fields",
     "outcome_of",
-    "text_at",
 ]

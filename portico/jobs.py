@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from portico.resolvers.declarations import Command, CommandRun, Counter, Gauge, Job, JobRun, Wakeups
-from portico.resolvers.problems import Invariant, Problem, Problems, named, problems_in
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
+from portico.resolvers.declarations import Command, CommandRun, Counter, Gauge, Job, JobRun
+from portico.resolvers.problems import Invariant, Problem, Problems
+from portico.resolvers.writes.sweeps import each, sweep
 
 __all__ = [
-    "STALE_AFTER",
     "Command",
     "CommandRun",
     "Counter",
@@ -17,10 +16,6 @@ __all__ = [
     "JobRun",
     "Problem",
     "Problems",
-    "Wakeups",
     "each",
-    "in_sequence",
-    "named",
-    "problems_in",
     "sweep",
 ]

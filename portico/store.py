@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from portico.resolvers import texts
 from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Versioned, document_id
 from portico.resolvers.keyed import find_by_keys
 from portico.resolvers.notifying import Backlog, Notice, NotificationSource
 from portico.resolvers.paging import Listing, Page, Sort
-from portico.resolvers.text import check_length, fold, require_slug, require_text
 from portico.resolvers.typed import TypedDict
 
 __all__ = [
@@ -25,10 +25,7 @@ __all__ = [
     "Sort",
     "TypedDict",
     "Versioned",
-    "check_length",
     "document_id",
     "find_by_keys",
-    "fold",
-    "require_slug",
-    "require_text",
+    "texts",
 ]

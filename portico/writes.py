@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from portico.resolvers.attachments import Attachments, Host, Hosts, Target
-from portico.resolvers.keyed import create_once
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
-from portico.resolvers.writes.idempotency import (
-    Repeatable,
-    derived_id,
-    is_repeatable,
-    mark_applied,
-    not_applied,
-    random_operation_id,
-    trim_marks,
-    was_applied,
-)
+from portico.resolvers.writes import marks
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settle_once import settle_once
 from portico.resolvers.writes.settlements import Noted
@@ -27,18 +17,10 @@ __all__ = [
     "Hosts",
     "Noted",
     "OwnedDocuments",
-    "Repeatable",
     "RollUp",
     "Target",
     "Timer",
     "attempts",
-    "create_once",
-    "derived_id",
-    "is_repeatable",
-    "mark_applied",
-    "not_applied",
-    "random_operation_id",
+    "marks",
     "settle_once",
-    "trim_marks",
-    "was_applied",
 ]

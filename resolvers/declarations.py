@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from .attachments import Attachment, Host, Hosts
 from .changes import ChangeSource
 from .documents import CollectionSpec, Database
 from .notifying import HiddenMembers, NotificationSource
 from .problems import Invariant
+from .writes.sweeps import STALE_AFTER, each
 
 T = TypeVar("T")
 
@@ -26,6 +27,19 @@ class Resources(dict[type, Any]):
         """Returns the resource of this type. Raises KeyError if the domain that declares it is not served."""
         found: T = self[kind]
         return found
+
+    def wake(self, job: str) -> None:
+        """Starts a run of the job in a moment, or when its current run has ended: the request is answered before.
+
+        If another process of this machine looks for the work of the job, it runs there. Other machines run it in their
+        rhythm.
+        """
+        self.of(Wakeups).wake(job)
+
+    def woken(self, job: str) -> asyncio.Event | None:
+        """Returns the event that is set while the job has been woken; None where nothing wakes jobs."""
+        wakeups: Wakeups | None = self.get(Wakeups)
+        return None if wakeups is None else wakeups.of(job)
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,14 @@ class Job:
     is_shared: bool = False
     waits: bool = False
 
+    # The age at which most marks count as left by a crash.
+    STALE_AFTER: ClassVar[timedelta] = STALE_AFTER
+
+    @staticmethod
+    async def in_sequence(*parts: Callable[[], Awaitable[int]]) -> int:
+        """Runs one part after the other, like `each`: a part that fails does not stop the next ones."""
+        return await each(parts, lambda part: part())
+
 
 # A job that starts at once would take the time of the answer to the request that wakes it.
 _SECONDS_TO_ANSWER = 0.01
@@ -78,11 +100,7 @@ class Wakeups:
         self._events: dict[str, asyncio.Event] = {}
 
     def wake(self, job: str) -> None:
-        """Starts a run of the job in a moment, or when its current run has ended: the request is answered before.
-
-        If another process of this machine looks for the work of the job, it runs there. Other machines run it in their
-        rhythm.
-        """
+        """See `Resources.wake`."""
         asyncio.get_running_loop().call_later(_SECONDS_TO_ANSWER, self.of(job).set)
 
     def of(self, job: str) -> asyncio.Event:

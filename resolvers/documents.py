@@ -13,7 +13,7 @@ from bson.errors import BSONError, InvalidId
 from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 from typing_extensions import TypeVar
 
 from portico.resolvers.typed import TypedDict
@@ -118,6 +118,23 @@ class CollectionSpec(Generic[D]):
     async def change_all(self, db: Database, changes: Sequence[Change]) -> None:
         """Sends updates of single documents in one bulk, in any order."""
         await db[self.name].bulk_write([Update(*change) for change in changes], ordered=False)
+
+    async def create_once(self, db: Database, document: D) -> D:
+        """Inserts the document, unless an earlier call of the same operation has inserted one with its `_id`.
+
+        Returns:  the document as it is stored now.
+        Raises:   DuplicateKeyError if another document has a value that must be unique.
+        Writes:   one insert.
+        """
+        try:
+            await self.of(db).insert_one(document)
+        except DuplicateKeyError:
+            key = {path: document[path] for path in ("_id", *(self.shard_key or ()))}
+            earlier = await self.of(db).find_one(key)
+            if earlier is None:
+                raise
+            return earlier
+        return document
 
 
 def with_version(projection: Projection | None) -> Projection | None:

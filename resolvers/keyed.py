@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-
 from . import paging
 from .documents import CollectionSpec, D, Database, Document, Projection, upgrade_read, with_version
 from .paging import Key, Listing, Page
@@ -42,21 +40,3 @@ async def find_pages(
     for page in pages:
         page.documents = await upgrade_read(db, spec, page.documents, projection)
     return pages
-
-
-async def create_once(db: Database, spec: CollectionSpec[D], document: D) -> D:
-    """Inserts the document, unless an earlier call of the same operation has inserted one with its `_id`.
-
-    Returns:  the document as it is stored now.
-    Raises:   DuplicateKeyError if another document has a value that must be unique.
-    Writes:   one insert.
-    """
-    try:
-        await spec.of(db).insert_one(document)
-    except DuplicateKeyError:
-        key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
-        earlier = await spec.of(db).find_one(key)
-        if earlier is None:
-            raise
-        return earlier
-    return document

@@ -43,6 +43,32 @@ class Problem:
             return False
         return True
 
+    @staticmethod
+    def named(kind: str, path: str = "_id") -> Subject:
+        """Returns what names documents by their kind and the value of a field, or by their `_id` if they lack it."""
+
+        def name_of(document: Mapping[str, Any]) -> str:
+            return f"{kind} {document.get(path, document['_id'])}"
+
+        return name_of
+
+    @staticmethod
+    async def all_in(
+        documents: AsyncIterable[D],
+        find: Callable[[list[D]], Problems],
+        subject: Subject,
+        size: int = 500,
+        *,
+        repair: Callable[[D], Repair] | None = None,
+    ) -> Problems:
+        """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
+
+        A document that makes `find` fail is itself a problem with this subject, and what `repair` returns repairs it.
+        """
+        async for batch in in_batches(documents, size):
+            for problem in await _problems_of(batch, find, subject, repair):
+                yield problem
+
 
 Problems = AsyncIterator[Problem]
 
@@ -65,32 +91,6 @@ class Invariant:
             yield Problem("the check", f"it stopped: {describe_damage(error)}")
 
 
-def named(kind: str, path: str = "_id") -> Subject:
-    """Returns what names documents by their kind and the value of a field, or by their `_id` if they lack the field."""
-
-    def name_of(document: Mapping[str, Any]) -> str:
-        return f"{kind} {document.get(path, document['_id'])}"
-
-    return name_of
-
-
-async def problems_in(
-    documents: AsyncIterable[D],
-    find: Callable[[list[D]], Problems],
-    subject: Subject,
-    size: int = 500,
-    *,
-    repair: Callable[[D], Repair] | None = None,
-) -> Problems:
-    """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
-
-    A document that makes `find` fail is itself a problem with this subject, and what `repair` returns repairs it.
-    """
-    async for batch in in_batches(documents, size):
-        for problem in await _problems_of(batch, find, subject, repair):
-            yield problem
-
-
 async def _problems_of(
     batch: list[D], find: Callable[[list[D]], Problems], subject: Subject, repair: Callable[[D], Repair] | None
 ) -> list[Problem]:
@@ -105,7 +105,7 @@ async def _problems_of(
 
 
 def problems_with(document: D, find: Callable[[D], Iterable[Problem]], subject: Subject) -> list[Problem]:
-    """Returns what `find` finds wrong in one document, like `problems_in`."""
+    """Returns what `find` finds wrong in one document, like `Problem.all_in`."""
     try:
         return list(find(document))
     except DAMAGED as error:

@@ -16,11 +16,10 @@ from .notifying import Notifications
 from .persisted_queries import PERSISTED_QUERIES
 from .problems import Invariant
 from .shared_secrets import SECRETS
-from .writes.idempotency import OPERATIONS
 from .writes.intents import INTENTS
 from .writes.leases import LEASES
+from .writes.operation_records import OPERATIONS
 from .writes.settler import Settler
-from .writes.sweeps import in_sequence
 
 
 class InvalidDomains(Exception):
@@ -187,7 +186,7 @@ class Domains:
 
     def _upgrades(self) -> Job:
         async def upgrade_documents(run: JobRun) -> int:
-            return await in_sequence(*(partial(upgrade_batch, run.db, spec) for spec in self.collections))
+            return await Job.in_sequence(*(partial(upgrade_batch, run.db, spec) for spec in self.collections))
 
         return Job(UPGRADES, upgrade_documents)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .text import without_accents, words
+from .texts import without_accents, words
 
 # Further words of a text are ignored.
 MAX_TYPED = 8

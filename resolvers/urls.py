@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 
 MAX_URL = 2_000
 

@@ -8,6 +8,7 @@ from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
 from portico.resolvers.served import Domains
+from portico.schema.kinds import Node
 
 from .assembly import AssembledSchema, additions_of, require_declared, require_rules
 from .context import Info, core
@@ -16,7 +17,7 @@ from .fields import costs
 from .inputs import described
 from .installation import install
 from .live_directive import add_live
-from .nodes import MAX_NODES, Node, find_node
+from .nodes import MAX_NODES, find_node
 from .notification_reasons import add_reasons
 from .roles import add_roles
 from .scalars import SCALARS

@@ -15,12 +15,12 @@ from strawberry.types.field import StrawberryField
 from strawberry.types.private import is_private
 
 from portico.resolvers.served import Domains, InvalidDomains
+from portico.schema.kinds import Kind
 
 from .connections import Counted
 from .errors import camel_case
 from .fields import Related, declaration_of
 from .mutations import Write
-from .nodes import Kind
 from .roles import OWN_ROLES
 from .service import SchemaOfService
 

@@ -11,14 +11,15 @@ from graphql import GraphQLObjectType
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.backward_pages import BackwardPage
-from portico.resolvers.documents import Document, Projection
+from portico.resolvers.documents import CollectionSpec, D, Document, Projection
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Listing, Page, page_size
+from portico.schema.kinds import BatchRule, Kind, types_of
 
 from .context import Context, Info, core
 from .fields import Source, computed, costs
 from .inputs import Span
-from .nodes import BatchRule, Kind, types_of, visible_of
+from .nodes import visible_of
 from .selections import Selection, cached, selection_of
 
 T = TypeVar("T")
@@ -148,6 +149,17 @@ class Paged:
     name: str = ""
     shown_to: BatchRule | None = None
     counts: CountRule | None = None
+
+    @staticmethod
+    def of(kind: Kind[D], spec: CollectionSpec, *, name: str = "", counts: CountRule | None = None) -> "Paged":
+        """Returns the definition of the pages of a kind whose objects are the documents of one collection.
+
+        Args:     name: the prefix of the connection's name; by default, the name of the kind.
+                  counts: gives the connection `totalCount`. It takes the context and the filter of a listing, and
+                  returns whether the caller sees each row that matches the filter. An index must lead to these rows
+                  alone.
+        """
+        return Paged(kind.name, declaring.pages(spec), name=name, counts=counts)
 
     @property
     def connection(self) -> str:

@@ -5,10 +5,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import strawberry
-from graphql import GraphQLResolveInfo
+from graphql import GraphQLError, GraphQLResolveInfo
 
 from portico.loaders.batching import BatchRead, Loader, Loaders
 from portico.resolvers.changes import Event
@@ -160,7 +160,7 @@ class Context:
     the settings and services of its domains. `keys_kept` is how long an idempotency key keeps its answer. `process` is
     the process of the gateway. `seen` has the objects that the caller may see, by kind and key as text; `listed` has
     pages whose rows are not in it yet. `connection` identifies the connection that the operation came by: connections
-    get slots round-robin. `slots` has what domains keep for the fields of the operation, see `Slot`. `record` is what
+    get slots round-robin. `slots` has what domains keep for the fields of the operation, see `slot`. `record` is what
     telemetry records of the operation; None if it records nothing. If it `is_read_only`, mutations are refused. If it
     `is_live`, the operation is run again when what it reads changes, so it shares no reads with others.
     """
@@ -218,6 +218,14 @@ class Context:
         """The settings of the domains, and what their services have opened, by type."""
         return self.served.resources
 
+    def require_caller(self, role: Role | None = None) -> Caller:
+        """Returns the caller. Raises UNAUTHENTICATED for an anonymous one, and FORBIDDEN for one without the role."""
+        if self.caller is None:
+            raise GraphQLError("This field requires a bearer token.", extensions={"code": "UNAUTHENTICATED"})
+        if role is not None and not self.caller.has(role):
+            raise GraphQLError(f"This field requires the role {role.name}.", extensions={"code": "FORBIDDEN"})
+        return self.caller
+
     def has_role(self, role: Role) -> bool:
         """Returns whether the caller has this role, or ADMIN."""
         return self.caller is not None and self.caller.has(role)
@@ -258,22 +266,15 @@ class Context:
         """The cursors of the deployment."""
         return self.served.resources.of(Cursors)
 
+    def slot(self, name: Hashable, make: Callable[[], V]) -> V:
+        """Returns what a domain keeps under this name for all fields of the operation. `make` makes it at first."""
+        if name not in self.slots:
+            self.slots[name] = make()
+        value: V = self.slots[name]
+        return value
+
     def loader(self, name: Hashable, read: Callable[[], BatchRead[K, V]]) -> Loader[K, V]:
         return self.loaders.get(name, read)
-
-
-class Slot(Generic[V]):
-    """What a domain keeps for all fields of one operation. `make` makes it at its first use."""
-
-    def __init__(self, make: Callable[[], V]) -> None:
-        self._make = make
-
-    def of(self, context: Context) -> V:
-        """Returns the value of this operation."""
-        if self not in context.slots:
-            context.slots[self] = self._make()
-        value: V = context.slots[self]
-        return value
 
 
 def derived(context: Context, **changes: Any) -> Context:

@@ -14,9 +14,9 @@ from strawberry.types.field import StrawberryField
 
 from portico.resolvers import errors
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
+from portico.schema.kinds import Kind
 
 from .fields import costs, kept_privately
-from .nodes import encode_id
 from .scalars import BigInt
 
 
@@ -213,7 +213,7 @@ _declare(
     "The object does not exist, or the viewer may not see it.",
     {"missing_id": strawberry.ID | None},
     {"missing_id": _described("The `id` of the missing object.", default=None)},
-    lambda error: {"missing_id": None if error.key is None else encode_id(error.kind, error.key)},
+    lambda error: {"missing_id": None if error.key is None else Kind.encode_id(error.kind, error.key)},
 )
 _declare(
     InvalidInput,

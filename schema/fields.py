@@ -265,6 +265,10 @@ def declaration_of(field: StrawberryField) -> Declaration | None:
 
 
 @overload
+def as_type(graphql_type: type[list[T]], document: Sequence[Source]) -> list[T]: ...
+
+
+@overload
 def as_type(graphql_type: type[T], document: Source) -> T: ...
 
 
@@ -273,7 +277,7 @@ def as_type(graphql_type: type[T], document: Source | None) -> T | None: ...
 
 
 def as_type(graphql_type: type[Any], document: Any) -> Any:  # noqa: ARG001 - for the type checker
-    """Returns the document itself, which is the object of its GraphQL type."""
+    """Returns the document itself, which is the object of its GraphQL type; of `list[Type]`, several documents."""
     return document
 
 
@@ -281,13 +285,6 @@ def as_document(value: object) -> Mapping[str, Any]:
     """Returns the document that an object of a GraphQL type is: the inverse of `as_type`."""
     assert isinstance(value, Mapping)
     return value
-
-
-def as_types(graphql_type: type[T], documents: Sequence[Source]) -> list[T]:  # noqa: ARG001 - for the type checker
-    """Returns the documents themselves, which are the objects of their GraphQL type."""
-    objects: Any = documents
-    found: list[T] = objects
-    return found
 
 
 def getter(path: str, default: Any = None) -> Getter:

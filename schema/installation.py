@@ -19,10 +19,11 @@ from graphql import (
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
 from portico.resolvers.errors import NotFound
+from portico.schema.kinds import KIND, Kind, KindDocument, require_decodable
 
 from .connections import Paged
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
-from .nodes import KIND, Kind, KindDocument, loader_of, projection_of, require_decodable
+from .nodes import loader_of, projection_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The extension of an interface with the function that reads the type name from a document.

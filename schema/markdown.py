@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 import nh3
 from markdown_it import MarkdownIt
 
-from portico.resolvers.text import has_tower, has_unwanted
+from portico.resolvers.texts import has_tower, has_unwanted
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock

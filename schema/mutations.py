@@ -17,14 +17,17 @@ from portico.resolvers import errors
 from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
+from portico.resolvers.writes.operation_records import OPERATIONS, OperationRecord, record_id_of
 from portico.resolvers.writes.settler import Settler
+from portico.schema.fields import as_type
+from portico.schema.kinds import Kind, Node
 
-from .access import require_caller
 from .context import Context, Info, Operation, core
 from .errors import member_name
-from .fields import as_types, costs, kept_privately
+from .fields import costs, kept_privately
 from .files import Upload, uploads_in
-from .nodes import Kind, Node, encode_id, find_node, shown
+from .nodes import find_node, shown
 from .roles import Role
 from .stored_answers import Restoring, record_of, record_values, references_in
 from .viewer import ShowsViewer
@@ -75,11 +78,11 @@ class Write(FieldExtension):
     async def _resolve(self, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context
         if self.role is not None:
-            require_caller(context, self.role)
+            context.require_caller(self.role)
         key = _key_of(kwargs.get("input"))
         try:
             if key is None:
-                operation.begin(idempotency.random_operation_id(), context.now)
+                operation.begin(random_operation_id(), context.now)
                 return await next_(source, info, **kwargs)
             call = self._call(context, key, kwargs)
             once = self._settling if self._settles else self._once
@@ -88,7 +91,7 @@ class Write(FieldExtension):
             raise GraphQLError(str(refused), extensions=refused.extensions) from None
 
     def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
-        record_id = idempotency.record_id_of(context.subject, key)
+        record_id = record_id_of(context.subject, key)
         fingerprint = _fingerprint(context, kwargs)
         return idempotency.Call(record_id, self._field_name, fingerprint, uuid4().hex, context.process)
 
@@ -127,7 +130,7 @@ class Write(FieldExtension):
     async def _carry_out(
         self,
         call: idempotency.Call,
-        record: idempotency.OperationRecord | None,
+        record: OperationRecord | None,
         work: Work,
         info: Info,
         kwargs: dict[str, Any],
@@ -168,7 +171,7 @@ class Write(FieldExtension):
         If it is never stored, a repeated call carries the operation out again, and finds what was decided.
         """
         if self._settles:
-            done = {idempotency.OPERATIONS.name: [idempotency.finishing(context.operation_id, outcome)]}
+            done = {OPERATIONS.name: [idempotency.finishing(context.operation_id, outcome)]}
             if context.resources.of(Settler).add(context.db, done):
                 return outcome
         return await idempotency.finish(context.db, context.operation_id, outcome=outcome)
@@ -341,7 +344,7 @@ class DeletedPayload(ShowsViewer):
     @classmethod
     def of(cls, deleted_id: strawberry.ID, kind: str, keys: Iterable[object]) -> Self:
         """Returns the payload of an object that objects of this kind, with these keys, have listed."""
-        return cls(deleted_id=deleted_id, listed={"by": [encode_id(kind, key) for key in dict.fromkeys(keys)]})
+        return cls(deleted_id=deleted_id, listed={"by": [Kind.encode_id(kind, key) for key in dict.fromkeys(keys)]})
 
     @strawberry.field(
         metadata=costs(length=_PARENTS),
@@ -351,4 +354,4 @@ class DeletedPayload(ShowsViewer):
     async def parents(self, info: Info) -> list[Node]:
         ids = () if self.listed is None else self.listed["by"]
         found = await asyncio.gather(*(find_node(core(info), global_id) for global_id in ids))
-        return as_types(Node, [parent for parent in found if parent is not None])
+        return as_type(list[Node], [parent for parent in found if parent is not None])

@@ -1,6 +1,6 @@
-"""Global ids, and the kinds of objects that have one.
+"""Reads of objects by id and by key, and the rules of visibility.
 
-The rule of visibility of a kind runs where documents are read, and not in each field:
+The rule of a kind runs where documents are read, and not in each field:
 
 * Reads by key check it: relations, `node`, `nodes`, and methods that call `load`, `load_one` or `require`. Both
   executors use the same loaders (`loader_of`), which leave out hidden documents.
@@ -16,182 +16,19 @@ its object is hidden or gone, the error is `NOT_FOUND`. This is no fault, and th
 delete an object between two reads.
 """
 
-from base64 import urlsafe_b64decode
-from binascii import Error as Base64Error
-from binascii import b2a_base64
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic
-
-import strawberry
-from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSchema
+from typing import Any
 
 from portico.loaders.batching import BatchRead, Loader
-from portico.resolvers.documents import D, Database, Projection
-from portico.resolvers.errors import NotFound, one_of
-from portico.resolvers.undecodable import is_undecodable
+from portico.resolvers.documents import D, Projection
+from portico.resolvers.errors import NotFound
 
 from .context import Context
-from .fields import Source, computed
+from .fields import Source
+from .kinds import BatchRule, Holder, Kind, KindDocument, decode_id, types_of
 from .selections import cached, selection_of
 
 MAX_NODES = 100
-# The extension of a GraphQL type with the kind whose documents have the type.
-KIND = "portico.kind"
-_URL_SAFE = str.maketrans("+/", "-_")
-# `b2a_base64` ends the line. Most ids have none of the characters that are unsafe in a URL.
-_PADDING = "=\n"
-
-
-@strawberry.interface(description="An object that you can fetch again by its id, which is globally unique and opaque.")
-class Node:
-    id: strawberry.ID = strawberry.field(description="Globally unique and opaque.")
-
-
-Rule = Callable[[D, Context], bool]
-# A rule for many documents, which may read. For each document, it returns what the caller sees of it: the document, a
-# copy that lacks something, or None if the caller does not see it. An exception in place of a document is its error.
-BatchRule = Callable[[Context, Sequence[D]], Awaitable[Sequence[D | Exception | None]]]
-# An object that others belong to: its kind, and its key as text.
-Holder = tuple[str, str]
-
-
-def everybody(_document: Source, _context: Context) -> bool:
-    """Returns True: the rule of a kind whose documents every caller may see."""
-    return True
-
-
-@dataclass(frozen=True)
-class Kind(Generic[D]):
-    """A kind of objects with global ids, whose documents are of type D.
-
-    `path` is the path of the key in its documents. `parse` converts text to a key, or raises ValueError. `read` makes
-    the batched read by key. `type_name` returns the GraphQL type of a document, one of `types`.
-
-    The visibility rule has three parts, and a kind declares at least one of them. `visible_to` returns whether a caller
-    may see a document; use `everybody` if all callers may. `within` returns the object that contains a document, as its
-    kind and its key as text: a caller who may not see that object may not see the document either. `shown_to` is a rule
-    that reads something else, for many documents at a time. What it reads is read after the documents, so that no
-    document is shown by an outdated permission. It must not keep what it has read.
-
-    The log names a damaged document by `collection`; by the kind if its objects are in several collections.
-
-    `type_name` and the rule read the paths in `discriminator`. `find_gone` finds a document that an
-    operation has removed, for the answer to a repeated call.
-    """
-
-    name: str
-    path: str
-    parse: Callable[[str], Any]
-    read: Callable[[Database, Projection | None], BatchRead[Any, D]]
-    types: tuple[str, ...]
-    type_name: Callable[[D], str]
-    discriminator: tuple[str, ...] = ()
-    visible_to: Rule[D] | None = None
-    within: Callable[[D], Holder] | None = None
-    shown_to: BatchRule[D] | None = None
-    find_gone: Callable[[Database, Any, str], Awaitable[Mapping[str, Any] | None]] | None = None
-    collection: str = ""
-
-    @property
-    def has_rule(self) -> bool:
-        return not (self.visible_to is None and self.within is None and self.shown_to is None)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether every caller may see every document. Reads of such a kind check nothing."""
-        return self.visible_to is everybody and self.within is None and self.shown_to is None
-
-
-def kind_of(graphql_type: GraphQLNamedType | None) -> Kind | None:
-    """Returns the kind whose documents have this type, by the schema that the type belongs to; None if there is none.
-
-    `installation` notes the kind of each type.
-    """
-    found: Kind | None = None if graphql_type is None else graphql_type.extensions.get(KIND)
-    return found
-
-
-def collection_of_type(graphql_type: GraphQLNamedType) -> str:
-    """Returns the collection of the documents of this GraphQL type. If it has none of its own, returns the kind or the
-    type.
-    """
-    kind = kind_of(graphql_type)
-    return graphql_type.name if kind is None else kind.collection or kind.name
-
-
-class KindDocument(dict[str, Any]):
-    """A document with its kind, for fields that can have an object of any kind."""
-
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: Kind, document: Source) -> None:
-        super().__init__(document)
-        self.kind = kind
-
-
-def encode_id(kind: str, key: object) -> str:
-    """Returns the `id` of the object with this kind and key."""
-    return _url_safe(b2a_base64(f"{kind}:{key}".encode()).decode())
-
-
-def _url_safe(text: str) -> str:
-    return text.rstrip(_PADDING).translate(_URL_SAFE)
-
-
-def decode_id(context: Context, global_id: str) -> tuple[Kind, Any]:
-    """Returns the kind and key of an id. Raises ValueError, also for a kind that the gateway does not serve."""
-    name, text = split_id(global_id)
-    kind: Kind | None = context.served.kinds.get(name)
-    if kind is None:
-        raise ValueError(global_id)
-    key = kind.parse(text)
-    if encode_id(name, key) != global_id:
-        raise ValueError(global_id)
-    return kind, key
-
-
-def split_id(global_id: str) -> tuple[str, str]:
-    """Returns the two parts of a text like an id: the name of a kind, and a key as text. Raises ValueError."""
-    try:
-        name, _, text = urlsafe_b64decode(global_id.encode() + b"=" * (-len(global_id) % 4)).decode().partition(":")
-    except (Base64Error, UnicodeError) as error:
-        raise ValueError(global_id) from error
-    return name, text
-
-
-def key_in(context: Context, kind: str, global_id: str) -> Any:
-    """Returns the key in an id of this kind. Raises NotFound for any other id, because no such object can exist."""
-    try:
-        found, key = decode_id(context, global_id)
-    except ValueError:
-        raise NotFound(kind, message=f"The id is not that of {one_of(kind)}.") from None
-    if found.name != kind:
-        raise NotFound(kind, message=f"The id is that of {one_of(found.name)}, not of {one_of(kind)}.")
-    return key
-
-
-def require_decodable(keys: object) -> None:
-    """Raises GraphQLError for a key, or a list with a key, that is not valid UTF-8. It would fail the read of all."""
-    if is_undecodable(keys):
-        raise GraphQLError("A key is not valid UTF-8.")
-
-
-def node_id(kind: str, path: str, *, description: str = "Globally unique and opaque.") -> Any:
-    """Returns the `id` field of a document-backed type. In a snapshot, it is the id of the object in the snapshot."""
-    prefix = f"{kind}:"
-
-    def read(source: Source) -> str:
-        # Like `encode_id`, but without a call: a page has dozens of ids.
-        text = b2a_base64((prefix + str(source[path])).encode()).decode()
-        return text.rstrip(_PADDING) if "/" not in text and "+" not in text else _url_safe(text)
-
-    return computed(read, path, description=description)
-
-
-def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:
-    types = [schema.type_map[name] for name in kind.types]
-    return [found for found in types if isinstance(found, GraphQLObjectType)]
 
 
 def projection_of(info: Any, kind: Kind) -> Projection | None:

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+from portico.schema.kinds import Kind
+
 from .fields import computed
-from .nodes import encode_id
 
 
 def part_id(name: str, key: Callable[[Any], object], *needs: str) -> Any:
@@ -19,7 +20,7 @@ def part_id(name: str, key: Callable[[Any], object], *needs: str) -> Any:
               needs: the paths that `key` reads.
     """
     return computed(
-        lambda source: encode_id(name, key(source)),
+        lambda source: Kind.encode_id(name, key(source)),
         *needs,
         description="Unique among all objects. The object is part of another one: `node` does not find it.",
     )

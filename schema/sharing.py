@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 from portico.resolvers.answer_bounds import METER, counted_apart
 from portico.resolvers.flights import Flight, Flights
 from portico.resolvers.lru import Lru
+from portico.schema.kinds import Kind
 
 from .context import Context
-from .nodes import Kind
 from .roles import Role
 
 V = TypeVar("V")

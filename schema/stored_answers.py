@@ -33,10 +33,10 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 from strawberry.types.base import get_object_definition
 
 from portico.resolvers.documents import Document
+from portico.schema.kinds import Kind, KindDocument, kind_of
 
 from .errors import value_class
 from .fields import IS_KEPT
-from .nodes import Kind, KindDocument, kind_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 _ANY_KIND = "Node"

@@ -9,9 +9,10 @@ from typing import Any, Generic
 from portico.loaders.batching import Loaders
 from portico.resolvers.changes import Event
 from portico.resolvers.documents import D
+from portico.schema.kinds import Kind
 
 from .context import Context, Events
-from .nodes import Kind, shown
+from .nodes import shown
 
 # Returns the object of the field that an event shows to the caller of this context, or None if there is nothing to
 # show. A domain error, for example NotFound, ends the subscription. Subscribers share a result only if their functions

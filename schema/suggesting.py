@@ -7,13 +7,14 @@ from typing import Annotated, Any, NamedTuple
 import strawberry
 
 from portico.resolvers.paging import page_size
-from portico.resolvers.text import check_length
+from portico.resolvers.texts import check_length
 from portico.resolvers.typed_text import MAX_TEXT, Part, parts_of, typed_words
+from portico.schema.kinds import Kind, Node
 
 from .context import Info, core
 from .fields import computed, costs
 from .inputs import described
-from .nodes import Node, encode_id, find_node
+from .nodes import find_node
 from .parts import part_id
 
 DEFAULT_SUGGESTED, MAX_SUGGESTED = 5, 20
@@ -60,7 +61,7 @@ class Suggestion:
 
     @strawberry.field(description="The object; null if it was deleted in the meantime.")
     async def node(self, info: Info) -> Node | None:
-        key = encode_id(self.suggested.kind, self.suggested.key)
+        key = Kind.encode_id(self.suggested.kind, self.suggested.key)
         return await find_node(core(info), key)  # type: ignore[return-value]
 
 

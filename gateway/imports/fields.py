@@ -9,8 +9,23 @@ from typing import Any
 from graphql import GraphQLError
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_SLUG, check_length
+from portico.resolvers.texts import MAX_SLUG, check_length
 from portico.schema.scalars import parse_instant
+
+__all__ = [
+    "Record",
+    "as_day",
+    "as_instant",
+    "as_key",
+    "as_list",
+    "as_number",
+    "as_text",
+    "as_texts",
+    "key_at",
+    "object_of",
+    "optional",
+    "text_at",
+]
 
 Record = Mapping[str, Any]
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -45,6 +60,7 @@ def key_at(record: Record, name: str, *, longest: int = MAX_SLUG) -> str:
 
 
 def as_key(value: Any, *path: str) -> str:
+    """Returns the value, which must be a string that is not longer than a key."""
     return check_length(as_text(value, *path), *path, longest=MAX_SLUG)
 
 

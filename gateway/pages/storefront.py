@@ -15,7 +15,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.demo import demo_token
 from portico.gateway.pages.built import NO_CACHE, BuiltFiles, headers_with, is_from_this_machine
 from portico.gateway.settings import Settings
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 
 BUILT = Path(__file__).parent / "static" / "storefront"
 PATH = "/shop"
@@ -78,7 +78,7 @@ def _session(request: Request, authenticator: Authenticator) -> Response:
     if not is_from_this_machine(request):
         return Response(status_code=404, headers=_NO_STORE)
     if subject is None:
-        members = [{"subject": member, "userId": encode_id("User", member)} for member in demo_token.MEMBERS]
+        members = [{"subject": member, "userId": Kind.encode_id("User", member)} for member in demo_token.MEMBERS]
         return _json({"members": members})
     if subject not in demo_token.MEMBERS:
         return Response(status_code=404, headers=_NO_STORE)

@@ -21,9 +21,9 @@ from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.parts import as_part
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import Noted
 
 from .transfer_records import TRANSFERS, call_off
@@ -130,7 +130,7 @@ async def open_account(
     Raises:   InvalidInput, also if the owner has 100 accounts.
     Writes:   accounts; one insert.
     """
-    account_id = idempotency.derived_id(operation_id, "account")
+    account_id = derived_id(operation_id, "account")
     with InvalidInput.collect() as check:
         name = check(require_text, name, "name", longest=MAX_NAME)
         check(require_currency, currency, "currency")

@@ -7,12 +7,12 @@ from functools import partial
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 
 from . import accounts
 from .transfer_records import CANCELLED, TRANSFERS
 
-_NAME = named("transfer")
+_NAME = Problem.named("transfer")
 _SHOWN = dict.fromkeys(("source", "destination", "state"), 1)
 
 
@@ -22,7 +22,7 @@ async def find_wrong_transfers(db: Database) -> Problems:
     Accounts are inserted before their transfers, and never removed.
     """
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from bson import ObjectId
 from pymongo import ASCENDING
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, require, sweep
+from portico.resolvers.writes.sweeps import require, sweep
 
 from . import former_transfers
 from .accounts import ACCOUNTS, NOTED
@@ -29,7 +30,7 @@ async def finish_transfers(db: Database, *, now: datetime) -> int:
 
     Returns how many.
     """
-    return await in_sequence(partial(NOTED.finish_stale, db, now=now), partial(_finish_former, db, now))
+    return await Job.in_sequence(partial(NOTED.finish_stale, db, now=now), partial(_finish_former, db, now))
 
 
 async def _finish_former(db: Database, now: datetime) -> int:
@@ -37,7 +38,7 @@ async def _finish_former(db: Database, now: datetime) -> int:
         await former_transfers.finish(db, transfer)
         return 1
 
-    return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - STALE_AFTER}}, end)
+    return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - Job.STALE_AFTER}}, end)
 
 
 async def find_wrong_accounts(db: Database) -> Problems:

@@ -30,7 +30,8 @@ from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
-from portico.resolvers.writes import idempotency, settlements
+from portico.resolvers.writes import settlements
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, Part
 from portico.resolvers.writes.timer import Timer
@@ -225,7 +226,7 @@ async def _ended(db: Database, made: Document) -> Document | None:
 
 def _record_id(operation_id: str, number: int) -> ObjectId:
     """Returns the `_id` of the record of an attempt; `number` counts those before it that were called off."""
-    return idempotency.derived_id(operation_id, f"transfer {number}")
+    return derived_id(operation_id, f"transfer {number}")
 
 
 def _refusal(reason: str) -> DomainError:

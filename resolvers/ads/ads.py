@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import fold, require_text
+from portico.resolvers.texts import fold, require_text
 
 MAX_ID = 200
 MAX_ECPM = 2**31 - 1

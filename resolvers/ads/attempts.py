@@ -28,7 +28,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.together import both
 from portico.resolvers.waiting import waiting
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable
 from portico.resolvers.writes.timer import Timer
 
 from . import counters, profiles, serves
@@ -74,11 +74,11 @@ class Call:
         """The profile that decides the call; None if nothing is to decide."""
         if self.user is not None:
             return self.user
-        return profiles.id_of_call(self.operation_id) if idempotency.is_repeatable(self.operation_id) else None
+        return profiles.id_of_call(self.operation_id) if is_repeatable(self.operation_id) else None
 
     def claims(self, ad: Document) -> bool:
         """Returns whether the call claims an impression before it shows this ad, as choices see it."""
-        return ad["cap"] is not None or idempotency.is_repeatable(self.operation_id)
+        return ad["cap"] is not None or is_repeatable(self.operation_id)
 
     async def read_profile(self) -> Document | None:
         if self.profile_id is None:
@@ -168,7 +168,7 @@ class Attempt:
         Only a call that can be repeated needs it: without an entry, a parallel call with its key could still decide
         otherwise.
         """
-        if not idempotency.is_repeatable(self._call.operation_id):
+        if not is_repeatable(self._call.operation_id):
             return True
         return await self._decide([], events=[], entry={**(self._entry([]) or {}), "refused": True})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.snapshots import read_at_one_time
 
 from .capping import placements, settle, smallest_cap
@@ -13,7 +13,7 @@ from .counters import COUNTERS, CountedAd
 from .zones import ZONES, is_live
 
 _BATCH = 100
-_ZONE = named("zone")
+_ZONE = Problem.named("zone")
 
 
 async def find_wrong_caps(db: Database) -> Problems:
@@ -32,7 +32,7 @@ async def find_wrong_caps(db: Database) -> Problems:
 
     names = ("campaign_id", "ad_unit_id", "total_cap", "cap")
     fields = {f"ads.{name}": 1 for name in names}
-    async for problem in problems_in(db[ZONES.name].find({}, fields), find, _ZONE, _BATCH):
+    async for problem in Problem.all_in(db[ZONES.name].find({}, fields), find, _ZONE, _BATCH):
         yield problem
 
 

@@ -9,14 +9,14 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.urls import require_web_url
 
 from .ads import ad_key
 from .creatives import CREATIVES, CreativeDocument
 from .images import IMAGES, ImageDocument
 
-_CREATIVE, _IMAGE = named("ad creative"), named("ad image")
+_CREATIVE, _IMAGE = Problem.named("ad creative"), Problem.named("ad image")
 # Images of up to 1 MB each.
 _IMAGES_AT_ONCE = 10
 
@@ -31,7 +31,7 @@ async def find_wrong_creatives(db: Database) -> Problems:
             for text in _wrong_with(creative, there):
                 yield Problem(_CREATIVE(creative), text, is_open="image" in text)
 
-    async for problem in problems_in(CREATIVES.of(db).find({}, sort=[("_id", ASCENDING)]), find, _CREATIVE):
+    async for problem in Problem.all_in(CREATIVES.of(db).find({}, sort=[("_id", ASCENDING)]), find, _CREATIVE):
         yield problem
 
 
@@ -55,5 +55,5 @@ async def find_wrong_images(db: Database) -> Problems:
                 yield Problem(_IMAGE(image), "its bytes do not match its checksum")
 
     found = IMAGES.of(db).find({}, sort=[("_id", ASCENDING)], batch_size=_IMAGES_AT_ONCE)
-    async for problem in problems_in(found, find, _IMAGE, _IMAGES_AT_ONCE):
+    async for problem in Problem.all_in(found, find, _IMAGE, _IMAGES_AT_ONCE):
         yield problem

@@ -15,11 +15,11 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, OperationKeyReused
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.urls import require_web_url
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 
 from . import images
@@ -128,7 +128,7 @@ async def set_creative(db: Database, creative: Creative, *, now: datetime, opera
     stored = await _replace(db, creative, operation_id)
     if image is not None:
         await images.make_sure(db, image, now=now)
-    await idempotency.trim_marks(db, CREATIVES, stored)
+    await trim_marks(db, CREATIVES, stored)
     return stored
 
 
@@ -152,12 +152,12 @@ async def _note_image(db: Database, image: Image, operation_id: str) -> None:
 
 
 async def _replace(db: Database, creative: Creative, operation_id: str) -> CreativeDocument:
-    update: Document = {"$set": creative.stored, **idempotency.mark_applied(operation_id)}
+    update: Document = {"$set": creative.stored, **mark_applied(operation_id)}
     if creative.image is not None:
         update["$set"]["image"] = creative.image.facts
     elif not creative.keeps_image:
         update["$unset"] = {"image": ""}
-    guard = {"_id": creative.key, **idempotency.not_applied(operation_id)}
+    guard = {"_id": creative.key, **not_applied(operation_id)}
     async for _ in attempts():
         try:
             stored = await CREATIVES.of(db).find_one_and_update(
@@ -165,7 +165,7 @@ async def _replace(db: Database, creative: Creative, operation_id: str) -> Creat
             )
         except DuplicateKeyError:
             found = await find_creative(db, creative.key)
-            if found is not None and idempotency.was_applied(found, operation_id):
+            if found is not None and was_applied(found, operation_id):
                 return found
             # Another call has just created the creative.
         else:

@@ -11,7 +11,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, each_alone
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 
 from .ads import Ad, advertiser_of
 from .campaigns import ACTIVE, CAMPAIGNS
@@ -139,7 +139,7 @@ async def _place_one(db: Database, placement: Placement, now: datetime) -> Outco
             zone_id=placement.zone_id,
             ad=placement.ad,
             now=now,
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
     except InvalidInput as error:
         names = {"campaign_id": "campaignId", "zone_id": "zoneId"}
@@ -156,7 +156,7 @@ async def _show(db: Database, record: CreativeRecord, now: datetime, rules: Imag
     wanted = {**creative.stored, "image": None if creative.image is None else creative.image.facts}
     if found is not None and {name: found.get(name) for name in wanted} == wanted:
         return False
-    await set_creative(db, creative, now=now, operation_id=idempotency.random_operation_id())
+    await set_creative(db, creative, now=now, operation_id=random_operation_id())
     return True
 
 

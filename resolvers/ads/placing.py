@@ -32,7 +32,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import applied_with, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
@@ -60,7 +60,7 @@ async def place_ad(db: Database, *, site_id: str, zone_id: str, ad: Ad, now: dat
         zone = await placing.attempt(timer.now())
         if zone is not None:
             await placing.settle(zone)
-            await idempotency.trim_marks(db, ZONES, zone)
+            await trim_marks(db, ZONES, zone)
             return zone
     raise Conflict("Too many concurrent calls place ads in the same zone. Try again.")
 
@@ -104,7 +104,7 @@ class _Placing:
         """Changes the live ad, or inserts a pending one. Raises DuplicateKeyError if the zone takes neither."""
         own = {"campaign_id": self._ad.campaign_id, "ad_unit_id": self._ad.ad_unit_id, "pending": None, "ended": None}
         has_room = [{f"ads.{MAX_ADS - 1}": {"$exists": False}}, {"ads": {"$elemMatch": own}}]
-        guard = {"_id": self._key, "$or": has_room, **idempotency.not_applied(self._operation_id)}
+        guard = {"_id": self._key, "$or": has_room, **not_applied(self._operation_id)}
         zone = await self._db[ZONES.name].find_one_and_update(
             guard, self._placement(token, at), upsert=True, return_document=ReturnDocument.AFTER
         )
@@ -129,7 +129,7 @@ class _Placing:
                     **{name: {"$literal": v} for name, v in self._names.items()},
                 }
             },
-            {"$set": {"applied": {"$cond": [is_live, idempotency.applied_with(self._operation_id), "$applied"]}}},
+            {"$set": {"applied": {"$cond": [is_live, applied_with(self._operation_id), "$applied"]}}},
             {
                 "$set": {
                     "ads": {
@@ -147,7 +147,7 @@ class _Placing:
 
     async def _explain_miss(self) -> Document | None:
         zone = await self._db[ZONES.name].find_one({"_id": self._key})
-        if zone is not None and idempotency.was_applied(zone, self._operation_id):
+        if zone is not None and was_applied(zone, self._operation_id):
             return zone
         if zone is not None and len(zone["ads"]) >= MAX_ADS:
             text = f"The zone has {MAX_ADS:,} ads, which is the most."
@@ -189,11 +189,11 @@ class _Placing:
         live = {"$mergeObjects": [confirmed, mark]}
         stages: list[Document] = [
             {"$set": {"ads": {"$map": {"input": others, "as": "ad", "in": {"$cond": [own, live, "$$ad"]}}}}},
-            {"$set": {"applied": idempotency.applied_with(self._operation_id)}},
+            {"$set": {"applied": applied_with(self._operation_id)}},
             SORT,
             RENEW,
         ]
-        guard = {"_id": self._key, "ads.pending.token": token, **idempotency.not_applied(self._operation_id)}
+        guard = {"_id": self._key, "ads.pending.token": token, **not_applied(self._operation_id)}
         return await self._db[ZONES.name].find_one_and_update(guard, stages, return_document=ReturnDocument.AFTER)
 
     async def _withdraw(self, token: str) -> None:

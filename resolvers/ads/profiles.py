@@ -27,7 +27,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_nonce, is_repeatable
 
 
 class StoredEvent(TypedDict):
@@ -123,7 +123,7 @@ def random_fence() -> str:
 
 def id_of_call(operation_id: str) -> str:
     """Returns the `_id` of the profile of a call without a user."""
-    return f"call-{idempotency.derived_nonce(operation_id, 'ads')}"
+    return f"call-{derived_nonce(operation_id, 'ads')}"
 
 
 def is_capped(counts: Mapping[str, int], key: str, daily_cap: int, *, more: int = 0) -> bool:
@@ -166,7 +166,7 @@ async def read_to_decide(db: Database, profile_id: str, operation_id: str) -> Do
         "recorded": {"$size": {"$ifNull": ["$events", []]}},
         "bytes": SERVES_BYTES,
     }
-    if idempotency.is_repeatable(operation_id):
+    if is_repeatable(operation_id):
         wanted["serves"] = {"$elemMatch": {"op": operation_id}}
     return await db[PROFILES.name].find_one({"_id": profile_id}, wanted)
 
@@ -224,7 +224,7 @@ async def decide(db: Database, decision: Decision, profile: Document | None) -> 
     guard: Document = {"_id": decision.profile_id}
     if decision.has_claims:
         guard["fence"] = profile["fence"]
-    if idempotency.is_repeatable(decision.operation_id):
+    if is_repeatable(decision.operation_id):
         guard["serves.op"] = {"$ne": decision.operation_id}
         guard["$and"] = [{"$expr": {"$lt": [SERVES_BYTES, MAX_SERVES_BYTES]}}]
     update: Document = {}

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import check_length
+from portico.resolvers.texts import check_length
 
 MAX_USER_ID = 1_000
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes import marks
 
 from . import counters
 from .claiming import Counters
@@ -19,7 +19,7 @@ from .profiles import PROFILES, SERVES_BYTES, SERVES_KEPT, TRIMMED_BYTES
 
 def entry(operation_id: str, token: ObjectId, ads: Sequence[Document], *, at: datetime) -> Document | None:
     """Returns the entry of a decided call; None if it needs none."""
-    is_repeatable = idempotency.is_repeatable(operation_id)
+    is_repeatable = marks.is_repeatable(operation_id)
     claimed = [{"key": ad["key"], "cap": ad["cap"]} for ad in ads]
     if is_repeatable:
         shown = ("campaign_id", "ad_unit_id", "ecpm", "keywords")
@@ -77,7 +77,7 @@ async def trim(db: Database, profile_id: str, *, kept: int = SERVES_KEPT, until:
 async def _over(db: Database, entries: Sequence[Document]) -> set[ObjectId]:
     """Returns the tokens of the entries whose calls cannot be repeated and have no claims."""
     operations = [one["op"] for one in entries if "op" in one]
-    concluded = set(await idempotency.concluded(db, operations)) if operations else set()
+    concluded = set(await marks.concluded(db, operations)) if operations else set()
     ended = [one for one in entries if "op" not in one or one["op"] in concluded]
     keys = sorted({ad["key"] for one in ended for ad in one["ads"]})
     tokens = {one["token"] for one in ended}

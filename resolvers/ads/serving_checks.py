@@ -9,20 +9,20 @@ from datetime import datetime
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.writes.sweeps import require
 
 from .ads import ad_key
 from .counters import COUNTERS
 from .profiles import IMPRESSION, MAX_COUNTED_ADS, MAX_STORED, PROFILES, day_of
 
-_COUNTER, _PROFILE = named("ad counter"), named("ad profile")
+_COUNTER, _PROFILE = Problem.named("ad counter"), Problem.named("ad profile")
 
 
 async def find_wrong_counters(db: Database) -> Problems:
     """Yields counters that exceed their caps, or that no job can settle."""
     found = db[COUNTERS.name].find({}, sort=[("_id", ASCENDING)])
-    async for problem in problems_in(found, _wrong_counters, _COUNTER):
+    async for problem in Problem.all_in(found, _wrong_counters, _COUNTER):
         yield problem
 
 
@@ -55,7 +55,7 @@ def _wrong_with_counter(counter: Document) -> Iterator[str]:
 async def find_wrong_profiles(db: Database) -> Problems:
     """Yields profiles that break a bound, or that no job forgets."""
     found = db[PROFILES.name].find({}, sort=[("_id", ASCENDING)], batch_size=100)
-    async for problem in problems_in(found, _wrong_profiles, _PROFILE, 100):
+    async for problem in Problem.all_in(found, _wrong_profiles, _PROFILE, 100):
         yield problem
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from bson import ObjectId
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import each, in_sequence, sweep
+from portico.resolvers.writes.sweeps import each, sweep
 
 from . import clicks, counters, serves
 from .counters import COUNTERS, Changes, CountedAd
@@ -76,7 +77,7 @@ async def forget_events(db: Database, *, now: datetime, days: float, clicks_last
               gateways whose clocks differ.
     """
     kept = timedelta(days=days)
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(_forget_users, db, now, kept),
         partial(_forget_calls, db, now),
         partial(clicks.forget_clicks, db, now=now, kept=max(kept, clicks_last + timedelta(days=1))),

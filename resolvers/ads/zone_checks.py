@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes.sweeps import require
 
@@ -17,7 +17,7 @@ from .deactivating import finish_now, remove_ads
 from .zones import MAX_ADS, RENEW, SORT, ZONES, live_ads, zone_key
 
 _BATCH = 100
-_ZONE, _CAMPAIGN = named("zone"), named("campaign")
+_ZONE, _CAMPAIGN = Problem.named("zone"), Problem.named("campaign")
 
 
 async def find_wrong_zones(db: Database) -> Problems:
@@ -28,7 +28,7 @@ async def find_wrong_zones(db: Database) -> Problems:
             for problem in problems_with(zone, partial(_wrong_with, db), _ZONE):
                 yield problem
 
-    async for problem in problems_in(db[ZONES.name].find({}), find, _ZONE, _BATCH):
+    async for problem in Problem.all_in(db[ZONES.name].find({}), find, _ZONE, _BATCH):
         yield problem
 
 
@@ -63,7 +63,7 @@ async def find_wrong_campaigns(db: Database) -> Problems:
             for problem in problems_with(campaign, partial(_wrong_with_campaign, db), _CAMPAIGN):
                 yield problem
 
-    async for problem in problems_in(db[CAMPAIGNS.name].find({}), find, _CAMPAIGN, _BATCH):
+    async for problem in Problem.all_in(db[CAMPAIGNS.name].find({}), find, _CAMPAIGN, _BATCH):
         yield problem
     async for problem in _ads_without_campaign(db):
         yield problem
@@ -98,7 +98,7 @@ async def _ads_without_campaign(db: Database) -> Problems:
                     yield Problem(_ZONE(zone), text, partial(remove_ads, db, name))
 
     fields = dict.fromkeys(("ads.campaign_id", "ads.pending", "ads.ended"), 1)
-    async for problem in problems_in(db[ZONES.name].find({}, fields), find, _ZONE, _BATCH):
+    async for problem in Problem.all_in(db[ZONES.name].find({}, fields), find, _ZONE, _BATCH):
         yield problem
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
+from portico.resolvers.writes.sweeps import each, sweep
 
 from . import capping, deactivating
 from .campaigns import CAMPAIGNS
@@ -19,7 +20,7 @@ async def settle_ads(db: Database, *, now: datetime) -> int:
 
     Returns how many.
     """
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(_finish_deactivations, db, now), partial(_remove_pending, db, now), partial(_settle_caps, db, now)
     )
 
@@ -29,11 +30,11 @@ async def _finish_deactivations(db: Database, now: datetime) -> int:
         await deactivating.finish_now(db, campaign["_id"])
         return 1
 
-    return await sweep(db, CAMPAIGNS, {"ending_since": {"$lte": now - STALE_AFTER}}, finish, fields=())
+    return await sweep(db, CAMPAIGNS, {"ending_since": {"$lte": now - Job.STALE_AFTER}}, finish, fields=())
 
 
 async def _remove_pending(db: Database, now: datetime) -> int:
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     async def remove(zone: Document) -> int:
         return await remove_pending(db, zone["_id"], before)
@@ -42,7 +43,7 @@ async def _remove_pending(db: Database, now: datetime) -> int:
 
 
 async def _settle_caps(db: Database, now: datetime) -> int:
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     async def settle(ad: Document) -> int:
         await capping.settle(db, CountedAd.of(ad))

@@ -19,7 +19,7 @@ from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 
 from .ads import Ad
 from .counters import CountedAd

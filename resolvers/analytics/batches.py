@@ -15,8 +15,8 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.import_outcomes import refused_row, rejected_rows
-from portico.resolvers.text import require_filled
-from portico.resolvers.writes.idempotency import derived_id
+from portico.resolvers.texts import require_filled
+from portico.resolvers.writes.marks import derived_id
 
 Given = TypeVar("Given")
 Entry = TypeVar("Entry")

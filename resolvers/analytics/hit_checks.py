@@ -11,14 +11,14 @@ from bson import Int64
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, mend_now, problems_with
 
 from .hit_counters import DAYS, HIT_DAYS, HIT_MONTHS, HOURS, MINUTES, Counter, hits_in_day, increments_of
 from .hit_repairs import repair, within
 from .hit_slots import HIT_SLOTS, hits_of
 from .periods import start_of
 
-_COUNTER, _SLOT = named("hit counter"), named("hit slot")
+_COUNTER, _SLOT = Problem.named("hit counter"), Problem.named("hit slot")
 
 
 async def find_wrong_hits(db: Database) -> Problems:
@@ -32,7 +32,7 @@ async def find_wrong_hits(db: Database) -> Problems:
         (HIT_MONTHS, _wrong_months, _COUNTER),
         (HIT_SLOTS, _wrong_slots, _SLOT),
     ):
-        async for problem in problems_in(db[spec.name].find({}, sort=[("_id", ASCENDING)]), partial(find, db), name):
+        async for problem in Problem.all_in(db[spec.name].find({}, sort=[("_id", ASCENDING)]), partial(find, db), name):
             yield problem
 
 

@@ -24,7 +24,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import rejected_rows
 from portico.resolvers.lru import Lru
-from portico.resolvers.text import require_filled
+from portico.resolvers.texts import require_filled
 from portico.resolvers.writes.combining import Combiner, Waiting
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import DAMAGED

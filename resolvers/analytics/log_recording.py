@@ -12,7 +12,7 @@ from pymongo import WriteConcern
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import check_length, require_filled
+from portico.resolvers.texts import check_length, require_filled
 
 from .batches import id_of_event, insert_new, is_filled, is_time, require_time
 from .log_events import LOG_EVENTS, UNCOUNTED

@@ -12,7 +12,7 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
-from portico.resolvers.problems import Problem, Problems, Repair, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, Repair, problems_with
 from portico.resolvers.roll_ups import REVISION
 from portico.resolvers.writes.sweeps import DAMAGED, describe_damage
 
@@ -31,7 +31,7 @@ from .sessions import (
 )
 
 _LONGEST = int(MAX_LENGTH.total_seconds()) * MICROSECONDS
-_SESSION, _ROLL_UP = named("session"), named("roll-up")
+_SESSION, _ROLL_UP = Problem.named("session"), Problem.named("roll-up")
 _DIFFERS = "it does not match what it is computed from"
 
 
@@ -43,7 +43,7 @@ async def find_wrong_sessions(db: Database) -> Problems:
             for problem in problems_with(session, _wrong_with_session, _SESSION):
                 yield problem
 
-    async for problem in problems_in(db[SESSIONS.name].find({}, sort=[("_id", ASCENDING)]), find, _SESSION):
+    async for problem in Problem.all_in(db[SESSIONS.name].find({}, sort=[("_id", ASCENDING)]), find, _SESSION):
         yield problem
 
 
@@ -85,9 +85,9 @@ async def find_wrong_roll_ups(db: Database) -> Problems:
 
     for level in LEVELS:
         stored = db[ROLL_UPS.name].find({"level": level}, sort=[("_id", ASCENDING)])
-        async for problem in problems_in(stored, find_wrong, _ROLL_UP, repair=mended):
+        async for problem in Problem.all_in(stored, find_wrong, _ROLL_UP, repair=mended):
             yield problem
-        async for problem in problems_in(await _computed_from_sources(db, level), find_missing, _ROLL_UP):
+        async for problem in Problem.all_in(await _computed_from_sources(db, level), find_missing, _ROLL_UP):
             yield problem
     strays = db[ROLL_UPS.name].find({"level": {"$nin": list(LEVELS)}}, {"_id": 1})
     async for roll_up in strays:

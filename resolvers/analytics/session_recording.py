@@ -10,7 +10,7 @@ from bson import Int64
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import require_filled
+from portico.resolvers.texts import require_filled
 
 from .batches import id_of_event, insert_new, is_filled, is_time, require_time
 from .sessions import MAX_LENGTH, MAX_USER_ID, MICROSECONDS, PENDING, SESSIONS, Period

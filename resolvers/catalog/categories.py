@@ -19,9 +19,9 @@ from portico.resolvers.documents import CollectionSpec, Database, Document, Proj
 from portico.resolvers.errors import NotFound
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.parts import as_part
-from portico.resolvers.text import words
+from portico.resolvers.texts import words
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 from portico.resolvers.writes.retries import settling
 
 from .images import ListedImage

@@ -29,8 +29,9 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
-from portico.resolvers.text import require_slug, require_text, words
+from portico.resolvers.texts import require_slug, require_text, words
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id, is_repeatable, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts, settling
 from portico.resolvers.writes.sweeps import SweepFailed
 
@@ -63,7 +64,7 @@ async def create_category(
     Raises:   InvalidInput, SlugTaken, NotFound (parent).
     Writes:   categories; one insert, then the removal of its mark, or of the category if the parent was deleted.
     """
-    category_id = idempotency.derived_id(operation_id, "category")
+    category_id = derived_id(operation_id, "category")
     with InvalidInput.collect() as check:
         document: CategoryDocument = {
             "_id": category_id,
@@ -76,7 +77,7 @@ async def create_category(
         }
         if description is not None:
             document["description"] = check(require_text, description, "description", longest=MAX_DESCRIPTION)
-    mine = await _created_before(db, category_id) if idempotency.is_repeatable(operation_id) else None
+    mine = await _created_before(db, category_id) if is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Category", str(category_id)))
         if parent_id is not None:
@@ -151,13 +152,13 @@ async def rename_category(
         if await _try_rename(db, category_id, changes, now, operation_id):
             return await _refreshed(db, category_id, operation_id)
         category = await _require_settled(db, category_id)
-        if idempotency.was_applied(category, operation_id):
+        if was_applied(category, operation_id):
             return await _refreshed(db, category_id, operation_id)
     raise Conflict("Other callers are changing the category. Try again.")
 
 
 async def _try_rename(db: Database, category_id: ObjectId, changes: Document, now: datetime, operation_id: str) -> bool:
-    guard = {"_id": category_id, **_UNMARKED, **idempotency.not_applied(operation_id)}
+    guard = {"_id": category_id, **_UNMARKED, **not_applied(operation_id)}
     update = _marked_update(changes, operation_id, now)
     try:
         return bool((await db[CATEGORIES.name].update_one(guard, update)).matched_count)
@@ -166,7 +167,7 @@ async def _try_rename(db: Database, category_id: ObjectId, changes: Document, no
 
 
 def _marked_update(changes: Document, operation_id: str, now: datetime, **other: Any) -> Document:
-    applied = idempotency.mark_applied(operation_id)
+    applied = mark_applied(operation_id)
     pushes = {"refresh": {"op": operation_id, "at": now}, **applied.get("$push", {})}
     return {"$set": changes, "$push": pushes, **other}
 
@@ -188,7 +189,7 @@ async def _refreshed(db: Database, category_id: ObjectId, operation_id: str) -> 
     """Updates the subtree after a rename or a move, and returns the category."""
     await finish_refresh(db, category_id, operation_id)
     category = await _require(db, category_id)
-    await idempotency.trim_marks(db, CATEGORIES, category)
+    await trim_marks(db, CATEGORIES, category)
     return category
 
 
@@ -212,7 +213,7 @@ async def move_category(
     """
     async for _ in attempts(_MOVE_ATTEMPTS):
         category = await _require_settled(db, category_id)
-        if idempotency.was_applied(category, operation_id):
+        if was_applied(category, operation_id):
             former = (await idempotency.notes(db, operation_id)).get("former_parent")
             return Moved(await _refreshed(db, category_id, operation_id), former)
         if category["parent"] == new_parent_id:
@@ -228,7 +229,7 @@ async def _try_move(
     categories = db[CATEGORIES.name]
     category_id = category["_id"]
     moving = {"op": operation_id, "at": now, "to": new_parent_id}
-    free = {"_id": category_id, "parent": category["parent"], **_UNMARKED, **idempotency.not_applied(operation_id)}
+    free = {"_id": category_id, "parent": category["parent"], **_UNMARKED, **not_applied(operation_id)}
     free["moving.op"] = {"$in": [None, operation_id]}
     if not (await categories.update_one(free, {"$set": {"moving": moving}})).matched_count:
         return False

@@ -12,8 +12,8 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import SCHEMA_VERSION, Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
-from portico.resolvers.text import require_slug, require_text, words
-from portico.resolvers.writes import idempotency
+from portico.resolvers.texts import require_slug, require_text, words
+from portico.resolvers.writes.marks import derived_id, random_operation_id
 
 from .categories import CATEGORIES, CategoryDocument, find_usable, lineage_below
 from .category_edits import MAX_DESCRIPTION, MAX_NAME, confirm_created, move_category, rename_category
@@ -68,7 +68,7 @@ async def _bring_up_to_date(
     if category["name"] == name and category["parent"] == parent_id and not texts:
         return "unchanged"
     key: ObjectId = category["_id"]
-    operation_id = idempotency.random_operation_id()
+    operation_id = random_operation_id()
     if category["name"] != name or texts:
         await rename_category(
             db, category_id=key, name=name, slug=None, texts=texts, now=now, operation_id=operation_id
@@ -84,7 +84,7 @@ async def _insert_level(
     """Inserts categories whose parents exist, confirms them, and adds them to `known`."""
     outcomes: dict[int, Outcome] = {}
     documents: dict[int, CategoryDocument] = {}
-    operation_id = idempotency.random_operation_id()
+    operation_id = random_operation_id()
     for number, record in records.items():
         try:
             documents[number] = _document(known, record, operation_id, now)
@@ -119,7 +119,7 @@ def _document(
     slug = require_slug(record.slug, "slug")
     parent = known[record.parent] if record.parent else None
     document: CategoryDocument = {
-        "_id": idempotency.derived_id(operation_id, slug),
+        "_id": derived_id(operation_id, slug),
         "slug": slug,
         "name": require_text(record.name, "name", longest=MAX_NAME),
         "parent": parent["_id"] if parent else None,

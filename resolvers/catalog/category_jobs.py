@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from portico.resolvers.catalog.refusals import CategoryNotEmpty
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
-from portico.resolvers.problems import Problem, Problems, named, problems_in
-from portico.resolvers.writes.sweeps import STALE_AFTER, SweepFailed, in_sequence, sweep
+from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.writes.sweeps import SweepFailed, sweep
 
 from . import category_edits
 from .categories import CATEGORIES, CategoryDocument, find_by_ids, lineage_below
@@ -19,7 +20,7 @@ from .category_lineage import LineageUnsettled, refresh_subtree
 
 # Each attempt reads the whole subtree, and a damaged category stays damaged until an operator repairs it.
 _DAMAGED_AGAIN_AFTER = timedelta(minutes=10)
-_NAME = named("category", "slug")
+_NAME = Problem.named("category", "slug")
 
 
 async def finish_changes(db: Database, *, now: datetime) -> int:
@@ -29,12 +30,12 @@ async def finish_changes(db: Database, *, now: datetime) -> int:
 
     Raises:   SweepFailed after all marks, if some have failed.
     """
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     def settle_all(mark: str) -> Awaitable[int]:
         return sweep(db, CATEGORIES, {f"{mark}.at": {"$lte": before}}, partial(_try_settle, db, mark, now))
 
-    return await in_sequence(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
+    return await Job.in_sequence(*(partial(settle_all, mark) for mark in ("pending", "moving", "deleting", "refresh")))
 
 
 async def _try_settle(db: Database, mark: str, now: datetime, category: CategoryDocument) -> int:
@@ -78,7 +79,7 @@ async def find_wrong_lineages(db: Database) -> Problems:
     If this holds for each category and its parent, it holds for the whole chain.
     """
     found = CATEGORIES.of(db).find({}, {"slug": 1, "parent": 1, "ancestors": 1})
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 

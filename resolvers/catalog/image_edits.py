@@ -15,7 +15,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, UnacceptableFile
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.pictures import SUFFIXES, Pictures
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from portico.resolvers.writes.timer import Timer
 
 from .categories import CATEGORIES

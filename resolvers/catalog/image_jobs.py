@@ -10,7 +10,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.writes.sweeps import sweep
 
 from .image_edits import CATEGORY, PRODUCT, is_listed, owners_of
@@ -18,7 +18,7 @@ from .images import IMAGES, ImageDocument
 
 # A call stores the decoded bytes and lists them at once, so an older mark was left by a crash.
 STALE_AFTER = timedelta(minutes=1)
-_IMAGE = named("image")
+_IMAGE = Problem.named("image")
 
 
 async def settle_images(db: Database, *, now: datetime) -> int:
@@ -42,7 +42,7 @@ async def settle_images(db: Database, *, now: datetime) -> int:
 async def find_stray_images(db: Database) -> Problems:
     """Yields images that no owner lists."""
     found = IMAGES.of(db).find({"unsettled": None}, {"kind": 1, "of": 1, "sku": 1})
-    async for problem in problems_in(found, partial(_strays, db), _IMAGE):
+    async for problem in Problem.all_in(found, partial(_strays, db), _IMAGE):
         yield problem
 
 
@@ -60,7 +60,7 @@ async def find_missing_images(db: Database) -> Problems:
     """Yields products and categories that list images without bytes."""
     for kind in (PRODUCT, CATEGORY):
         found = owners_of(db, kind).find({"images._id": {"$exists": True}}, {"slug": 1, "images": 1})
-        async for problem in problems_in(found, partial(_missing, db, kind), named(kind.lower())):
+        async for problem in Problem.all_in(found, partial(_missing, db, kind), Problem.named(kind.lower())):
             yield problem
 
 
@@ -71,7 +71,7 @@ async def _missing(db: Database, kind: str, owners: list[Mapping[str, Any]]) -> 
         gone = [image["_id"] for image in owner["images"] if image["_id"] not in stored]
         if gone:
             mend = partial(_forget, db, kind, owner["_id"], gone)
-            yield Problem(named(kind.lower())(owner), f"{len(gone)} of its images have no bytes", mend)
+            yield Problem(Problem.named(kind.lower())(owner), f"{len(gone)} of its images have no bytes", mend)
 
 
 async def _forget(db: Database, kind: str, owner: ObjectId, keys: list[ObjectId]) -> None:

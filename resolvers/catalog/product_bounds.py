@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from portico.resolvers.documents import COMPARED, Database, Document
 from portico.resolvers.paging import MAX_WALKS
-from portico.resolvers.text import fold
+from portico.resolvers.texts import fold
 
 from .product_listings import ProductListing
 from .product_terms import EVERY, term

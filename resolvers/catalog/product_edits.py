@@ -23,6 +23,15 @@ from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound, SlugTaken
 from portico.resolvers.import_outcomes import refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.marks import (
+    derived_id,
+    derived_nonce,
+    is_repeatable,
+    mark_applied,
+    random_operation_id,
+    trim_marks,
+    was_applied,
+)
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.sweeps import each
 
@@ -53,7 +62,7 @@ async def create_product(db: Database, *, fields: ProductFields, now: datetime, 
     """
     document = new_document(fields, operation_id)
     sku, categories, claims = document["sku"], document["category_ids"], Claims(db, now)
-    mine = await _created_before(db, document) if idempotency.is_repeatable(operation_id) else None
+    mine = await _created_before(db, document) if is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound("Product", sku))
         await require_usable(db, categories)
@@ -125,7 +134,7 @@ async def create_products(
     Writes:   intents, product_slugs, products: one insert, and the removal of those with a category that was deleted in
               the meantime.
     """
-    operation_id = idempotency.random_operation_id()
+    operation_id = random_operation_id()
     documents = [created_by(operation_id, one) for one in described]
     skus = [document["sku"] for document in documents]
     refused: dict[str, DomainError] = {}
@@ -162,9 +171,9 @@ def new_document(fields: ProductFields, operation_id: str) -> ProductDocument:
 def created_by(operation_id: str, described: DescribedProduct) -> ProductDocument:
     """Returns the described product with the id and the nonce that this operation derives."""
     created: Any = {
-        "_id": idempotency.derived_id(operation_id, described["sku"]),
+        "_id": derived_id(operation_id, described["sku"]),
         **described,
-        "nonce": idempotency.derived_nonce(operation_id, described["sku"]),
+        "nonce": derived_nonce(operation_id, described["sku"]),
         SCHEMA_VERSION: PRODUCTS.version,
     }
     document: ProductDocument = created
@@ -189,13 +198,13 @@ async def confirm_created(
 
 async def has_created(db: Database, operation_id: str, skus: Sequence[str]) -> bool:
     """Returns whether a product that the operation was about to create exists."""
-    mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
+    mine = [derived_id(operation_id, sku) for sku in skus]
     return await PRODUCTS.of(db).find_one({"sku": {"$in": list(skus)}, "_id": {"$in": mine}}, {"_id": 1}) is not None
 
 
 async def _undo_misplaced(db: Database, operation_id: str, skus: Sequence[str], now: datetime) -> dict[str, ObjectId]:
     """Removes created products with a deleted category. Raises SweepFailed after the others; Conflict."""
-    mine = [idempotency.derived_id(operation_id, sku) for sku in skus]
+    mine = [derived_id(operation_id, sku) for sku in skus]
     query = {"sku": {"$in": list(skus)}, "_id": {"$in": mine}}
     created = await PRODUCTS.of(db).find(query, _CREATED).to_list()
     named = [product["category_ids"] for product in created if isinstance(product.get("category_ids"), list)]
@@ -262,16 +271,16 @@ async def update_product(
     """
     async for _ in attempts(_EDIT_ATTEMPTS):
         product = await _require(db, sku)
-        if idempotency.was_applied(product, operation_id):
+        if was_applied(product, operation_id):
             return Updated(product, (await idempotency.notes(db, operation_id)).get("former_categories", ()))
         if product["nonce"] != nonce:
             raise ProductEditConflict(product)
-        changed = change(product) | {"nonce": idempotency.derived_nonce(operation_id, nonce)}
+        changed = change(product) | {"nonce": derived_nonce(operation_id, nonce)}
         former = [key for key in product["category_ids"] if key not in changed["category_ids"]]
         if former:
             await idempotency.note(db, operation_id, former_categories=former)
         if await _try_update(db, product, changed, now, operation_id):
-            await idempotency.trim_marks(db, PRODUCTS, product)
+            await trim_marks(db, PRODUCTS, product)
             return Updated(changed, former)
     raise ProductEditConflict(await _require(db, sku))
 
@@ -310,7 +319,7 @@ async def _try_update(
     guard["stock_version"] = product.get("stock_version")
     await store_words(db, words_in(changed) - words_in(product))
     changes = {key: value for key, value in changed.items() if product.get(key) != value and key != "_id"}
-    update: Document = {"$set": changes, **idempotency.mark_applied(operation_id), "$unset": {"incoming": ""}}
+    update: Document = {"$set": changes, **mark_applied(operation_id), "$unset": {"incoming": ""}}
     if not (await products.update_one(guard, update)).matched_count:
         await claims.abandon()
         return False

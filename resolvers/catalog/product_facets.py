@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.text import fold, prefix_range
+from portico.resolvers.texts import fold, prefix_range
 
 from .categories import CATEGORIES
 from .product_listings import ProductListing

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NotRequired
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import check_length, require_slug, require_text
+from portico.resolvers.texts import check_length, require_slug, require_text
 from portico.resolvers.typed import TypedDict
 
 MAX_SKU = 100

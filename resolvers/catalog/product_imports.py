@@ -12,7 +12,7 @@ from pymongo import UpdateOne
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_nonce, random_operation_id
 
 from .categories import CATEGORIES
 from .product_edits import create_products, needs_mark, update_product
@@ -94,13 +94,13 @@ async def _change(
     nonces: dict[str, str] = {}
     for number, document in changed.items():
         present = known[document["sku"]]
-        operation_id = idempotency.random_operation_id()
+        operation_id = random_operation_id()
         outcomes[number] = "changed"
         if needs_mark(present, document):
             outcomes[number] = await _change_one(db, present, document, now, operation_id)
         else:
             guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}
-            nonce = nonces[document["sku"]] = idempotency.derived_nonce(operation_id, present["nonce"])
+            nonce = nonces[document["sku"]] = derived_nonce(operation_id, present["nonce"])
             updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
     # Words come before the products that have them.
     await store_words(db, {word for one in changed.values() for word in words_in(one) - words_in(known[one["sku"]])})

@@ -8,18 +8,19 @@ from functools import partial
 from typing import Any
 
 from portico.resolvers.attachments import Attachments
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.intents import Intent
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
+from portico.resolvers.writes.sweeps import sweep
 
 from . import product_deletions, product_edits
 from .categories import find_by_ids
 from .product_terms import search_keys
 from .products import PRODUCTS, ProductDocument, priced
 
-_NAME = named("product", "sku")
+_NAME = Problem.named("product", "sku")
 _CHECKED = {
     "sku": 1,
     "nonce": 1,
@@ -42,7 +43,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     Raises:   SweepFailed after all marks and intents, if some have failed.
     """
     products = db[PRODUCTS.name]
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
     stale = {"at": {"$lte": before}}
 
     async def confirm(intent: Intent) -> int:
@@ -61,7 +62,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         await product_deletions.settle_deletion(db, attachments, product["sku"], product["deleting"]["id"], now=now)
         return 1
 
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(intents.sweep_left_behind, db, confirm, kind=product_edits.CREATION, before=before),
         partial(sweep, db, PRODUCTS, {"incoming": {"$elemMatch": stale}}, forget_incoming, fields=()),
         partial(sweep, db, PRODUCTS, {"deleting.at": {"$lte": before}}, settle_deletion, fields=("deleting",)),
@@ -74,7 +75,7 @@ async def find_wrong_products(db: Database) -> Problems:
     It skips products of an older version, because an upgrade computes them again.
     """
     found = PRODUCTS.of(db).find({"schema_version": PRODUCTS.version}, _CHECKED)
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 

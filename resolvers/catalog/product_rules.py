@@ -15,7 +15,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 
 from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, plain_of
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys

@@ -12,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import MAX_WALKS, Sort
-from portico.resolvers.text import check_length, fold, prefix_range, words
+from portico.resolvers.texts import check_length, fold, prefix_range, words
 
 from .product_bounds import together
 from .product_listings import ProductListing

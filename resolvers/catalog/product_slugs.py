@@ -36,12 +36,13 @@ from bson import ObjectId
 from pymongo import ASCENDING, DeleteOne, IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.import_outcomes import rejected_rows
-from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.problems import Problem, Problems, mend_now
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency, intents
-from portico.resolvers.writes.sweeps import STALE_AFTER, sweep
+from portico.resolvers.writes.sweeps import sweep
 
 from .products import PRODUCTS, ProductDocument
 
@@ -66,8 +67,8 @@ SLUGS = CollectionSpec(
     shard_key={"_id": "hashed"},
     indexes=[IndexModel([("at", ASCENDING)], sparse=True)],
 )
-_PRODUCT = named("product", "sku")
-_SLUG = named("slug")
+_PRODUCT = Problem.named("product", "sku")
+_SLUG = Problem.named("slug")
 
 
 async def find_skus(db: Database, slugs: Sequence[str]) -> dict[str, str]:
@@ -169,7 +170,7 @@ async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
 
     Args:     creation: the kind of the intents of products that are being created.
     """
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     created: set[str] | None = None
 
@@ -200,9 +201,9 @@ async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
 async def find_wrong_slugs(db: Database) -> Problems:
     """Yields products whose slug is not theirs, and slugs whose product does not have them."""
     products = PRODUCTS.of(db).find({"schema_version": PRODUCTS.version}, {"sku": 1, "slug": 1, "nonce": 1})
-    async for problem in problems_in(products, partial(_without_document, db), _PRODUCT):
+    async for problem in Problem.all_in(products, partial(_without_document, db), _PRODUCT):
         yield problem
-    async for problem in problems_in(
+    async for problem in Problem.all_in(
         SLUGS.of(db).find({"_id": {"$gte": ""}, "at": None}), partial(_without_product, db), _SLUG
     ):
         yield problem

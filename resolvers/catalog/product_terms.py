@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from portico.resolvers.text import fold, words
+from portico.resolvers.texts import fold, words
 from portico.resolvers.typed import TypedDict
 
 ALBUM = "Audio Album"

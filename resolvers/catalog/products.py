@@ -28,7 +28,7 @@ from portico.resolvers.documents import (
 )
 from portico.resolvers.paging import Key, Listing, Page, count_listings, find_pages
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 
 from .images import ListedImage
 from .product_fields import PlainFields

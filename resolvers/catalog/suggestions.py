@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.text import words
+from portico.resolvers.texts import words
 from portico.resolvers.typed_text import plain
 
 from .categories import CATEGORIES

@@ -31,7 +31,7 @@ from portico.resolvers.documents import (
     Versioned,
 )
 from portico.resolvers.import_outcomes import rejected_rows
-from portico.resolvers.text import prefix_range
+from portico.resolvers.texts import prefix_range
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.typed_text import is_typo, plain, shortened, typed_words
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed

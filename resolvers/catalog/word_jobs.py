@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import CollectionSpec, Database
-from portico.resolvers.problems import Problem, Problems, named, problems_in
-from portico.resolvers.writes.sweeps import in_sequence
+from portico.resolvers.problems import Problem, Problems
 
 from .categories import CATEGORIES
 from .product_terms import words_in
@@ -34,7 +34,7 @@ async def collect(db: Database) -> int:
 
     Raises:   SweepFailed: some documents are damaged. The words of the others are stored.
     """
-    return await in_sequence(*(partial(collect_words, db, spec, field, read) for spec, _, field, read in _ALL))
+    return await Job.in_sequence(*(partial(collect_words, db, spec, field, read) for spec, _, field, read in _ALL))
 
 
 async def find_unknown_words(db: Database) -> Problems:
@@ -43,7 +43,9 @@ async def find_unknown_words(db: Database) -> Problems:
         walk = await WALKS.of(db).find_one({"_id": spec.name})
         if walk is not None and walk["is_done"]:
             found = spec.of(db).find({}, {name: 1, field: 1})
-            async for problem in problems_in(found, partial(_unknown, db, name, read), named(spec.name, name)):
+            async for problem in Problem.all_in(
+                found, partial(_unknown, db, name, read), Problem.named(spec.name, name)
+            ):
                 yield problem
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.problems import Problem, Problems, mend_now
 
 from .buckets import BUCKETS, FULL
 from .comments import END
@@ -27,13 +27,13 @@ from .storages import STORAGES
 _FIELDS = ("_id", "key", "slug", "parent", "replies", "deleted", "coming", "removing", "gone")
 # What `_mend` would do.
 _COUNT, _REPLIES, _CHILDLESS, _COMING = "count", "replies", "childless", "coming"
-_NAME = named("discussion")
+_NAME = Problem.named("discussion")
 
 
 async def find_wrong_discussions(db: Database) -> Problems:
     """Finds the problems in the stored discussions."""
     every = db[DISCUSSIONS.name].find(OPEN, {"storage": 1, "count": 1, "under_way": 1})
-    async for problem in problems_in(every, partial(_wrong_in, db), _NAME, 1):
+    async for problem in Problem.all_in(every, partial(_wrong_in, db), _NAME, 1):
         yield problem
 
 

@@ -9,14 +9,14 @@ from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 
 from .discussion_removal import remove_comments
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
 from .posted import COMMENTS_COLLECTION, EMBEDDED_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION
 
 _GONE: Document = {"of": None, "by": "", "is_final": True}
-_NAME = named("discussion")
+_NAME = Problem.named("discussion")
 
 
 async def find_stray_discussions(db: Database, hosts: Hosts) -> Problems:
@@ -25,7 +25,7 @@ async def find_stray_discussions(db: Database, hosts: Hosts) -> Problems:
     Skips what a deletion in progress removes.
     """
     found = db[DISCUSSIONS.name].find(OPEN, {"subject": 1, "of": 1})
-    async for problem in problems_in(found, partial(_stray_in, db, hosts), _NAME):
+    async for problem in Problem.all_in(found, partial(_stray_in, db, hosts), _NAME):
         yield problem
     for name in (COMMENTS_COLLECTION, KEYS_COLLECTION, PAGES_COLLECTION, EMBEDDED_COLLECTION):
         path = "_id" if name == EMBEDDED_COLLECTION else "discussion"

@@ -11,6 +11,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .comments import MAX_DEPTH, CommentRef, to_public
@@ -62,7 +63,7 @@ async def post_comment(
 
 async def _is_posted(db: Database, storage: Storage, discussion: ObjectId, operation_id: str) -> bool:
     """Returns whether an earlier call with this id has posted the comment, and it still exists."""
-    if not idempotency.is_repeatable(operation_id):
+    if not is_repeatable(operation_id):
         return False
     posted = await storage.find_posted_ids(db, discussion, [operation_id])
     ref = CommentRef(storage.name, discussion, posted[operation_id])

@@ -20,7 +20,7 @@ from portico.resolvers.comments.refusals import DiscussionFull
 from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.paging import Key, Page
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import forgettable, is_repeatable, was_applied
 from portico.resolvers.writes.retries import attempts
 
 from .comments import CommentListing, CommentRef, StoredComment, to_public, with_slug
@@ -184,14 +184,14 @@ class EmbeddedStorage:
         ref: CommentRef = comment["ref"]
         async for _ in attempts():
             cell = await self._require(db, ref)
-            if idempotency.was_applied(cell, operation_id):
+            if was_applied(cell, operation_id):
                 return cell
             if cell["deleted"]:
                 raise NotFound("Comment", str(ref))
             changes: Document = {"text": text, "edited": now}
-            if idempotency.is_repeatable(operation_id):
+            if is_repeatable(operation_id):
                 marks = cell.get("applied", ())
-                forgotten = await idempotency.forgettable(db, marks, kept=MARKS_KEPT)
+                forgotten = await forgettable(db, marks, kept=MARKS_KEPT)
                 changes["applied"] = [*(mark for mark in marks if mark not in forgotten), operation_id]
             before = {name: cell[name] for name in changes if name in cell}
             growth = _size(changes) - _size(before)

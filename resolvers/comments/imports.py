@@ -16,8 +16,8 @@ from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
-from portico.resolvers.text import MAX_AUTHOR, require_text
-from portico.resolvers.writes import idempotency
+from portico.resolvers.texts import MAX_AUTHOR, require_text
+from portico.resolvers.writes.marks import random_operation_id
 
 from .comments import MAX_DEPTH, CommentRef
 from .discussion_subjects import open_for_subject
@@ -207,6 +207,6 @@ class _Work:
     async def _change(self, known: Mapping[str, Any], text: str) -> Outcome:
         if known["text"] == text or known["deleted"]:
             return "unchanged"
-        operation_id = idempotency.random_operation_id()
+        operation_id = random_operation_id()
         await edit_comment(self._db, comment=known, text=text, now=self._now, operation_id=operation_id)
         return "changed"

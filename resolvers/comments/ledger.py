@@ -61,7 +61,7 @@ from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.errors import Conflict, NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import forgettable, is_repeatable, mark_applied, not_applied, was_applied
 from portico.resolvers.writes.retries import attempts, pause
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -234,15 +234,15 @@ class LedgerStorage(ABC):
     async def edit(
         self, db: Database, comment: Mapping[str, Any], *, text: str, now: datetime, operation_id: str
     ) -> Document:
-        guard = {"deleted": False, **idempotency.not_applied(operation_id)}
+        guard = {"deleted": False, **not_applied(operation_id)}
         update: Document = {"$set": {"text": text, "edited": now}}
-        update |= idempotency.mark_applied(operation_id)
+        update |= mark_applied(operation_id)
         edited = await self.change(db, to_stored(comment), guard, update)
         if edited is None:
             edited = await self._require(db, comment)
-            if edited["deleted"] or not idempotency.was_applied(edited, operation_id):
+            if edited["deleted"] or not was_applied(edited, operation_id):
                 raise NotFound("Comment", str(comment["ref"]))
-        forgotten = await idempotency.forgettable(db, edited.get("applied", ()), kept=MARKS_KEPT)
+        forgotten = await forgettable(db, edited.get("applied", ()), kept=MARKS_KEPT)
         if forgotten:
             await self.change(db, to_stored(comment), {}, {"$pull": {"applied": {"$in": forgotten}}})
         return to_public(edited, self.name, comment["discussion"])
@@ -371,7 +371,7 @@ class LedgerStorage(ABC):
 def _may_be_posted(draft: Draft) -> bool:
     """Returns whether an earlier call with the id may have posted the comment. If the call claims its id, none has."""
     is_claiming = draft.answering.confirm is not None and not draft.answering.is_repeated
-    return idempotency.is_repeatable(draft.operation_id) and not is_claiming
+    return is_repeatable(draft.operation_id) and not is_claiming
 
 
 def _is_counted(comment: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:

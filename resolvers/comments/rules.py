@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 
 # Characters.
 LONGEST = 10_000

@@ -11,7 +11,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Author, Database, Document, Projection
 from portico.resolvers.paging import Key, Page
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .comments import CommentListing, CommentRef, new_comment, to_stored
@@ -26,7 +26,7 @@ CONTESTED = "Other writes keep changing the discussion. Send the call again with
 
 def posted_id(operation_id: str, number: int = 0) -> ObjectId:
     """Returns the `_id` of the comment that an operation posts. `number` counts the earlier ones that were fenced."""
-    return idempotency.derived_id(operation_id, f"comment/{number}")
+    return derived_id(operation_id, f"comment/{number}")
 
 
 @dataclass(frozen=True, kw_only=True)

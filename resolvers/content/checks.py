@@ -11,7 +11,7 @@ from pymongo import ASCENDING, DESCENDING
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, problems_with
 
 from . import revisions
 from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, titled, visible_from
@@ -20,7 +20,7 @@ from .rules import require_place
 
 # Small, because the batches contain texts.
 _BATCH = 50
-_NAME = named("content", "slug")
+_NAME = Problem.named("content", "slug")
 _PLACE = {"type": 1, "ancestors": 1, "detail.kind": 1}
 _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 
@@ -92,7 +92,7 @@ async def _missing_revisions(db: Database) -> Problems:
     """
     settled = {"type": {"$in": sorted(WITH_TEXT)}, "unrevised": None}
     found = NODES.of(db).find(settled).sort(_BY_PLACE)
-    async for problem in problems_in(found, partial(_unrevised, db), _NAME, _BATCH):
+    async for problem in Problem.all_in(found, partial(_unrevised, db), _NAME, _BATCH):
         yield problem
 
 

@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import SCHEMA_VERSION, Author, Database
 from portico.resolvers.errors import InvalidInput, NotFound, SlugTaken
 from portico.resolvers.writes import idempotency, intents
+from portico.resolvers.writes.marks import derived_id, derived_nonce, is_repeatable
 
 from . import revisions
 from .deletion import DELETION, remove_parts
@@ -88,7 +89,7 @@ async def create_node(
               removal of the node if its parent was deleted in the meantime.
     """
     document = _document(type_, node, detail, now, operation_id)
-    mine = await _find_created(db, document) if idempotency.is_repeatable(operation_id) else None
+    mine = await _find_created(db, document) if is_repeatable(operation_id) else None
     if mine is None:
         await idempotency.require_not_done(db, operation_id, NotFound(KIND, str(document["_id"])))
         await _set_parent(db, document, node, now, operation_id)
@@ -107,7 +108,7 @@ def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operatio
         check(require_content, detail.get("text", ""))
     named = titled(title)
     document: NodeDocument = {
-        "_id": idempotency.derived_id(operation_id, "node"),
+        "_id": derived_id(operation_id, "node"),
         "type": type_,
         "slug": slug,
         "title": title,
@@ -119,7 +120,7 @@ def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operatio
         "updated": created,
         "author": node.author,
         "tags": tags,
-        "nonce": idempotency.derived_nonce(operation_id, "created"),
+        "nonce": derived_nonce(operation_id, "created"),
         "revision": 1,
         "visible_from": visible_from(type_, detail, created),
         "detail": detail,

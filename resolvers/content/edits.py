@@ -21,7 +21,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.content.refusals import EditConflict
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_nonce, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts, settling
 
 from . import revisions
@@ -109,7 +109,7 @@ async def _edit(db: Database, edit: Edit, changes: Document, proposed: str | Non
     async for _ in attempts():
         node = await require_settled(db, edit.node_id)
         _require_fields(node, changes)
-        if not idempotency.was_applied(node, edit.operation_id):
+        if not was_applied(node, edit.operation_id):
             if node["nonce"] != edit.nonce:
                 raise await edit_conflict(db, node, edit.nonce, proposed)
             changed = await _try_edit(db, node, edit, changes) if changes else node
@@ -134,18 +134,18 @@ def _require_fields(node: NodeDocument, changes: Document) -> None:
 async def _try_edit(db: Database, node: NodeDocument, edit: Edit, changes: Document) -> NodeDocument | None:
     # The text to overwrite has to be in the revisions first.
     await revisions.store_unrevised(db, node)
-    written = {**changes, "nonce": idempotency.derived_nonce(edit.operation_id, edit.nonce)}
+    written = {**changes, "nonce": derived_nonce(edit.operation_id, edit.nonce)}
     if node["type"] in WITH_TEXT:
         written["unrevised"] = {"at": edit.now, "author": edit.author}
     guard = {"_id": node["_id"], "parent": node["parent"], "nonce": edit.nonce, **SETTLED}
     update = {"$set": written, "$inc": {"revision": 1}, "$max": {"updated": edit.now}}
-    update |= idempotency.mark_applied(edit.operation_id)
+    update |= mark_applied(edit.operation_id)
     try:
         changed = await NODES.of(db).find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
     except DuplicateKeyError:
         raise SlugTaken(changes["slug"]) from None
     if changed is not None:
-        await idempotency.trim_marks(db, NODES, changed)
+        await trim_marks(db, NODES, changed)
     elif "unrevised" in node:
         await revisions.delete_if_orphaned(db, node)
     return changed
@@ -208,14 +208,14 @@ async def _change_tags(
 ) -> NodeDocument:
     async for _ in settling():
         node = await require_settled(db, node_id)
-        if idempotency.was_applied(node, operation_id):
+        if was_applied(node, operation_id):
             return node
         check(node)
         guard = {"_id": node_id, "parent": node["parent"], **SETTLED, **condition}
-        guard |= idempotency.not_applied(operation_id)
-        update = {**change, "$max": {"updated": now}, **idempotency.mark_applied(operation_id)}
+        guard |= not_applied(operation_id)
+        update = {**change, "$max": {"updated": now}, **mark_applied(operation_id)}
         changed = await NODES.of(db).find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
         if changed is not None:
-            await idempotency.trim_marks(db, NODES, changed)
+            await trim_marks(db, NODES, changed)
             return changed
     raise NotFound(KIND, str(node_id))

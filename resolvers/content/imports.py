@@ -12,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 
 from .creation import NewNode, create_entry, create_section
 from .edits import Edit, rewrite_entry
@@ -71,7 +71,7 @@ async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now:
         author = next(record.author for record in records if record.blog == path)
         title = path[-1].replace("-", " ").capitalize()
         node = NewNode(path[-1], title, author, None if above is None else above["_id"])
-        operation_id = idempotency.random_operation_id()
+        operation_id = random_operation_id()
         try:
             blog = await create_section(db, node=node, kind=BLOG, now=now, operation_id=operation_id)
         except SlugTaken:
@@ -93,7 +93,7 @@ async def _entries_in(db: Database, blog: ObjectId, records: Sequence[PostRecord
 async def _import(
     db: Database, blog: ObjectId, known: NodeDocument | None, record: PostRecord, now: datetime
 ) -> Outcome:
-    operation_id = idempotency.random_operation_id()
+    operation_id = random_operation_id()
     if known is None:
         # Uses the time of publication as the time of creation, so that lists by time are in the expected order.
         created = min(record.publish_on or now, now)

@@ -11,11 +11,12 @@ from bson import ObjectId
 
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.content.refusals import SectionNotEmpty
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import intents
 from portico.resolvers.writes.intents import Intent
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
+from portico.resolvers.writes.sweeps import sweep
 
 from . import creation, deletion, revisions
 from .nodes import NODES, NodeDocument
@@ -26,7 +27,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
 
     Raises:   SweepFailed, after trying every mark and intent.
     """
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     def settle_all(mark: str) -> Awaitable[int]:
         return sweep(db, NODES, {f"{mark}.at": {"$lte": before}}, partial(_settle_left, db, attachments, mark))
@@ -37,7 +38,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         )
         return 1
 
-    return await in_sequence(
+    return await Job.in_sequence(
         # Deletions first, because creations and copies of texts depend on their outcome.
         *(partial(settle_all, mark) for mark in ("deleting", "pending", "unrevised")),
         partial(intents.sweep_left_behind, db, finish_removal, kind=deletion.DELETION, before=before),

@@ -33,10 +33,10 @@ from portico.resolvers.documents import (
 from portico.resolvers.errors import NotFound
 from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Key, Listing, Page, Sort
-from portico.resolvers.text import MAX_SLUG, words
+from portico.resolvers.texts import MAX_SLUG, words
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.typed_text import near, plain
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 from portico.resolvers.writes.retries import settling
 
 KIND = "ContentNode"

@@ -11,13 +11,13 @@ from bson import ObjectId
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 
 from . import assets, photos, thumbnails
 from .assets import CHUNKS, FILES, FileDocument
 from .nodes import NODES, PHOTO, Detail, NodeDocument
 
-_FILE = named("file")
+_FILE = Problem.named("file")
 
 
 async def find_broken_photos(db: Database) -> Problems:
@@ -27,7 +27,7 @@ async def find_broken_photos(db: Database) -> Problems:
     """
     whole = {"type": PHOTO, "detail.file": {"$ne": None}}
     found = NODES.of(db).find(whole, {"slug": 1, "detail": 1})
-    async for problem in problems_in(found, partial(_broken, db), _photo, 1):
+    async for problem in Problem.all_in(found, partial(_broken, db), _photo, 1):
         yield problem
 
 
@@ -58,7 +58,7 @@ async def _problem_of(db: Database, detail: Detail) -> str | None:
 async def find_stray_files(db: Database) -> Problems:
     """Finds files without a photo, and chunks without a file."""
     settled = {"metadata.unsettled": None, "metadata.removed": None}
-    async for problem in problems_in(FILES.of(db).find(settled, {"metadata": 1}), partial(_unused, db), _FILE, 1):
+    async for problem in Problem.all_in(FILES.of(db).find(settled, {"metadata": 1}), partial(_unused, db), _FILE, 1):
         yield problem
     async for file_id in _ids_of_chunks(db):
         if not await _exists(db, FILES.name, {"_id": file_id}) and await _exists(

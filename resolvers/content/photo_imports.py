@@ -10,7 +10,7 @@ from datetime import datetime
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.import_outcomes import Outcome, outcome_of
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.timer import Timer
 
 from .creation import NewNode, create_section
@@ -52,9 +52,7 @@ async def _import(db: Database, record: PhotoRecord, rules: UploadRules, now: da
     gallery, found = await _find_place(db, record, author, now)
     if found is None:
         node = NewNode(record.slug, record.title, author, gallery["_id"], list(record.tags), parent_name="gallery")
-        await upload_photo(
-            db, node=node, file=record.read(), rules=rules, now=now, operation_id=idempotency.random_operation_id()
-        )
+        await upload_photo(db, node=node, file=record.read(), rules=rules, now=now, operation_id=random_operation_id())
         return "created"
     if found["type"] != PHOTO:
         raise InvalidInput(f"the node {record.gallery}/{record.slug} is not a photo", "slug")
@@ -84,9 +82,7 @@ async def _find_place(
             raise InvalidInput(f"there is no section /{'/'.join(way[:-1])}", "gallery")
         title = way[-1].replace("-", " ").capitalize()
         node = NewNode(way[-1], title, author, None if above is None else above["_id"])
-        gallery = await create_section(
-            db, node=node, kind=GALLERY, now=now, operation_id=idempotency.random_operation_id()
-        )
+        gallery = await create_section(db, node=node, kind=GALLERY, now=now, operation_id=random_operation_id())
     if gallery["type"] != SECTION or gallery["detail"]["kind"] != GALLERY:
         raise InvalidInput(f"the node {record.gallery} is not a gallery", "gallery")
     return gallery, nodes.get(place)
@@ -110,13 +106,13 @@ async def _change(
             file=record.read(),
             rules=rules,
             now=now,
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
         outcome = "changed"
     # Compares the normalized values, as they would be stored.
     title, tags = require_title(record.title), require_tags(record.tags)
     if photo["title"] != title:
-        edit = Edit(photo["_id"], photo["nonce"], author, now, idempotency.random_operation_id())
+        edit = Edit(photo["_id"], photo["nonce"], author, now, random_operation_id())
         await edit_metadata(db, edit, changes={"title": title})
         outcome = "changed"
     if not set(tags) <= set(photo["tags"]):
@@ -125,7 +121,7 @@ async def _change(
             node_id=photo["_id"],
             tags=tags,
             now=now,
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
         outcome = "changed"
     return outcome

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from functools import partial
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
-from portico.resolvers.writes.sweeps import STALE_AFTER, in_sequence, sweep
+from portico.resolvers.writes.sweeps import sweep
 
 from . import assets, photos, thumbnails
 from .assets import FileDocument
@@ -40,11 +41,11 @@ async def finish_uploads(db: Database, *, now: datetime) -> int:
         await assets.delete_removed(db, file["_id"], before=forgotten)
         return 1
 
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(sweep, db, NODES, {"detail.upload.until": {"$lte": now}}, give_up),
         partial(sweep, db, NODES, {"detail.replaced.at": {"$lte": read}}, delete_replaced),
         # A photo names a file before the file is created. An older file that no photo names is not in use.
-        partial(sweep, db, assets.FILES, {"metadata.unsettled": {"$lte": now - STALE_AFTER}}, settle),
+        partial(sweep, db, assets.FILES, {"metadata.unsettled": {"$lte": now - Job.STALE_AFTER}}, settle),
         partial(sweep, db, assets.FILES, {"metadata.sweep": {"$lte": now}}, delete_late),
         partial(sweep, db, assets.FILES, {"metadata.removed": {"$lte": forgotten}}, delete_removed, fields=()),
     )

@@ -31,6 +31,7 @@ from portico.resolvers.errors import Conflict, NotFound, OperationKeyReused, Una
 from portico.resolvers.pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
 from portico.resolvers.tasks import end
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id, derived_nonce, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.timer import Timer
 
@@ -116,13 +117,13 @@ async def replace_photo(
     """
     file_id, timer = _new_file_id(operation_id), Timer(now)
     locked = await _lock_photo(db, photo_id, nonce, file_id, rules, timer, operation_id)
-    if idempotency.was_applied(locked, operation_id):
+    if was_applied(locked, operation_id):
         return await _require_same_file(db, locked, file, rules, operation_id)
     return await _carry_out(_Upload(db, locked, file_id, rules, timer, operation_id), file)
 
 
 def _new_file_id(operation_id: str) -> ObjectId:
-    return idempotency.derived_id(operation_id, f"file/{uuid4().hex}")
+    return derived_id(operation_id, f"file/{uuid4().hex}")
 
 
 def _new_lock(operation_id: str, file_id: ObjectId, timer: Timer, rules: UploadRules) -> Upload:
@@ -143,7 +144,7 @@ async def _lock_photo(
         node = await require_settled(db, photo_id)
         if node["type"] != PHOTO:
             raise NotFound(KIND, str(photo_id), message="The id is not the id of a photo.")
-        if idempotency.was_applied(node, operation_id):
+        if was_applied(node, operation_id):
             return node
         upload = node["detail"].get("upload")
         if upload is not None and upload["op"] == operation_id:
@@ -158,7 +159,7 @@ async def _lock_photo(
             "nonce": nonce,
             **SETTLED,
             **photos.UNLOCKED,
-            **idempotency.not_applied(operation_id),
+            **not_applied(operation_id),
         }
         lock = {"detail.locked": timer.now(), "detail.upload": _new_lock(operation_id, file_id, timer, rules)}
         if (await db[NODES.name].update_one(free, {"$set": lock})).matched_count:
@@ -197,7 +198,7 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> NodeDocumen
         raise
     # If the photo was deleted in the meantime, the file stays unsettled, and a job deletes it.
     await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.file_facts(done))
-    await idempotency.trim_marks(upload.db, NODES, done)
+    await trim_marks(upload.db, NODES, done)
     return done
 
 
@@ -301,12 +302,12 @@ async def _finish(upload: _Upload, writer: assets.Writer, picture: Picture) -> N
         "$set": changes,
         "$max": {"updated": now},
         "$unset": {"detail.upload": ""},
-        **idempotency.mark_applied(upload.operation_id),
+        **mark_applied(upload.operation_id),
     }
     if old is None:
         changes["visible_from"] = upload.node["created"]
     else:
-        changes["nonce"] = idempotency.derived_nonce(upload.operation_id, "replaced")
+        changes["nonce"] = derived_nonce(upload.operation_id, "replaced")
         update["$inc"] = {"revision": 1}
         update.setdefault("$push", {})["detail.replaced"] = {"file": old, "at": now}
     if old is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_SLUG, check_length, require_text
+from portico.resolvers.texts import MAX_SLUG, check_length, require_text
 
 from .nodes import BLOG, ENTRY, FOLDER, GALLERY, MAX_DEPTH, PAGE, PERMALINK, PHOTO, SECTION, NodeDocument
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.text import prefix_range
+from portico.resolvers.texts import prefix_range
 from portico.resolvers.typed_text import matches, near
 
 from .nodes import ENTRY, NODES, PAGE, SECTION, is_visible

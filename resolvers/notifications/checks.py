@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from portico.resolvers.documents import Database
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 
 from .notifications import NOTIFICATIONS, NotificationDocument, key_of
 
-_subject = named("notification")
+_subject = Problem.named("notification")
 
 
 async def find_wrong_notifications(db: Database) -> Problems:
@@ -20,7 +20,7 @@ async def find_wrong_notifications(db: Database) -> Problems:
             for text in _wrong(one):
                 yield Problem(_subject(one), text)
 
-    async for problem in problems_in(NOTIFICATIONS.of(db).find(), find, _subject):
+    async for problem in Problem.all_in(NOTIFICATIONS.of(db).find(), find, _subject):
         yield problem
 
 

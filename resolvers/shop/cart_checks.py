@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.problems import Problem, Problems, mend_now
 from portico.resolvers.writes.sweeps import require
 
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
 from .orders import find_by_ids, order_id
 
-_NAME = named("cart")
+_NAME = Problem.named("cart")
 _FIELDS = ("owner", "status", "items", "last_modified", "expires_at", "version")
 _SHOWN = dict.fromkeys(
     (*_FIELDS, "holding", "due", "settlement.id", "checkout.reference", "checkout.payment.method"), 1
@@ -29,7 +29,7 @@ async def find_wrong_carts(db: Database) -> Problems:
     is complete and no longer due.
     """
     found = db[CARTS.name].find({"_id": {"$gte": ""}}, _SHOWN)
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 

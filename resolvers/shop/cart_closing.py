@@ -24,12 +24,12 @@ from typing import Any
 
 from pymongo import ReturnDocument
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.together import both
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
-from portico.resolvers.writes.sweeps import STALE_AFTER
 
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
@@ -81,7 +81,7 @@ async def close(
         if paid is None:
             closed = await _decide(db, present, ready)
         else:
-            due = {"due": now + STALE_AFTER, "checkout.payment_reference": paid}
+            due = {"due": now + Job.STALE_AFTER, "checkout.payment_reference": paid}
             closed, _ = await both(_decide(db, present, ready, due), place_order(db, cart, paid))
             paid = None
         await moves.conclude_all(db, ready, is_taken=closed is not None, now=now, answering=answering)

@@ -15,9 +15,9 @@ from portico.resolvers.catalog.products import find_by_sku
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.shop.refusals import CartInactive
-from portico.resolvers.text import trimmed
+from portico.resolvers.texts import trimmed
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable, mark_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
@@ -140,10 +140,10 @@ async def discard_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
     """
     async for _ in attempts(ATTEMPTS, longest=LONGEST_PAUSE):
         cart = await require_cart(db, cart_id, buyer.viewer)
-        if not idempotency.was_applied(cart, buyer.operation_id):
+        if not was_applied(cart, buyer.operation_id):
             require_active(cart)
             values = {"status": EXPIRING, "last_modified": buyer.now, **expiring(buyer.now)}
-            marked = idempotency.mark_applied(buyer.operation_id)
+            marked = mark_applied(buyer.operation_id)
             locked = await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, **marked})
             if locked is None:
                 continue
@@ -232,14 +232,14 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
             await moves.finish(db, move, is_taken=True, now=buyer.now, answering=buyer.answering)
-            await idempotency.trim_marks(db, CARTS, changed)
+            await trim_marks(db, CARTS, changed)
             return changed
     await _give_back(db, buyer, move)
     raise Conflict("Other callers are changing the cart. Try again.")
 
 
 def _planned(cart: Document, buyer: Buyer, plan: Plan) -> Change | None:
-    if idempotency.was_applied(cart, buyer.operation_id):
+    if was_applied(cart, buyer.operation_id):
         return None
     require_active(cart)
     return plan(cart)
@@ -261,12 +261,12 @@ async def _marked(db: Database, buyer: Buyer, cart: Document) -> Document | None
 
     Returns None if the cart has changed since it was read.
     """
-    if not idempotency.is_repeatable(buyer.operation_id) or idempotency.was_applied(cart, buyer.operation_id):
+    if not is_repeatable(buyer.operation_id) or was_applied(cart, buyer.operation_id):
         return cart
     await buyer.answering.confirmed()
-    marked = await update_cart(db, cart, idempotency.mark_applied(buyer.operation_id))
+    marked = await update_cart(db, cart, mark_applied(buyer.operation_id))
     if marked is not None:
-        await idempotency.trim_marks(db, CARTS, marked)
+        await trim_marks(db, CARTS, marked)
     return marked
 
 
@@ -283,7 +283,7 @@ async def _give_back(db: Database, buyer: Buyer, move: Document | None) -> None:
 
 
 async def _decide(db: Database, buyer: Buyer, cart: Document, change: Change, move: Document) -> Document | None:
-    pushes = {"decided": {**move, "is_taken": True}, **idempotency.mark_applied(buyer.operation_id).get("$push", {})}
+    pushes = {"decided": {**move, "is_taken": True}, **mark_applied(buyer.operation_id).get("$push", {})}
     values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.cart_lifetime)}
     return await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes})
 

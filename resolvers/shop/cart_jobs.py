@@ -7,11 +7,12 @@ from functools import partial
 
 from pymongo import ReturnDocument
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import DomainError
 from portico.resolvers.shop.payments import Payments
 from portico.resolvers.shop.refusals import PaymentPending
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
+from portico.resolvers.writes.sweeps import each, sweep
 from portico.resolvers.writes.timer import Timer
 
 from . import cart_merging, moves
@@ -136,7 +137,7 @@ async def finish_orders(db: Database, *, now: datetime) -> int:
         await db[CARTS.name].update_one({"_id": cart["_id"], "status": COMPLETE}, _SEEN)
         return 1
 
-    return await in_sequence(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
+    return await Job.in_sequence(forget_written, partial(sweep, db, CARTS, due, write, most=BATCH))
 
 
 def _order_of(cart: Document) -> str:
@@ -147,7 +148,7 @@ def _order_of(cart: Document) -> str:
 
 async def finish_moves(db: Database, *, now: datetime) -> int:
     """Settles every move between stock and carts that is older than five seconds. Returns how many."""
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
     stale = {"$elemMatch": {"at": {"$lte": before}}}
 
     async def finish_move(move: Document) -> int:

@@ -11,11 +11,11 @@ from typing import Any, NotRequired
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
-from portico.resolvers.writes.sweeps import STALE_AFTER
+from portico.resolvers.writes.marks import Repeatable
 
 from .addresses import Address
 from .stock import DecidedMove, Move
@@ -168,7 +168,7 @@ def total_of(cart: Document) -> int:
 
 def expiring(now: datetime) -> Document:
     """Returns the fields of a cart whose expiry begins now, besides its status."""
-    return {"expires_at": None, "due": now + STALE_AFTER}
+    return {"expires_at": None, "due": now + Job.STALE_AFTER}
 
 
 def touched(now: datetime, lasts: timedelta) -> Document:

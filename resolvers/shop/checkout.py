@@ -50,7 +50,7 @@ from portico.resolvers.errors import Conflict, DomainError, error_type
 from portico.resolvers.shop.payments import Charge, Payments, PaymentUnknown, PreparesCharges, ReadyCharge
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined, PaymentPending
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_nonce, forgettable
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
@@ -131,7 +131,7 @@ def _terms(cart: Document, buyer: Buyer, payment: Document, address: Address | N
     """Returns what the lock of the cart says of the payment and the delivery."""
     return {
         "op": buyer.operation_id,
-        "reference": idempotency.derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
+        "reference": derived_nonce(buyer.operation_id, cart["_id"], str(cart["version"])),
         "payer": buyer.viewer,
         "payment": payment,
         "address": address,
@@ -164,7 +164,7 @@ async def _lock(db: Database, cart: Document, buyer: Buyer, terms: Document) -> 
     values = {"status": PENDING, "checkout": terms, "expires_at": None, "due": buyer.now + ASKED_AGAIN_AFTER}
     update: Document = {"$set": {**values, "last_modified": buyer.now}, "$inc": {"version": 1}}
     refused = [refusal["op"] for refusal in cart.get("refused", ())]
-    forgotten = await idempotency.forgettable(db, refused, kept=_REFUSALS_KEPT)
+    forgotten = await forgettable(db, refused, kept=_REFUSALS_KEPT)
     if forgotten:
         update["$pull"] = {"refused": {"op": {"$in": forgotten}}}
     return await db[CARTS.name].find_one_and_update(

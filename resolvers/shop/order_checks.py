@@ -12,7 +12,7 @@ from portico.resolvers.accounts import transfer_records
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.accounts.transfer_records import SETTLED
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.problems import Problem, Problems, mend_now
 from portico.resolvers.writes.sweeps import require
 
 from .account_payments import transfer_of
@@ -20,7 +20,7 @@ from .carts import total_of
 from .orders import CANCELLED, ORDERS
 from .stock_reads import find_stocks
 
-_NAME = named("order")
+_NAME = Problem.named("order")
 _FIELDS = ("owner", "cart_id", "placed_at", "items", "total", "currency", "payment_reference")
 _SHOWN = dict.fromkeys((*_FIELDS, "status", "history", "returned", "refund", "due"), 1)
 
@@ -33,7 +33,7 @@ async def find_wrong_orders(db: Database) -> Problems:
     neither is ever deleted. Payments by token are not checked.
     """
     found = db[ORDERS.name].find({"_id": {"$gte": ""}}, _SHOWN)
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 

@@ -10,7 +10,7 @@ from pymongo import ReturnDocument
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.shop.refusals import OrderStatusConflict
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from portico.resolvers.writes.retries import attempts
 
 from .orders import DELIVERED, ORDERS, PLACED, SHIPPED, find_by_ids, stepped, was_changed_by

@@ -8,20 +8,20 @@ from pymongo import ASCENDING
 
 from portico.resolvers.accounts.transfer_records import SETTLED, TRANSFERS
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 
 from .account_payments import refunded_by, transfer_reference
 from .carts import CARTS, COMPLETE, PENDING
 from .orders import CANCELLED, find_by_ids, order_id
 
-_NAME = named("transfer")
+_NAME = Problem.named("transfer")
 _SHOWN = dict.fromkeys(("state", "reference"), 1)
 
 
 async def find_payments_without_order(db: Database) -> Problems:
     """Yields transfers that have paid for a checkout without an order, or refunded an order that did not ask for it."""
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 

@@ -22,10 +22,9 @@ from portico.resolvers.catalog.refusals import ProductInUse
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.shop.refusals import InadequateInventory
-from portico.resolvers.text import trimmed
+from portico.resolvers.texts import trimmed
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable, applied_with, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 
 
@@ -173,17 +172,17 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
     product = await find_by_sku(db, sku)
     if product is None:
         raise NotFound("Product", sku)
-    guard: Document = {"_id": sku, "closed": None, **idempotency.not_applied(operation_id)}
+    guard: Document = {"_id": sku, "closed": None, **not_applied(operation_id)}
     guard |= {"available": {"$gte": -quantity}} if quantity < 0 else {"restocked": {"$lte": MAX_UNITS - quantity}}
     update = changed_by(now, available=quantity, restocked=quantity)
-    update[0]["$set"]["applied"] = idempotency.applied_with(operation_id)
+    update[0]["$set"]["applied"] = applied_with(operation_id)
     async for _ in attempts(steps=3):
         after = await _changed(db, guard, update, {**_FLIP, "applied": 1})
         if after is not None:
-            await idempotency.trim_marks(db, STOCK, after)
+            await trim_marks(db, STOCK, after)
             return product
         stock = await db[STOCK.name].find_one({"_id": sku}) or await _open(db, sku)
-        if idempotency.was_applied(stock, operation_id):
+        if was_applied(stock, operation_id):
             return product
         closed = stock.get("closed")
         if closed is None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, named, problems_in
+from portico.resolvers.problems import Problem, Problems, mend_now
 from portico.resolvers.writes.sweeps import require
 
 from .carts import CARTS, PENDING
@@ -19,7 +19,7 @@ from .stock import STOCK, change, changed_by
 # The most reads of a SKU that looks wrong. If it changes every time, it is too busy to judge.
 _LOOKS = 50
 _PAUSE = 0.02
-_NAME, _CART = named("stock of"), named("cart")
+_NAME, _CART = Problem.named("stock of"), Problem.named("cart")
 _COUNTERS = ("available", "reserved", "sold")
 _CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
 
@@ -32,7 +32,7 @@ async def find_wrong_stocks(db: Database) -> Problems:
     changed something. The problem is open if the stock changed during every check, so that it cannot be judged.
     """
     found = db[STOCK.name].find({"_id": {"$gte": ""}}, _CHECKED)
-    async for problem in problems_in(found, partial(_wrong_in, db), _NAME):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 
@@ -49,7 +49,7 @@ async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
 async def find_lines_without_stock(db: Database) -> Problems:
     """Yields carts that hold units of a SKU without a stock."""
     holding = {"holding": True, "items.sku": {"$gte": ""}}
-    async for problem in problems_in(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db), _CART):
+    async for problem in Problem.all_in(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db), _CART):
         yield problem
 
 

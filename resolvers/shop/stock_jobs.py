@@ -7,8 +7,9 @@ from functools import partial
 
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog import product_deletions
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
+from portico.resolvers.writes.sweeps import each, sweep
 
 from . import cart_merging, moves
 from .stock import STOCK, notify_product
@@ -19,7 +20,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
 
     It processes what is older than five seconds.
     """
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     async def settle_move(move: Document) -> int:
         if move["at"] > before:
@@ -45,7 +46,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
 
     stale = {"under_way": {"$elemMatch": {"at": {"$lte": before}}}}
     closed = {"closed.is_final": False, "closed.at": {"$lte": before}}
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(sweep, db, STOCK, stale, settle_moves, fields=("under_way",)),
         partial(sweep, db, STOCK, {"flipped_at": {"$lte": before}}, notify, fields=()),
         partial(sweep, db, STOCK, closed, settle_deletion, fields=("closed",)),

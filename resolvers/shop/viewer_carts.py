@@ -24,7 +24,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable, mark_applied, was_applied
 from portico.resolvers.writes.retries import attempts
 
 from . import cart_merging, moves
@@ -57,7 +57,7 @@ async def create_cart(db: Database, buyer: Buyer) -> Document:
         return made or await require_cart(db, _anonymous_id(buyer.operation_id), None)
     async for _ in attempts(ATTEMPTS, longest=LONGEST_PAUSE):
         own, latest = await both(find_current(db, buyer.viewer), find_latest(db, buyer.viewer))
-        if latest is not None and idempotency.was_applied(latest, buyer.operation_id):
+        if latest is not None and was_applied(latest, buyer.operation_id):
             return latest
         # The latest one may have been created between the two reads.
         for present in (own, latest):
@@ -111,7 +111,7 @@ async def _insert(db: Database, buyer: Buyer, key: str) -> Document | None:
         "version": 0,
         "holding": True,
     }
-    if buyer.viewer is not None and idempotency.is_repeatable(buyer.operation_id):
+    if buyer.viewer is not None and is_repeatable(buyer.operation_id):
         cart["applied"] = [buyer.operation_id]
     try:
         await db[CARTS.name].insert_one(cart)
@@ -136,7 +136,7 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
         cart = await require_cart(db, cart_id, buyer.viewer)
         if "into" in cart:
             return await _merge(db, buyer, cart)
-        if idempotency.was_applied(cart, buyer.operation_id):
+        if was_applied(cart, buyer.operation_id):
             return await _unite(db, buyer, cart)
         own = await find_current(db, buyer.viewer, besides=cart_id)
         if cart["owner"] is not None and (own is None or _age(own) < _age(cart) or cart["status"] != ACTIVE):
@@ -144,7 +144,7 @@ async def claim_cart(db: Database, buyer: Buyer, *, cart_id: str) -> Document:
         require_active(cart)
         values = {"owner": buyer.viewer, **touched(buyer.now, buyer.cart_lifetime)}
         if own is None:
-            marked = idempotency.mark_applied(buyer.operation_id)
+            marked = mark_applied(buyer.operation_id)
             claimed = await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, **marked})
             united = None if claimed is None else await _unite(db, buyer, claimed)
         else:

@@ -8,10 +8,9 @@ from typing import Any
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.keyed import create_once
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from portico.resolvers.urls import require_web_url
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable, mark_applied, not_applied, trim_marks, was_applied
 
 from . import member_rates, members
 from .members import MEMBERS, MemberDocument
@@ -36,10 +35,10 @@ async def join(
     Writes:   social.members; one insert.
     """
     member = new_member(subject, name, profile, now)
-    if idempotency.is_repeatable(operation_id):
+    if is_repeatable(operation_id):
         member["applied"] = [operation_id]
-    stored = await create_once(db, MEMBERS, member)
-    if stored is not member and not idempotency.was_applied(stored, operation_id):
+    stored = await MEMBERS.create_once(db, member)
+    if stored is not member and not was_applied(stored, operation_id):
         raise Conflict("You are a member already.")
     return stored
 
@@ -87,7 +86,7 @@ async def update_profile(
         cleaned = check(clean_profile, profile, now, keeps_empty=True)
     changes = {f"profile.{key}": value for key, value in cleaned.items()}
     member = await members.require(db, subject)
-    if idempotency.was_applied(member, operation_id):
+    if was_applied(member, operation_id):
         return member
     if wanted is not None and wanted != member["name"]:
         await member_rates.count(db, subject, member_rates.NAMES, rate=rate, now=now, operation_id=operation_id)
@@ -98,9 +97,9 @@ async def update_profile(
     if not changes:
         return member
     update: Document = ({"$set": given} if given else {}) | ({"$unset": cleared} if cleared else {})
-    pending = {"_id": subject, **idempotency.not_applied(operation_id)}
-    if (await db[MEMBERS.name].update_one(pending, {**update, **idempotency.mark_applied(operation_id)})).matched_count:
-        await idempotency.trim_marks(db, MEMBERS, member)
+    pending = {"_id": subject, **not_applied(operation_id)}
+    if (await db[MEMBERS.name].update_one(pending, {**update, **mark_applied(operation_id)})).matched_count:
+        await trim_marks(db, MEMBERS, member)
     return await members.require(db, subject)
 
 

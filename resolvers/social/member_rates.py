@@ -21,7 +21,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import OperationRefused
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable
 
 
 class RateKey(TypedDict):
@@ -98,7 +98,7 @@ async def count(
     begin, key = _period(member, action, now)
     below = {**key, "used": {"$lt": rate}}
     change: Document = {"$inc": {"used": 1}, "$setOnInsert": {"expires_at": begin + 2 * action.period}}
-    if idempotency.is_repeatable(operation_id):
+    if is_repeatable(operation_id):
         below["operations"] = {"$ne": operation_id}
         change["$push"] = {"operations": {"$each": [operation_id], "$slice": -_OPERATIONS_KEPT}}
     counts = db[RATES.name].with_options(write_concern=_PRIMARY)
@@ -154,7 +154,7 @@ class Counting:
             return
         mine: Document = {**self._key, "used": {"$gt": 0}}
         change: Document = {"$inc": {"used": -1}}
-        if idempotency.is_repeatable(self._operation_id):
+        if is_repeatable(self._operation_id):
             mine["operations"] = self._operation_id
             change["$pull"] = {"operations": self._operation_id}
         # If this fails, the member can do a little less in this period.

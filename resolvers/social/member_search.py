@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.hints import with_hint
 from portico.resolvers.paging import Listing, Sort
-from portico.resolvers.text import prefix_range
+from portico.resolvers.texts import prefix_range
 from portico.resolvers.typed_text import matches, near, typed_words
 
 from . import names

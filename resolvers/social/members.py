@@ -18,7 +18,7 @@ from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database
 from portico.resolvers.errors import NotFound
 from portico.resolvers.keyed import find_by_keys
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 
 from .names import searched
 

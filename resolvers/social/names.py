@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.resolvers.text import without_accents, words
+from portico.resolvers.texts import without_accents, words
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.typed_text import near, plain
 

@@ -18,7 +18,7 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 
 from . import circles, member_edits, members, relation_edits, relation_jobs, relations
 from .members import MEMBERS, MemberDocument
@@ -113,7 +113,7 @@ async def _bring_up_to_date(db: Database, member: MemberDocument, wanted: Member
         return "unchanged"
     if "name" in changes:
         changes |= searched(wanted["name"])
-        changes["renamed"] = {"op": idempotency.random_operation_id(), "at": now}
+        changes["renamed"] = {"op": random_operation_id(), "at": now}
     unchanged = {"_id": member["_id"], "name": member["name"]}
     if not (await db[MEMBERS.name].update_one(unchanged, {"$set": changes})).matched_count:
         raise Conflict("The member has just changed.")
@@ -166,7 +166,7 @@ async def _add(db: Database, pairs: Sequence[Pair], now: datetime) -> list[Pair]
     new = [pair for pair in pairs if pair[2] not in held.get(pair[:2], ())]
     if not new:
         return []
-    decided = relation_edits.deciding(now, idempotency.random_operation_id())
+    decided = relation_edits.deciding(now, random_operation_id())
     updates = []
     for of, to, circle in new:
         change = relation_edits.adding(circle, now)

@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.hints import with_hint
-from portico.resolvers.problems import Problem, Problems, named, problems_in, problems_with
+from portico.resolvers.problems import Problem, Problems, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes.sweeps import require
 
@@ -31,14 +31,14 @@ _BELONGINGS: Mapping[str, Sequence[str]] = {
 _SETTLED = timedelta(minutes=1)
 _LIVE: Document = {"deleted": {"$exists": False}}
 _BY_ID = [("_id", 1)]
-_POST, _SLOT = named("post"), named("votes")
+_POST, _SLOT = Problem.named("post"), Problem.named("votes")
 
 
 async def find_strays(db: Database) -> Problems:
     """Yields entries, comment pages and votes whose post does not exist."""
     for name, paths in _BELONGINGS.items():
         found = db[name].find({}, {"post": 1, **dict.fromkeys(paths, 1)}, sort=[("post", 1)])
-        async for problem in problems_in(found, partial(_strays_in, db, name, paths), named(name)):
+        async for problem in Problem.all_in(found, partial(_strays_in, db, name, paths), Problem.named(name)):
             yield problem
 
 
@@ -67,7 +67,7 @@ async def find_undelivered(db: Database) -> Problems:
     """
     done = {**_LIVE, "fan_out": {"$exists": False}, "audience": PUBLIC}
     found = db[POSTS.name].find(done, dict.fromkeys(("by", "created", "posted", "audience"), 1), sort=_BY_ID)
-    async for problem in problems_in(found, partial(_undelivered_in, db), _POST):
+    async for problem in Problem.all_in(found, partial(_undelivered_in, db), _POST):
         yield problem
 
 
@@ -180,7 +180,7 @@ async def find_outdated_names(db: Database) -> Problems:
     shown = dict.fromkeys(("by", "to", "comments.by"), 1)
     for name, query in ((POSTS.name, _LIVE), (COMMENT_PAGES.name, {})):
         found = db[name].find(query, shown, sort=_BY_ID)
-        async for problem in problems_in(found, partial(_outdated_in, db), _POST, _BATCH):
+        async for problem in Problem.all_in(found, partial(_outdated_in, db), _POST, _BATCH):
             yield problem
 
 

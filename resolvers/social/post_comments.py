@@ -27,7 +27,15 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import (
+    applied_with,
+    derived_id,
+    is_repeatable,
+    mark_applied,
+    not_applied,
+    trim_marks,
+    was_applied,
+)
 from portico.resolvers.writes.retries import attempts
 
 from .member_rates import Counting
@@ -61,9 +69,9 @@ async def comment_on_post(
               time).
     Writes:   social.posts; one guarded update. Once in 20 comments, the oldest ones move: see above.
     """
-    comment_id = idempotency.derived_id(operation_id, "comment")
+    comment_id = derived_id(operation_id, "comment")
     comment: Document = {"id": comment_id, "by": author, "text": require_comment_text(text)}
-    if idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id):
+    if is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id):
         if counting is not None:
             await counting.take_back()
         return comment_id
@@ -82,7 +90,7 @@ async def _add(db: Database, post_id: ObjectId, comment: Document, now: datetime
     Returns:  whether it has.
     """
     has_room = {f"comments.{MOST_HELD - 1}": {"$exists": False}}
-    guard = {"_id": post_id, **_LIVE, **has_room, **idempotency.not_applied(operation_id)}
+    guard = {"_id": post_id, **_LIVE, **has_room, **not_applied(operation_id)}
     # If the driver sends the write again, the server returns the whole document, and computes nothing.
     shown = {"applied": 1, "comments.id": 1}
     found = await db[POSTS.name].find_one_and_update(
@@ -92,7 +100,7 @@ async def _add(db: Database, post_id: ObjectId, comment: Document, now: datetime
         return False
     if len(found["comments"]) >= FULL:
         await move_comments(db, post_id)
-    await idempotency.trim_marks(db, POSTS, found)
+    await trim_marks(db, POSTS, found)
     return True
 
 
@@ -104,7 +112,7 @@ def _push(comment: Document, now: datetime, operation_id: str) -> list[Document]
             "$set": {
                 "comments": {"$concatArrays": ["$comments", [added]]},
                 "comment_count": {"$add": ["$comment_count", 1]},
-                "applied": idempotency.applied_with(operation_id),
+                "applied": applied_with(operation_id),
             }
         },
     ]
@@ -164,7 +172,7 @@ async def delete_comment(db: Database, *, post_id: ObjectId, comment_id: ObjectI
     Raises:   NotFound (the comment), unless an earlier call with this id has deleted it; Conflict.
     Writes:   social.posts; one guarded update. For a comment in a page, then social.comment_pages and social.posts.
     """
-    mark = idempotency.mark_applied(operation_id)
+    mark = mark_applied(operation_id)
     async for _ in attempts():
         found = await _find(db, post_id, comment_id)
         if found is None:
@@ -173,7 +181,7 @@ async def delete_comment(db: Database, *, post_id: ObjectId, comment_id: ObjectI
             raise NotFound(COMMENT, str(comment_id))
         post = found[0]
         counted = {"comment_count": -1, "version": 1}
-        guard = {"_id": post_id, **_LIVE, **idempotency.not_applied(operation_id)}
+        guard = {"_id": post_id, **_LIVE, **not_applied(operation_id)}
         if post["is_embedded"]:
             update: Document = {"$pull": {"comments": {"id": comment_id}}, "$inc": counted, **mark}
             guard["comments.id"] = comment_id
@@ -184,7 +192,7 @@ async def delete_comment(db: Database, *, post_id: ObjectId, comment_id: ObjectI
         if (await db[POSTS.name].update_one(guard, update)).matched_count:
             if not post["is_embedded"]:
                 await finish_removal(db, post_id, comment_id)
-            await idempotency.trim_marks(db, POSTS, post)
+            await trim_marks(db, POSTS, post)
             return
     raise Conflict("Others change the comments of this post at the same time. Retry later.")
 
@@ -204,9 +212,9 @@ async def _was_applied(db: Database, post_id: ObjectId, operation_id: str) -> bo
     found = await db[POSTS.name].find_one({"_id": post_id, **_LIVE}, {"applied": 1})
     if found is None:
         raise NotFound(KIND, str(post_id))
-    return idempotency.was_applied(found, operation_id)
+    return was_applied(found, operation_id)
 
 
 async def was_deleted(db: Database, post_id: ObjectId, operation_id: str) -> bool:
     """Returns whether an earlier call with this id has deleted a comment of this post."""
-    return idempotency.is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id)
+    return is_repeatable(operation_id) and await _was_applied(db, post_id, operation_id)

@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id, mark_applied, was_applied
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from . import circles, members, relations
@@ -76,7 +76,7 @@ async def create_post(
               the post has been deleted since an earlier call with this id.
     Writes:   social.posts; one insert.
     """
-    post_id = idempotency.derived_id(operation_id, "post")
+    post_id = derived_id(operation_id, "post")
     if answering.is_repeated and (earlier := await _find_earlier(db, post_id)):
         return earlier
     content = _require_content(kind, detail, audience, circle_names)
@@ -182,7 +182,7 @@ async def delete_post(db: Database, *, post_id: ObjectId, now: datetime, operati
     update = {
         "$set": {"deleted": now, "remove_at": now},
         "$unset": {"fan_out": ""},
-        **idempotency.mark_applied(operation_id),
+        **mark_applied(operation_id),
     }
     if not (await db[POSTS.name].update_one(guard, update)).matched_count:
         await require_applied(db, post_id, operation_id)
@@ -191,5 +191,5 @@ async def delete_post(db: Database, *, post_id: ObjectId, now: datetime, operati
 async def require_applied(db: Database, post_id: ObjectId, operation_id: str) -> None:
     """Raises NotFound (the post), unless the operation has changed the post before."""
     found = await db[POSTS.name].find_one({"_id": post_id}, {"applied": 1})
-    if found is None or not idempotency.was_applied(found, operation_id):
+    if found is None or not was_applied(found, operation_id):
         raise NotFound(KIND, str(post_id))

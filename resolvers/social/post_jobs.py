@@ -8,8 +8,9 @@ from functools import partial
 
 from bson import ObjectId
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import each, in_sequence, sweep
+from portico.resolvers.writes.sweeps import each, sweep
 
 from .news import NEWS
 from .post_comments import finish_removal
@@ -33,7 +34,7 @@ async def finish_posts(db: Database, *, now: datetime, kept: timedelta = KEPT) -
 
     Raises:   SweepFailed, after trying every post.
     """
-    return await in_sequence(partial(_remove_posts, db, now, kept), partial(_finish_comments, db))
+    return await Job.in_sequence(partial(_remove_posts, db, now, kept), partial(_finish_comments, db))
 
 
 async def _remove_posts(db: Database, now: datetime, kept: timedelta) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from portico.resolvers.urls import require_web_url
 
 # Characters.

@@ -16,7 +16,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.documents import Author, CollectionSpec, Document, Versioned
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 
 # Who sees a post, besides its author and the owner of the wall.
 PUBLIC, CIRCLES, SELECTED = "PUBLIC", "CIRCLES", "SELECTED"

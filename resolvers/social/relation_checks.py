@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.writes.sweeps import require
 
 from . import circles, members, relation_jobs, relations
@@ -27,7 +27,7 @@ async def find_wrong_relations(db: Database) -> Problems:
     document: versions only grow, so the other document must then have the version of the first, or a later one.
     """
     found = db[RELATIONS.name].find({}, sort=[("_id", 1)])
-    async for problem in problems_in(found, partial(_wrong_in, db), named("relation of")):
+    async for problem in Problem.all_in(found, partial(_wrong_in, db), Problem.named("relation of")):
         yield problem
 
 

@@ -28,8 +28,8 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.text import require_text
-from portico.resolvers.writes import idempotency
+from portico.resolvers.texts import require_text
+from portico.resolvers.writes.marks import applied_with, is_repeatable, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 
 from . import circles, member_rates, members, relation_jobs, relations
@@ -213,7 +213,7 @@ async def _apply(
 ) -> Document:
     """Writes the change into the member's own document, and finishes it. Returns the document as it was written."""
     key = relations.key_of(member, other)
-    pending = {**key, **change.pending, **idempotency.not_applied(operation_id)}
+    pending = {**key, **change.pending, **not_applied(operation_id)}
     if change.is_visible:
         pending["blocked"] = {"$ne": True}
     update = [{"$set": {**change.fields, **deciding(now, operation_id)}}]
@@ -233,7 +233,7 @@ async def _apply(
                 continue
         await relation_jobs.finish(db, relation)
         if relation:
-            await idempotency.trim_marks(db, RELATIONS, relation)
+            await trim_marks(db, RELATIONS, relation)
         return relation
     raise Conflict("Other calls keep changing this relation. Try again.")
 
@@ -245,13 +245,13 @@ def deciding(now: datetime, operation_id: str) -> Document:
         "uncopied": {"$literal": {"op": operation_id, "at": now}},
         SCHEMA_VERSION: RELATIONS.version,
     }
-    if idempotency.is_repeatable(operation_id):
-        fields["applied"] = idempotency.applied_with(operation_id)
+    if is_repeatable(operation_id):
+        fields["applied"] = applied_with(operation_id)
     return fields
 
 
 def _is_settled(relation: Document, change: Change, operation_id: str) -> bool:
-    return change.is_done(relation) or idempotency.was_applied(relation, operation_id)
+    return change.is_done(relation) or was_applied(relation, operation_id)
 
 
 def _require_visible(relation: Document, change: Change) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, sweep
+from portico.resolvers.writes.sweeps import sweep
 
 from . import circles, members, relations
 from .relations import RELATIONS
@@ -119,5 +120,9 @@ async def _look(db: Database, changed: Sequence[Document]) -> None:
 async def finish_relations(db: Database, *, now: datetime) -> int:
     """Finishes changes that were interrupted. Returns how many."""
     return await sweep(
-        db, RELATIONS, {"uncopied.at": {"$lte": now - STALE_AFTER}}, lambda relation: finish(db, relation), at_once=8
+        db,
+        RELATIONS,
+        {"uncopied.at": {"$lte": now - Job.STALE_AFTER}},
+        lambda relation: finish(db, relation),
+        at_once=8,
     )

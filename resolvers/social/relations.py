@@ -18,7 +18,7 @@ from pymongo import ASCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.hints import with_hint
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 
 from .members import Change
 

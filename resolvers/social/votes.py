@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import applied_with, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 
 from .member_rates import Counting, RateLimited
@@ -102,7 +102,7 @@ async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | 
 async def _has_voted(db: Database, slot: Document, voter: str, option: int, operation_id: str) -> bool:
     """Returns whether the member has chosen this option, or the operation has taken effect before."""
     found = await db[VOTES.name].find_one({"_id": slot, "post": slot["post"]}, _shown(voter))
-    return found is not None and (_option_in(found) == option or idempotency.was_applied(found, operation_id))
+    return found is not None and (_option_in(found) == option or was_applied(found, operation_id))
 
 
 def _shown(voter: str) -> Document:
@@ -126,7 +126,7 @@ class Ballot(NamedTuple):
 
 async def _put(db: Database, slot: Document, ballot: Ballot, operation_id: str) -> bool:
     """Stores the vote. Returns whether the member had none, or another one."""
-    guard = {"_id": slot, "post": slot["post"], **idempotency.not_applied(operation_id)}
+    guard = {"_id": slot, "post": slot["post"], **not_applied(operation_id)}
     update = _change(ballot, operation_id)
     # An upsert fails if the slot has the mark of this operation, or if another voter has just created the slot.
     for is_upsert in (True, False):
@@ -139,7 +139,7 @@ async def _put(db: Database, slot: Document, ballot: Ballot, operation_id: str) 
         if before is None:
             # The upsert has created the slot, or the operation has taken effect before.
             return is_upsert
-        await idempotency.trim_marks(db, VOTES, before)
+        await trim_marks(db, VOTES, before)
         return _option_in(before) != ballot.option
     return False
 
@@ -168,7 +168,7 @@ def _change(ballot: Ballot, operation_id: str) -> list[Document]:
             "$set": {
                 "votes": {"$map": {"input": {"$range": [0, ballot.options]}, "in": counted}},
                 "voters": {"$concatArrays": [others, [voter]]},
-                "applied": idempotency.applied_with(operation_id),
+                "applied": applied_with(operation_id),
             }
         }
     ]

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import Conflict
+from portico.resolvers.writes.marks import derived_id
 
-from .idempotency import derived_id
 from .retries import attempts
 from .settlements import AT_ONCE, Answering, Attempt, Part, decide, insert, prepare, settle_decided
 from .timer import Timer

@@ -156,11 +156,6 @@ async def _stream(items: Iterable[Item]) -> AsyncIterator[Item]:
         yield item
 
 
-async def in_sequence(*parts: Callable[[], Awaitable[int]]) -> int:
-    """Runs one part after the other, like `each`: a part that fails does not stop the next ones."""
-    return await each(parts, lambda part: part())
-
-
 async def sweep(
     db: Database,
     spec: CollectionSpec,

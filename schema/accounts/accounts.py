@@ -14,15 +14,14 @@ from portico.loaders.accounts import transfers as transfer_loaders
 from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.accounts.accounts import AccountDocument
 from portico.resolvers.accounts.refusals import InsufficientFunds
-from portico.schema.access import require_caller
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, failure
-from portico.schema.fields import as_type, as_types, computed, costs, reads, related, stored
+from portico.schema.fields import as_type, computed, costs, reads, related, stored
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.money import Money, MoneyInput
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Node, key_in, load, node_id, projection_of
-from portico.schema.reading import document_kind
+from portico.schema.nodes import load, projection_of
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
 
@@ -31,14 +30,14 @@ def _owns(account: AccountDocument, subject: str | None) -> bool:
     return subject is not None and account["owner"] == subject
 
 
-ACCOUNT = document_kind(
+ACCOUNT = Kind.of(
     "Account",
     accounts.ACCOUNTS,
     read=account_loaders.by_id,
     reads=("owner",),
     visible_to=lambda document, context: _owns(document, context.subject),
 )
-TRANSFER = document_kind(
+TRANSFER = Kind.of(
     "Transfer",
     transfer_records.TRANSFERS,
     read=transfer_loaders.by_id,
@@ -114,7 +113,7 @@ class AccountViewer:
         context, projection = info.context, projection_of(core(info), ACCOUNT)
         name = ("the viewer's accounts", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: account_loaders.by_owner(context.db, projection))
-        return as_types(Account, await mine.load(self.caller.subject) or ())
+        return as_type(list[Account], await mine.load(self.caller.subject) or ())
 
 
 @strawberry.input(description="A new, empty account of the viewer.")
@@ -176,7 +175,7 @@ class AccountMutation:
     async def open_account(self, info: Info, input: OpenAccountInput) -> OpenAccountResult | None:
         opened = await accounts.open_account(
             info.context.db,
-            owner=require_caller(info.context).subject,
+            owner=info.context.require_caller().subject,
             name=input.name,
             currency=input.currency,
             now=info.context.now,
@@ -193,7 +192,7 @@ class AccountMutation:
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
         paid = await transfers.deposit(
             info.context.db,
-            account_id=key_in(info.context, "Account", input.account_id),
+            account_id=Kind.key_in(info.context, "Account", input.account_id),
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,
@@ -209,9 +208,9 @@ class AccountMutation:
     async def transfer(self, info: Info, input: TransferInput) -> TransferResult | None:
         settled = await transfers.transfer(
             info.context.db,
-            owner=require_caller(info.context).subject,
-            source_id=key_in(info.context, "Account", input.source_id),
-            destination_id=key_in(info.context, "Account", input.destination_id),
+            owner=info.context.require_caller().subject,
+            source_id=Kind.key_in(info.context, "Account", input.source_id),
+            destination_id=Kind.key_in(info.context, "Account", input.destination_id),
             **_money(input.amount),
             now=info.context.now,
             operation_id=info.context.operation_id,

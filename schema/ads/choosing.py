@@ -14,15 +14,12 @@ from portico.resolvers.ads.choosing import Choice
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
-from portico.schema.context import Context, Info, Slot
+from portico.schema.context import Context, Info
 from portico.schema.fields import Source, as_type, computed, costs, stored
 from portico.schema.inputs import described
 
 from .prices import forbidden, require_prices_if_selected, sees_prices, shown_to
 from .zones import Ad, SiteId, ZoneId
-
-# The folded form of each keyword that a field of the operation has folded.
-FOLDS: Slot[dict[str, str]] = Slot(dict)
 
 RNG = SystemRandom()
 # What each keyword of a page adds to the cost of a choice: it is folded, and looked up among the ads.
@@ -71,6 +68,11 @@ class AdChoice:
     )
 
 
+def folds_of(context: Context) -> dict[str, str]:
+    """Returns the folded form of each keyword that a field of the operation has folded."""
+    return context.slot(folds_of, dict)
+
+
 def profile_id_of(context: Context, user_id: str) -> str:
     """Returns the `_id` of the user's profile. Raises InvalidInput."""
     return context.resources.of(Pseudonyms).of(user_id, "user_id")
@@ -102,7 +104,7 @@ class ChoosingQuery:
         # Ads of equal scores come in random order.
         context.vary()
         require_prices_if_selected(info, "AdChoice")
-        words = require_page_keywords(keywords, "keywords", folds=FOLDS.of(context))
+        words = require_page_keywords(keywords, "keywords", folds=folds_of(context))
         require_limit(limit, "limit")
         zone, counts = await asyncio.gather(
             context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)

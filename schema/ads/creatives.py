@@ -6,8 +6,7 @@ from portico.resolvers.ads import creatives, images
 from portico.resolvers.ads.creatives import CREATIVES
 from portico.resolvers.documents import Document
 from portico.schema.fields import Source, computed, stored
-from portico.schema.nodes import Node, everybody, node_id
-from portico.schema.reading import document_kind
+from portico.schema.kinds import Kind, Node, node_id
 
 
 def _parse_key(text: str) -> str:
@@ -17,7 +16,7 @@ def _parse_key(text: str) -> str:
     return text
 
 
-AD_CREATIVE = document_kind("AdCreative", CREATIVES, parse=_parse_key, visible_to=everybody)
+AD_CREATIVE = Kind.of("AdCreative", CREATIVES, parse=_parse_key, visible_to=Kind.everybody)
 
 
 def _size(creative: Source) -> Document | None:

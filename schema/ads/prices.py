@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from graphql import GraphQLError, GraphQLObjectType, GraphQLResolveInfo
 
 from portico.resolvers.documents import Document
-from portico.schema.access import require_caller
 from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source
 from portico.schema.roles import Role
@@ -28,7 +27,7 @@ def sees_prices(context: Context) -> bool:
 
 def require_prices(context: Context) -> None:
     """Raises UNAUTHENTICATED for an anonymous caller, and FORBIDDEN for one who does not see prices."""
-    require_caller(context)
+    context.require_caller()
     if not sees_prices(context):
         raise forbidden()
 

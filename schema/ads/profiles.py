@@ -10,11 +10,10 @@ from graphql import GraphQLError
 from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.ads.ads import advertiser_of
 from portico.resolvers.documents import Document
-from portico.schema.access import require_caller
 from portico.schema.context import Info
-from portico.schema.fields import as_types, costs, kept_privately, stored
+from portico.schema.fields import as_type, costs, kept_privately, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.parts import digest_of
 
 from .advertisers import ADVERTISER
@@ -44,7 +43,7 @@ class AdProfile:
 
     @strawberry.field(description="Unique among all objects. Only `adProfile` finds the profile: `node` does not.")
     def id(self) -> strawberry.ID:
-        return strawberry.ID(encode_id("AdProfile", digest_of(self.key)))
+        return strawberry.ID(Kind.encode_id("AdProfile", digest_of(self.key)))
 
     @strawberry.field(
         metadata=costs(length=profiles.MAX_EVENTS, each="last"),
@@ -67,7 +66,7 @@ class AdProfile:
             for event in self.recorded
             if event["kind"] == kind.name and advertiser_of(event["campaign_id"]) == advertiser
         ]
-        return as_types(AdEvent, chosen[:last])
+        return as_type(list[AdEvent], chosen[:last])
 
 
 async def _profile(info: Info, key: str) -> AdProfile | None:
@@ -103,5 +102,5 @@ class ProfileQuery:
     async def ad_profile(
         self, info: Info, user_id: Annotated[str, described("The browser, as it was given to `serveAds`.")]
     ) -> AdProfile | None:
-        require_caller(info.context, ADVERTISER)
+        info.context.require_caller(ADVERTISER)
         return await _profile(info, profile_id_of(info.context, user_id))

@@ -20,15 +20,15 @@ from portico.resolvers.ads.tallying import Tally
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS, zone_key
 from portico.resolvers.documents import Document
-from portico.resolvers.writes.idempotency import derived_nonce
+from portico.resolvers.writes.marks import derived_nonce
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
-from portico.schema.fields import as_types, costs, kept_privately
+from portico.schema.fields import as_type, costs, kept_privately
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation, secret_by
 from portico.schema.selections import cached, selection_of
 
-from .choosing import FOLDS, KEYWORD_COST, RNG, RejectedAd, profile_id_of, rejected_of
+from .choosing import KEYWORD_COST, RNG, RejectedAd, folds_of, profile_id_of, rejected_of
 from .prices import require_prices, require_prices_if_selected, shown_to
 from .profiles import AdEventKind, ShowsProfile, seen_by
 from .zones import Ad
@@ -90,7 +90,7 @@ class ServedAdsPayload(ShowsProfile):
             ads: Any = self.ads
             choice = await serving.rejected_later(context.db, _means(context), self.page, ads, now=context.now)
             others = rejected_of(choice)
-        return as_types(RejectedAd, others)
+        return as_type(list[RejectedAd], others)
 
 
 @strawberry.type(description="The result of an event.")
@@ -117,7 +117,7 @@ class ServingMutation:
     )
     async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
         with InvalidInput.collect() as check:
-            keywords = check(require_page_keywords, input.keywords, "keywords", folds=FOLDS.of(info.context))
+            keywords = check(require_page_keywords, input.keywords, "keywords", folds=folds_of(info.context))
             check(require_limit, input.limit, "limit")
             call = check(_call, info.context, input)
         require_prices_if_selected(info, "ServedAdsPayload")

@@ -10,11 +10,11 @@ from graphql import GraphQLError
 from portico.resolvers.ads import clicks, zones
 from portico.resolvers.ads.ads import key_of_ad
 from portico.schema.context import Info
-from portico.schema.fields import Source, as_type, as_types, computed, related, stored
+from portico.schema.fields import Source, as_type, computed, related, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import Node, node_id
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.parts import digest_of, part_id
-from portico.schema.reading import document_kind, load_one
+from portico.schema.reading import load_one
 
 from .creatives import AD_CREATIVE, AdCreative
 from .prices import price_in, sees_prices
@@ -28,7 +28,7 @@ SiteId = Annotated[str, described("The site.")]
 ZoneId = Annotated[str, described("The zone of the site.")]
 FirstZones = Annotated[int, described("The most zones, 1 to 100.")]
 
-AD_ZONE = document_kind(
+AD_ZONE = Kind.of(
     "AdZone",
     zones.ZONES,
     parse=zones.parse_id,
@@ -94,7 +94,7 @@ def require_first(first: int) -> None:
 async def shown_zones(info: Info, keys: Sequence[str]) -> list[AdZone]:
     """Returns those zones with these keys that the caller sees."""
     found = await asyncio.gather(*(load_one(info, AD_ZONE, key) for key in keys))
-    return as_types(AdZone, [zone for zone in found if zone is not None])
+    return as_type(list[AdZone], [zone for zone in found if zone is not None])
 
 
 @strawberry.type

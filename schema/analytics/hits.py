@@ -9,7 +9,6 @@ from portico.resolvers.analytics import hit_reads
 from portico.resolvers.analytics.batches import checked
 from portico.resolvers.analytics.hit_counters import Series
 from portico.resolvers.analytics.hit_writing import Hit, HitWriter, checked_hit
-from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.fields import as_type, stored
 from portico.schema.inputs import described, flat
@@ -65,7 +64,7 @@ class HitQuery:
         end: RangeEnd,
     ) -> HitSeries | None:
         context = info.context
-        require_caller(context, ANALYST)
+        context.require_caller(ANALYST)
         level: Any = granularity.name
         series = Series(site, page)
         points = await hit_reads.read_hits(context.reading, series, granularity=level, begin=begin, end=end)

@@ -1,20 +1,19 @@
 """Log events, and requests by page and day."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import strawberry
 
 from portico.resolvers.analytics import log_events, page_counts
 from portico.resolvers.analytics.log_events import LogEventDocument
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.schema.access import require_caller
-from portico.schema.connections import Connection
+from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
-from portico.schema.fields import as_types, costs, stored
+from portico.schema.fields import Source, as_type, costs, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.nodes import Node, node_id
-from portico.schema.reading import document_kind, document_pages
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.scalars import BigInt
 
 from .analysts import ANALYST
@@ -27,12 +26,12 @@ def _is_analyst(_event: LogEventDocument, context: Context) -> bool:
     return context.has_role(ANALYST)
 
 
-LOG_EVENT = document_kind(
+LOG_EVENT = Kind.of(
     "LogEvent",
     log_events.LOG_EVENTS,
     visible_to=_is_analyst,
 )
-PAGES = document_pages(LOG_EVENT, log_events.LOG_EVENTS)
+PAGES = Paged.of(LOG_EVENT, log_events.LOG_EVENTS)
 
 
 @strawberry.type(description="One request, as a web server logged it.")
@@ -77,7 +76,7 @@ class LogQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[LogEvent] | None:
-        require_caller(info.context, ANALYST)
+        info.context.require_caller(ANALYST)
         listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
         return Connection(
             page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_EVENTS)
@@ -96,7 +95,7 @@ class LogQuery:
         limit: Annotated[int, described("The most pages and days, 1 to 1,000.")] = DEFAULT_PAGES,
     ) -> list[PageCount] | None:
         context = info.context
-        require_caller(context, ANALYST)
+        context.require_caller(ANALYST)
         most = context.resources.of(AnalyticsSettings).max_page_count_events
-        found: Any = await page_counts.count_pages(context.db, from_, to, limit=limit, max_events=most)
-        return as_types(PageCount, found)
+        found: Sequence[Source] = await page_counts.count_pages(context.db, from_, to, limit=limit, max_events=most)
+        return as_type(list[PageCount], found)

@@ -11,9 +11,7 @@ from portico.resolvers.analytics.batches import checked
 from portico.resolvers.analytics.session_reads import read_stats
 from portico.resolvers.analytics.session_recording import record_sessions, session_of
 from portico.resolvers.analytics.sessions import MICROSECONDS
-from portico.resolvers.declarations import Wakeups
 from portico.resolvers.documents import Document
-from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.fields import costs
 from portico.schema.inputs import described, flat
@@ -74,7 +72,7 @@ class SessionQuery:
         end: RangeEnd,
     ) -> SessionReport | None:
         context = info.context
-        require_caller(context, ANALYST)
+        context.require_caller(ANALYST)
         level: Any = granularity.name
         # What was true of an earlier time stays true: a live query need not run again because the time passes.
         now = context.started
@@ -93,7 +91,7 @@ class SessionMutation:
         context = info.context
         batch = checked(input, _session_of)
         recorded = await record_sessions(context.db, batch.entries, now=context.now)
-        context.resources.of(Wakeups).wake(session_roll_ups.JOB)
+        context.resources.wake(session_roll_ups.JOB)
         return recorded_payload(recorded, batch.invalid)
 
 

@@ -13,29 +13,30 @@ from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.errors import SlugTaken
 from portico.resolvers.paging import Listing
-from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection, Edge, edge_of
+from portico.resolvers.texts import trimmed
+from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, failure
 from portico.schema.fields import as_document, as_type, kept_privately, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import Node, everybody, key_in, node_id, projection_of
+from portico.schema.nodes import projection_of
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind, document_pages, load_one
+from portico.schema.reading import load_one
 
 from .images import Image, images_field
 from .merchants import MERCHANT
 
 DEFAULT_CATEGORIES = 50
 
-CATEGORY = document_kind(
+CATEGORY = Kind.of(
     "Category",
     categories.CATEGORIES,
     read=loaders.by_id,
-    visible_to=everybody,
+    visible_to=Kind.everybody,
 )
-PAGES = document_pages(CATEGORY, categories.CATEGORIES)
+PAGES = Paged.of(CATEGORY, categories.CATEGORIES)
 
 
 @strawberry.type(description="An ancestor, stored in the category's document: reading it needs no additional query.")
@@ -193,7 +194,7 @@ DeleteCategoryResult = Annotated[
 
 
 def _parent_key(info: Info, global_id: str | None) -> DocumentId | None:
-    return None if global_id is None else key_in(info.context, "Category", global_id)
+    return None if global_id is None else Kind.key_in(info.context, "Category", global_id)
 
 
 @strawberry.type
@@ -215,7 +216,7 @@ class CategoryMutation:
     async def rename_category(self, info: Info, input: RenameCategoryInput) -> RenameCategoryResult | None:
         renamed = await category_edits.rename_category(
             info.context.db,
-            category_id=key_in(info.context, "Category", input.id),
+            category_id=Kind.key_in(info.context, "Category", input.id),
             name=input.name,
             slug=input.slug,
             texts={} if input.description is None else {"description": input.description.value},
@@ -228,7 +229,7 @@ class CategoryMutation:
     async def move_category(self, info: Info, input: MoveCategoryInput) -> MoveCategoryResult | None:
         moved = await category_edits.move_category(
             info.context.db,
-            category_id=key_in(info.context, "Category", input.id),
+            category_id=Kind.key_in(info.context, "Category", input.id),
             new_parent_id=_parent_key(info, input.new_parent_id),
             now=info.context.now,
             operation_id=info.context.operation_id,
@@ -240,7 +241,7 @@ class CategoryMutation:
     async def delete_category(self, info: Info, input: DeleteCategoryInput) -> DeleteCategoryResult | None:
         parent = await category_edits.delete_category(
             info.context.db,
-            category_id=key_in(info.context, "Category", input.id),
+            category_id=Kind.key_in(info.context, "Category", input.id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )

@@ -7,9 +7,9 @@ import strawberry
 from portico.resolvers.catalog.product_facets import MAX_FACET_VALUES, PRICE_BANDS
 from portico.resolvers.catalog.product_search import ProductQuery
 from portico.resolvers.documents import Document
-from portico.resolvers.text import fold
+from portico.resolvers.texts import fold
 from portico.schema.fields import stored
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.scalars import JSON, BigInt
 
 _FILTER = (
@@ -80,7 +80,7 @@ def _genre(row: Document, query: ProductQuery) -> Document:
 def _category(row: Document, query: ProductQuery) -> Document:
     named = {"value": row["slug"], "name": row["name"], "count": row["count"]}
     is_selected = row["id"] in (query.category_ids or ())
-    return _value(named, "categoryIds", encode_id("Category", row["id"]), is_selected=is_selected)
+    return _value(named, "categoryIds", Kind.encode_id("Category", row["id"]), is_selected=is_selected)
 
 
 def _value(row: Document, condition: str, value: str, *, is_selected: bool) -> Document:

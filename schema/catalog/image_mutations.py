@@ -14,8 +14,8 @@ from portico.schema.errors import Conflict, InvalidInput, NotFound
 from portico.schema.fields import as_type, kept_privately
 from portico.schema.files import Upload
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import decode_id, split_id
 from portico.schema.mutations import mutation
-from portico.schema.nodes import decode_id, split_id
 from portico.schema.reading import load_one
 
 from .categories import CATEGORY, Category

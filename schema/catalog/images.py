@@ -8,7 +8,7 @@ import strawberry
 from portico.resolvers.catalog import images
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.pictures import WIDTHS
-from portico.schema.fields import as_types, computed, reads, stored
+from portico.schema.fields import as_type, computed, reads, stored
 from portico.schema.inputs import described
 from portico.schema.parts import part_id
 
@@ -45,7 +45,7 @@ def images_field(of: str) -> Any:
         root: strawberry.Parent[Mapping[str, Any]],
         first: Annotated[int, described(f"How many: 1 to {images.MAX_IMAGES}.")] = 5,
     ) -> list[Image]:
-        return as_types(Image, images.first_images(root, first))
+        return as_type(list[Image], images.first_images(root, first))
 
     declared = reads(
         "images",

@@ -16,11 +16,11 @@ from portico.resolvers.errors import SlugTaken
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
-from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
+from portico.schema.fields import as_document, as_type, costs, kept_privately
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.money import MoneyInput
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import key_in
 from portico.schema.reading import load_one
 from portico.schema.scalars import JSON
 
@@ -128,7 +128,7 @@ class UpdateProductInput:
 
 
 def _category_keys(context: Context, ids: Sequence[str]) -> list[DocumentId]:
-    return [key_in(context, "Category", global_id) for global_id in ids]
+    return [Kind.key_in(context, "Category", global_id) for global_id in ids]
 
 
 def _pairs(properties: Sequence[PropertyInput]) -> list[tuple[str, str]]:
@@ -155,7 +155,7 @@ class ProductPayload:
     async def from_(self, info: Info) -> list[Category]:
         keys = [] if self.edited is None else self.edited["from"]
         found = await asyncio.gather(*(load_one(info, CATEGORY, key) for key in keys))
-        return as_types(Category, [category for category in found if category is not None])
+        return as_type(list[Category], [category for category in found if category is not None])
 
     @strawberry.field(description="The product as a row of `products` in the default order.")
     def product_edge(self, info: Info) -> Edge[Product]:
@@ -206,7 +206,7 @@ class ProductMutation:
         changes = input.changes(info.context)
         updated = await product_edits.update_product(
             info.context.db,
-            sku=key_in(info.context, "Product", input.id),
+            sku=Kind.key_in(info.context, "Product", input.id),
             nonce=input.nonce,
             change=lambda product: changed_product(product, changes),
             now=info.context.now,
@@ -220,7 +220,7 @@ class ProductMutation:
         categories = await product_deletions.delete_product(
             info.context.db,
             info.context.served.attachments,
-            sku=key_in(info.context, "Product", input.id),
+            sku=Kind.key_in(info.context, "Product", input.id),
             nonce=input.nonce,
             now=info.context.now,
             operation_id=info.context.operation_id,

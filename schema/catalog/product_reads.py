@@ -20,10 +20,11 @@ from portico.resolvers.catalog.related_products import MAX_RELATED, Subject
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document
 from portico.resolvers.paging import page_size
-from portico.resolvers.text import check_length
+from portico.resolvers.texts import check_length
 from portico.resolvers.typed_text import MAX_TEXT
 from portico.schema.context import Context, Info, core
-from portico.schema.nodes import Kind, projection_of
+from portico.schema.kinds import Kind
+from portico.schema.nodes import projection_of
 from portico.schema.sharing import shared
 
 from .merchants import MERCHANT

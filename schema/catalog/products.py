@@ -13,16 +13,16 @@ from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.catalog.related_products import MAX_RELATED
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import trimmed
+from portico.resolvers.texts import trimmed
 from portico.resolvers.typed_text import MAX_TEXT, MAX_TYPED
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Context, Info
-from portico.schema.fields import MAX_COSTLY, as_type, as_types, composed, costs, reads, related, stored
+from portico.schema.fields import MAX_COSTLY, as_type, composed, costs, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.money import Money
-from portico.schema.nodes import Kind, Node, everybody, key_in, node_id
 from portico.schema.parts import digest_of, part_id
-from portico.schema.reading import load_one, load_related
+from portico.schema.reading import load_one
 from portico.schema.scalars import JSON, BigInt
 
 from . import product_reads
@@ -60,7 +60,7 @@ PRODUCT = Kind(
     types=("AudioAlbum", "Film", "GeneralProduct"),
     type_name=_type_name,
     discriminator=("type",),
-    visible_to=everybody,
+    visible_to=Kind.everybody,
 )
 PAGES = Paged("Product", loaders.pages)
 
@@ -134,7 +134,7 @@ class Product(Node):
         info: Info,
         first: Annotated[int, described(f"How many: 1 to {MAX_RELATED}.")] = 8,
     ) -> list["Product"]:
-        return as_types(Product, await product_reads.related(info, PRODUCT, root, first))
+        return as_type(list[Product], await product_reads.related(info, PRODUCT, root, first))
 
     nonce: strawberry.ID = stored(
         description="Changes with every edit. An edit must pass the nonce of the version that it is based on."
@@ -240,7 +240,7 @@ class ProductFilter:
         categories = self.category_ids
         return product_search.ProductQuery(
             type=None if self.type is None else self.type.name,
-            category_ids=None if categories is None else [key_in(context, "Category", key) for key in categories],
+            category_ids=None if categories is None else [Kind.key_in(context, "Category", key) for key in categories],
             typed_words=() if self.typed is None else await product_reads.typed_words(context, self.typed),
             properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
             **plain,
@@ -319,7 +319,7 @@ class ProductQuery:
             raise InvalidInput("Give either `sku` or `slug`.", "slug", code=code)
         key = sku
         if slug is not None:
-            key = await load_related(info, product_slugs.find_skus, trimmed(slug))
+            key = await load_one(info, product_slugs.find_skus, trimmed(slug))
         return None if key is None else as_type(Product, await load_one(info, PRODUCT, trimmed(key)))
 
     @strawberry.field(description="All products, or those that match a filter.", metadata=costs(weight=WEIGHT_OF_TYPED))

@@ -31,9 +31,9 @@ from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info, core
 from portico.schema.fields import Source, as_type, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
+from portico.schema.kinds import Kind, KindDocument, Node, node_id
 from portico.schema.markdown import comment_html
-from portico.schema.nodes import Kind, KindDocument, Node, is_visible, load, node_id, projection_of, require
-from portico.schema.reading import document_kind
+from portico.schema.nodes import is_visible, load, projection_of, require
 from portico.schema.rendering import rendered
 from portico.schema.roles import Role
 
@@ -42,7 +42,7 @@ DEFAULT_COMMENTS = 20
 # for each page of different arguments. Pages below comments share the reads of equal arguments.
 _COMMENTS, _BELOW = 750, 100
 
-DISCUSSION = document_kind(
+DISCUSSION = Kind.of(
     "Discussion",
     discussions.DISCUSSIONS,
     read=loaders.by_id,

@@ -11,7 +11,7 @@ from portico.resolvers.comments.events import comments_of
 from portico.resolvers.errors import NotFound
 from portico.schema.context import Context, Info
 from portico.schema.inputs import described
-from portico.schema.nodes import key_in
+from portico.schema.kinds import Kind
 from portico.schema.subscriptions import occurrences, read_shared
 
 from .discussions import COMMENT, DISCUSSION, Comment, require_discussion
@@ -31,6 +31,6 @@ class CommentSubscription:
     async def comment_posted(
         self, info: Info, discussion_id: Annotated[strawberry.ID, described("The discussion.")]
     ) -> AsyncIterator[Comment]:
-        discussion = await require_discussion(info.context, key_in(info.context, DISCUSSION.name, discussion_id))
+        discussion = await require_discussion(info.context, Kind.key_in(info.context, DISCUSSION.name, discussion_id))
         listened: AsyncIterator[Comment] = await occurrences(info.context, comments_of(discussion["_id"]), _show)
         return listened

@@ -13,14 +13,14 @@ from portico.resolvers.comments.comments import REF, THREADED, CommentRef, Publi
 from portico.resolvers.comments.document_storage import COMMENTS
 from portico.resolvers.comments.refusals import DiscussionFull
 from portico.resolvers.documents import DocumentId
-from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind, decode_id
 from portico.schema.mutations import mutation
-from portico.schema.nodes import decode_id, is_visible, key_in
+from portico.schema.nodes import is_visible
 from portico.schema.roles import Role
 
 from .discussions import COMMENT, DISCUSSION, Comment, CommentStorage, Discussion, commenting
@@ -113,7 +113,7 @@ async def _require_own(info: Info, ref: CommentRef) -> PublicComment | None:
 
     Raises FORBIDDEN unless the caller is its author or an EDITOR.
     """
-    caller = require_caller(info.context)
+    caller = info.context.require_caller()
     found = (await comment_storages.find_comments(info.context.db, [ref])).get(ref)
     if found is None or not await is_visible(info.context, COMMENT, found):
         return None
@@ -129,7 +129,7 @@ async def _require_own(info: Info, ref: CommentRef) -> PublicComment | None:
 class CommentMutation:
     @mutation(description="Opens a discussion, or returns the existing one. For callers with a token.")
     async def open_discussion(self, info: Info, input: OpenDiscussionInput) -> OpenDiscussionResult | None:
-        caller = require_caller(info.context)
+        caller = info.context.require_caller()
         kind, key, document_id = await _require_subject(info, input.subject_id)
         opened = await discussion_subjects.open_for_subject(
             info.context.db,
@@ -147,8 +147,8 @@ class CommentMutation:
 
     @mutation(settles=True, description="Posts a comment or a reply. For callers with a token.")
     async def post_comment(self, info: Info, input: PostCommentInput) -> PostCommentResult | None:
-        context, caller = info.context, require_caller(info.context)
-        key = key_in(context, DISCUSSION.name, input.discussion_id)
+        context, caller = info.context, info.context.require_caller()
+        key = Kind.key_in(context, DISCUSSION.name, input.discussion_id)
         async with commenting(context, key, is_reply=input.parent_slug is not None) as (discussion, answering):
             posted = await comment_edits.post_comment(
                 context.db,
@@ -163,7 +163,7 @@ class CommentMutation:
 
     @mutation(description="Changes the text of a comment. For its author or an EDITOR.")
     async def edit_comment(self, info: Info, input: EditCommentInput) -> EditCommentResult | None:
-        ref = key_in(info.context, COMMENT.name, input.id)
+        ref = Kind.key_in(info.context, COMMENT.name, input.id)
         comment = await _require_own(info, ref)
         if comment is None:
             raise errors.NotFound(COMMENT.name, str(ref))
@@ -180,7 +180,7 @@ class CommentMutation:
         description="Deletes a comment. While it has replies, it stays without its text. For its author or an EDITOR."
     )
     async def delete_comment(self, info: Info, input: DeleteCommentInput) -> EditCommentResult | None:
-        ref = key_in(info.context, COMMENT.name, input.id)
+        ref = Kind.key_in(info.context, COMMENT.name, input.id)
         comment = await _require_own(info, ref)
         operation_id = info.context.operation_id
         if comment is None:

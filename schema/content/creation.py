@@ -11,14 +11,13 @@ from portico.resolvers.content.creation import NewNode
 from portico.resolvers.content.nodes import KIND
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import SlugTaken
-from portico.schema.access import require_caller
 from portico.schema.connections import Edge
 from portico.schema.context import Context, Info
 from portico.schema.errors import InvalidInput, NotFound
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.mutations import mutation
-from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
 from .rows import CONTENT_EDGE, TAGGED_EDGE, content_edge_of, entry_edge_of, tagged_edge_of
@@ -89,7 +88,7 @@ CreateContentResult = Annotated[
 
 def content_key(context: Context, global_id: str) -> DocumentId:
     """Returns the key of a node. Raises NotFound."""
-    key: DocumentId = key_in(context, KIND, global_id)
+    key: DocumentId = Kind.key_in(context, KIND, global_id)
     return key
 
 
@@ -106,7 +105,7 @@ def new_node(
     return NewNode(
         slug=slug,
         title=title,
-        author=require_caller(info.context).author,
+        author=info.context.require_caller().author,
         parent_id=None if parent_id is None else content_key(info.context, parent_id),
         tags=list(tags),
         parent_name=parent_name,

@@ -11,13 +11,12 @@ from portico.resolvers.content import refusals
 from portico.resolvers.content.edits import Edit
 from portico.resolvers.content.refusals import PhotoLocked, SectionNotEmpty
 from portico.resolvers.errors import SlugTaken
-from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import key_in
 from portico.schema.roles import Role
 
 from .creation import SLUG, TAGS, ContentPayload, content_key
@@ -112,7 +111,7 @@ def _edit(info: Info, input: EditTextInput | EditMetadataInput | RestoreRevision
     return Edit(
         node_id=content_key(info.context, input.id),
         nonce=input.nonce,
-        author=require_caller(info.context).author,
+        author=info.context.require_caller().author,
         now=info.context.now,
         operation_id=info.context.operation_id,
     )
@@ -133,7 +132,7 @@ class ContentEditMutation:
     @mutation(role=Role.EDITOR, description="Sets the text of a node to that of a revision. For an EDITOR.")
     async def restore_revision(self, info: Info, input: RestoreRevisionInput) -> EditContentResult | None:
         edited = await content_edits.restore_revision(
-            info.context.db, _edit(info, input), revision_id=key_in(info.context, REVISION.name, input.revision_id)
+            info.context.db, _edit(info, input), revision_id=Kind.key_in(info.context, REVISION.name, input.revision_id)
         )
         return ContentPayload(content=as_type(ContentNode, edited))
 

@@ -17,15 +17,15 @@ from portico.resolvers.content.rules import comparable_tag
 from portico.resolvers.documents import document_id
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing
-from portico.resolvers.text import trimmed
+from portico.resolvers.texts import trimmed
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Edge, Paged
 from portico.schema.context import Info, core
 from portico.schema.fields import as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.markdown import first_picture, page_html, plain_text
-from portico.schema.nodes import Kind, Node, is_visible, loader_of, node_id, projection_of
-from portico.schema.reading import document_kind, document_pages
+from portico.schema.nodes import is_visible, loader_of, projection_of
 from portico.schema.rendering import rendered
 from portico.schema.roles import Role
 
@@ -49,7 +49,7 @@ CONTENT = Kind(
     discriminator=content.DISCRIMINATOR,
     visible_to=lambda document, context: content.is_visible(document, sees_until(context)),
 )
-REVISION = document_kind(
+REVISION = Kind.of(
     "Revision",
     revisions.REVISIONS,
     parse=revisions.revision_id,
@@ -58,9 +58,7 @@ REVISION = document_kind(
 )
 NODE_PAGES = Paged(CONTENT.name, loaders.pages, name="Content")
 ENTRY_PAGES = Paged(CONTENT.name, loaders.pages, name="BlogEntry")
-REVISION_PAGES = document_pages(
-    REVISION, revisions.REVISIONS, counts=lambda context, _wanted: sees_until(context) is None
-)
+REVISION_PAGES = Paged.of(REVISION, revisions.REVISIONS, counts=lambda context, _wanted: sees_until(context) is None)
 
 
 Tag = Annotated[str, described("The tag. Case-sensitive.")]

@@ -9,7 +9,7 @@ import strawberry
 
 from portico.loaders.notifications import notifications as loaders
 from portico.resolvers import errors
-from portico.resolvers.notifications import marks
+from portico.resolvers.notifications import marking
 from portico.resolvers.notifications.notifications import (
     MAX_EXAMINED,
     NOTIFICATIONS,
@@ -19,16 +19,15 @@ from portico.resolvers.notifications.notifications import (
     received_by,
 )
 from portico.resolvers.notifying import OTHER
-from portico.schema.access import require_caller
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.errors import InvalidInput, NotFound
-from portico.schema.fields import Source, as_type, as_types, computed, costs, reads, stored
+from portico.schema.fields import Source, as_type, computed, costs, reads, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
+from portico.schema.kinds import Kind, KindDocument, Node, node_id
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Kind, KindDocument, Node, encode_id, key_in, load, loader_of, node_id
-from portico.schema.reading import document_kind, document_pages
+from portico.schema.nodes import load, loader_of
 from portico.schema.subscriptions import occurrences
 from portico.schema.viewer import ShowsViewer
 
@@ -61,7 +60,7 @@ async def _unless_hidden(
     return [None if author in hidden else one for author, one in zip(authors, found, strict=True)]
 
 
-NOTIFICATION: Kind[NotificationDocument] = document_kind(
+NOTIFICATION: Kind[NotificationDocument] = Kind.of(
     "Notification",
     NOTIFICATIONS,
     parse=_parsed,
@@ -70,7 +69,7 @@ NOTIFICATION: Kind[NotificationDocument] = document_kind(
     visible_to=lambda one, context: one["of"] == context.subject,
     shown_to=_unless_hidden,
 )
-PAGES: Paged = document_pages(NOTIFICATION, NOTIFICATIONS)
+PAGES: Paged = Paged.of(NOTIFICATION, NOTIFICATIONS)
 
 
 @strawberry.enum(description="Why there is a notification.")
@@ -89,7 +88,7 @@ class Notification(Node):
     created_at: datetime = stored(description="When it happened.")
     read_at: datetime | None = stored(description="When it was marked as read; null before.")
     node_id: strawberry.ID = computed(
-        lambda one: encode_id(one["about"]["kind"], one["about"]["key"]),
+        lambda one: Kind.encode_id(one["about"]["kind"], one["about"]["key"]),
         "about",
         description="The id of the object that it is about.",
     )
@@ -159,7 +158,7 @@ class ReadNotificationsInput:
     )
     through: strawberry.ID | None = strawberry.field(
         default=strawberry.UNSET,
-        description=f"This notification and all older ones, {marks.MAX_MARKED:,} at most. Use the first of the list "
+        description=f"This notification and all older ones, {marking.MAX_MARKED:,} at most. Use the first of the list "
         "to mark all.",
     )
 
@@ -194,17 +193,17 @@ class NotificationMutation:
     async def mark_notifications_read(
         self, info: Info, input: MarkNotificationsReadInput
     ) -> MarkNotificationsReadResult | None:
-        context, member = info.context, require_caller(info.context).subject
+        context, member = info.context, info.context.require_caller().subject
         now, which = context.operation["now"], input.which
         if isinstance(which.through, str):
             (last,) = await _required(context, [which.through])
-            await marks.mark_read_through(context.db, member, last, now=now)
+            await marking.mark_read_through(context.db, member, last, now=now)
             named = [last]
         else:
             named = await _required(context, which.ids or ())
-            await marks.mark_read(context.db, member, [one["_id"] for one in named], now=now)
+            await marking.mark_read(context.db, member, [one["_id"] for one in named], now=now)
         read = [{**one, "read_at": one.get("read_at") or now} for one in named]
-        return MarkNotificationsReadPayload(notifications=as_types(Notification, read))
+        return MarkNotificationsReadPayload(notifications=as_type(list[Notification], read))
 
 
 async def _required(context: Context, ids: Sequence[str]) -> list[NotificationDocument]:
@@ -213,7 +212,7 @@ async def _required(context: Context, ids: Sequence[str]) -> list[NotificationDo
         bounds: Any = {"code": errors.InvalidInput.OUT_OF_RANGE, "least": 1, "most": MAX_IDS}
         text = f"There must be 1 to {MAX_IDS} ids; there are {len(ids)}."
         raise errors.InvalidInput(text, "which", "ids", **bounds)
-    keys = list(dict.fromkeys(key_in(context, NOTIFICATION.name, one) for one in ids))
+    keys = list(dict.fromkeys(Kind.key_in(context, NOTIFICATION.name, one) for one in ids))
     found = await loader_of(NOTIFICATION, None)(context).load_all(keys)
     missing = next((key for key in keys if found.get(key) is None), None)
     if missing is not None:
@@ -225,6 +224,6 @@ async def _required(context: Context, ids: Sequence[str]) -> list[NotificationDo
 class NotificationSubscription:
     @strawberry.subscription(description="Delivers each new notification of the viewer, from now on.")
     async def notification_received(self, info: Info) -> AsyncIterator[Notification]:
-        topic = received_by(require_caller(info.context).subject)
+        topic = received_by(info.context.require_caller().subject)
         listened: AsyncIterator[Notification] = await occurrences(info.context, topic, NOTIFICATION)
         return listened

@@ -16,18 +16,18 @@ from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.carts import Line
 from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.shop.settings import ShopSettings
-from portico.resolvers.text import trimmed
-from portico.schema.access import require_caller
+from portico.resolvers.texts import trimmed
 from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_type, computed, kept_privately, related, stored
 from portico.schema.inputs import described, idempotency_key
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Node, is_visible, key_in, node_id, projection_of
+from portico.schema.nodes import is_visible, projection_of
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind, load_one
+from portico.schema.reading import load_one
 from portico.schema.viewer import ShowsViewer
 
 _CART_ID = re.compile(r"[0-9a-f]{32}")
@@ -40,7 +40,7 @@ def random_key(text: str) -> str:
     return text
 
 
-CART = document_kind(
+CART = Kind.of(
     "Cart",
     carts.CARTS,
     parse=random_key,
@@ -116,7 +116,7 @@ class CartQuery:
     @strawberry.field(description="The cart with this id, if the caller can use it.")
     async def cart(self, info: Info, id: Annotated[strawberry.ID, described("The cart's id.")]) -> Cart | None:
         try:
-            key = key_in(info.context, "Cart", id)
+            key = Kind.key_in(info.context, "Cart", id)
         except errors.NotFound:
             return None
         projection = projection_of(core(info), CART)
@@ -266,7 +266,7 @@ class CartMutation:
         changed = await cart_edits.add_item(
             info.context.db,
             buyer_of(info),
-            cart_id=key_in(info.context, "Cart", input.cart_id),
+            cart_id=Kind.key_in(info.context, "Cart", input.cart_id),
             sku=input.sku,
             quantity=input.quantity,
         )
@@ -279,7 +279,7 @@ class CartMutation:
         changed = await cart_edits.update_item(
             info.context.db,
             buyer_of(info),
-            cart_id=key_in(info.context, "Cart", input.cart_id),
+            cart_id=Kind.key_in(info.context, "Cart", input.cart_id),
             sku=input.sku,
             old_quantity=input.old_quantity,
             new_quantity=input.new_quantity,
@@ -291,15 +291,15 @@ class CartMutation:
         "into it, and returns the viewer's cart. Also merges an older cart of the viewer. For a signed-in viewer."
     )
     async def claim_cart(self, info: Info, input: ClaimCartInput) -> ClaimCartResult | None:
-        require_caller(info.context)
+        info.context.require_caller()
         claimed = await viewer_carts.claim_cart(
-            info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
+            info.context.db, buyer_of(info), cart_id=Kind.key_in(info.context, "Cart", input.cart_id)
         )
         return CartPayload(cart=as_type(Cart, claimed))
 
     @mutation(description="Gives the cart up: its status becomes EXPIRED, and its items return to stock at once.")
     async def discard_cart(self, info: Info, input: DiscardCartInput) -> DiscardCartResult | None:
         discarded = await cart_edits.discard_cart(
-            info.context.db, buyer_of(info), cart_id=key_in(info.context, "Cart", input.cart_id)
+            info.context.db, buyer_of(info), cart_id=Kind.key_in(info.context, "Cart", input.cart_id)
         )
         return CartPayload(cart=as_type(Cart, discarded))

@@ -7,8 +7,7 @@ import strawberry
 from graphql import GraphQLError
 
 from portico.resolvers.shop.events import ALL_ORDERS, changes_of_order, orders_of_owner, stock_of
-from portico.resolvers.text import trimmed
-from portico.schema.access import require_caller
+from portico.resolvers.texts import trimmed
 from portico.schema.catalog.products import PRODUCT, Product
 from portico.schema.context import Info
 from portico.schema.inputs import described
@@ -35,7 +34,7 @@ class ShopSubscription:
         if id is not None:
             topic = changes_of_order((await find_visible(context, ORDER, id))["_id"])
         else:
-            caller = require_caller(context)
+            caller = context.require_caller()
             topic = ALL_ORDERS if is_merchant(context) else orders_of_owner(caller.subject)
         listened: AsyncIterator[Order] = await occurrences(context, topic, ORDER)
         return listened

@@ -15,19 +15,18 @@ from portico.resolvers.shop.checkout import checkout as check_out
 from portico.resolvers.shop.orders import OrderDocument
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined
-from portico.schema.access import require_caller
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.catalog.products import Product
-from portico.schema.connections import Connection, Edge, edge_of
+from portico.schema.connections import Connection, Edge, Paged, edge_of
 from portico.schema.context import Caller, Context, Info
 from portico.schema.errors import InvalidInput, NotFound, UserError, failure, member
 from portico.schema.fields import as_document, as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.money import Money
 from portico.schema.mutations import mutation
-from portico.schema.nodes import Node, key_in, node_id
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind, document_pages, load_one
+from portico.schema.reading import load_one
 from portico.schema.viewer import ShowsViewer
 
 from .carts import Cart, CartInactive, buyer_of, line_money, random_key
@@ -44,14 +43,14 @@ def is_merchant(context: Context) -> bool:
     return context.caller is not None and context.caller.has(MERCHANT)
 
 
-ORDER = document_kind("Order", orders.ORDERS, parse=random_key, reads=("owner",), visible_to=_is_visible)
+ORDER = Kind.of("Order", orders.ORDERS, parse=random_key, reads=("owner",), visible_to=_is_visible)
 
 
 def _sees_all(context: Context, wanted: Mapping[str, Any]) -> bool:
     return is_merchant(context) or (context.subject is not None and wanted.get("owner") == context.subject)
 
 
-PAGES = document_pages(ORDER, orders.ORDERS, counts=_sees_all)
+PAGES = Paged.of(ORDER, orders.ORDERS, counts=_sees_all)
 
 
 @strawberry.enum(description="The state of an order.")
@@ -151,7 +150,7 @@ class OrderQuery:
     @strawberry.field(description="The order with this id, if the caller can see it.")
     async def order(self, info: Info, id: Annotated[strawberry.ID, described("The order's id.")]) -> Order | None:
         try:
-            key = key_in(info.context, ORDER.name, id)
+            key = Kind.key_in(info.context, ORDER.name, id)
         except errors.NotFound:
             return None
         found = await load_one(info, ORDER, key)
@@ -167,7 +166,7 @@ class OrderQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Order] | None:
-        require_caller(info.context, MERCHANT)
+        info.context.require_caller(MERCHANT)
         listing = orders.all_orders(None if status is None else status.name)
         return Connection(
             page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_ORDERS)
@@ -208,7 +207,7 @@ class PaymentInput:
     def document(self, context: Context) -> Document:
         """Returns the payment as stored with the cart. Raises NotFound."""
         if isinstance(self.account_id, str):
-            return {"method": ACCOUNT, "account_id": key_in(context, "Account", self.account_id)}
+            return {"method": ACCOUNT, "account_id": Kind.key_in(context, "Account", self.account_id)}
         return {"method": TOKEN, "token": self.token}
 
 
@@ -322,7 +321,7 @@ class OrderMutation:
             info.context.db,
             buyer_of(info),
             info.context.resources.of(PaymentMethods),
-            cart_id=key_in(info.context, "Cart", input.cart_id),
+            cart_id=Kind.key_in(info.context, "Cart", input.cart_id),
             payment=input.payment.document(info.context),
             address=None if input.address is None else input.address.document(),
         )
@@ -332,7 +331,7 @@ class OrderMutation:
     async def ship_order(self, info: Info, input: ShipOrderInput) -> ShipOrderResult | None:
         shipped = await order_edits.ship(
             info.context.db,
-            order_id=key_in(info.context, "Order", input.order_id),
+            order_id=Kind.key_in(info.context, "Order", input.order_id),
             tracking_number=input.tracking_number,
             now=info.context.now,
             operation_id=info.context.operation_id,
@@ -343,7 +342,7 @@ class OrderMutation:
     async def deliver_order(self, info: Info, input: DeliverOrderInput) -> DeliverOrderResult | None:
         delivered = await order_edits.deliver(
             info.context.db,
-            order_id=key_in(info.context, "Order", input.order_id),
+            order_id=Kind.key_in(info.context, "Order", input.order_id),
             now=info.context.now,
             operation_id=info.context.operation_id,
         )
@@ -357,7 +356,7 @@ class OrderMutation:
         cancelled = await cancelling.cancel(
             info.context.db,
             info.context.resources.of(PaymentMethods),
-            order_id=key_in(info.context, "Order", input.order_id),
+            order_id=Kind.key_in(info.context, "Order", input.order_id),
             viewer=info.context.subject,
             is_merchant=is_merchant(info.context),
             now=info.context.now,

@@ -14,7 +14,7 @@ from portico.schema.errors import InvalidInput, NotFound
 from portico.schema.fields import Source, as_type, reads, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.mutations import mutation
-from portico.schema.reading import load_related
+from portico.schema.reading import load_one
 
 
 @strawberry.type(
@@ -34,7 +34,7 @@ class ProductStock:
     @reads("sku", description="The units of the product.")
     @staticmethod
     async def stock(root: strawberry.Parent[ProductDocument], info: Info) -> Stock:
-        found: Source = await load_related(info, stock_reads.find_stocks, root["sku"]) or {}
+        found: Source = await load_one(info, stock_reads.find_stocks, root["sku"]) or {}
         return as_type(Stock, found)
 
 

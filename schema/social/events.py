@@ -8,7 +8,6 @@ from portico.resolvers.changes import Event
 from portico.resolvers.documents import Document
 from portico.resolvers.social import deliveries
 from portico.resolvers.social.deliveries import DeliveryReads
-from portico.schema.access import require_caller
 from portico.schema.context import Context, Info
 from portico.schema.subscriptions import occurrences
 
@@ -25,7 +24,7 @@ class _ShowPost:
         self._delivered = deliveries.Delivered()
 
     async def __call__(self, context: Context, event: Event) -> Document | None:
-        member = require_caller(context).subject
+        member = context.require_caller().subject
         if self._delivered.is_repeated(event):
             return None
         return await context.resources.of(DeliveryReads).read(context.db, member, event.key)
@@ -38,7 +37,7 @@ class NewsFeedSubscription:
         "it then."
     )
     async def news_feed_posted(self, info: Info) -> AsyncIterator[Post]:
-        topic = deliveries.news_of(require_caller(info.context).subject)
+        topic = deliveries.news_of(info.context.require_caller().subject)
         listened: AsyncIterator[Post] = await occurrences(
             info.context, topic, _ShowPost(), also=(deliveries.MERGED_POSTS,)
         )

@@ -18,7 +18,7 @@ from portico.schema.content.types import CONTENT
 from portico.schema.context import Caller, Info
 from portico.schema.fields import Source, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.parts import part_id
 
 from .posts import COMMENT, MAX_OPTIONS, POST
@@ -34,7 +34,7 @@ _BY = "Who wrote it; null if they have blocked you."
 class HiddenPost:
     id: strawberry.ID = part_id("HiddenPost", lambda post: post["_id"], "_id")
     post_id: strawberry.ID = computed(
-        lambda post: encode_id(POST.name, post["_id"]), "_id", description="The id of the post, for `deletePost`."
+        lambda post: Kind.encode_id(POST.name, post["_id"]), "_id", description="The id of the post, for `deletePost`."
     )
     by: Author | None = stored(description=_BY)
     posted: datetime = stored(description="When it was posted.")
@@ -56,7 +56,7 @@ class HiddenPost:
 class HiddenComment:
     id: strawberry.ID = part_id("HiddenComment", lambda comment: comment["id"], "id")
     comment_id: strawberry.ID = computed(
-        lambda comment: encode_id(COMMENT, comment["id"]),
+        lambda comment: Kind.encode_id(COMMENT, comment["id"]),
         "id",
         description="The id of the comment, for `deletePostComment`.",
     )

@@ -9,14 +9,13 @@ from portico.resolvers.social import member_edits, relation_edits
 from portico.resolvers.social.member_search import all_members
 from portico.resolvers.social.members import MEMBERS, MemberDocument
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
 from portico.schema.fields import as_document, as_type
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.mutations import mutation
-from portico.schema.nodes import key_in
 from portico.schema.viewer import ShowsViewer
 
 from .users import USER, User
@@ -94,7 +93,7 @@ class MembershipMutation:
     async def join(self, info: Info, input: JoinInput) -> JoinResult | None:
         joined = await member_edits.join(
             info.context.db,
-            subject=require_caller(info.context).subject,
+            subject=info.context.require_caller().subject,
             name=input.name,
             profile=_values(input.profile),
             **info.context.operation,
@@ -105,7 +104,7 @@ class MembershipMutation:
     async def update_profile(self, info: Info, input: UpdateProfileInput) -> UserResult | None:
         changed = await member_edits.update_profile(
             info.context.db,
-            subject=require_caller(info.context).subject,
+            subject=info.context.require_caller().subject,
             name=input.name,
             profile=_values(input.profile),
             rate=info.context.resources.of(SocialSettings).rename_rate,
@@ -143,8 +142,8 @@ async def _change(
     context = info.context
     changed = await edit(
         context.db,
-        member=require_caller(context).subject,
-        other=key_in(info.context, USER.name, user_id),
+        member=context.require_caller().subject,
+        other=Kind.key_in(info.context, USER.name, user_id),
         rate=context.resources.of(SocialSettings).social_rate,
         **given,
         **context.operation,

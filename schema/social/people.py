@@ -10,10 +10,10 @@ import strawberry
 from portico.loaders.social import members as loaders
 from portico.resolvers.paging import page_size
 from portico.resolvers.social import member_search
-from portico.resolvers.text import check_length
+from portico.resolvers.texts import check_length
 from portico.schema.connections import Connection
 from portico.schema.context import Context, Info, core
-from portico.schema.fields import Source, as_types, costs
+from portico.schema.fields import Source, as_type, costs
 from portico.schema.inputs import After, Before, First, Last, Span, described
 from portico.schema.nodes import loader_of, projection_of
 from portico.schema.suggesting import Suggested
@@ -57,7 +57,7 @@ class PeopleQuery:
         wanted = check_length(text, "text", longest=MAX_TEXT)
         size = page_size(first, DEFAULT_FOUND)
         found = await _named(info, wanted, size)
-        return as_types(User, found)
+        return as_type(list[User], found)
 
 
 async def suggest(info: Info, text: str, first: int) -> Sequence[Suggested]:

@@ -9,7 +9,6 @@ from graphql import GraphQLError
 
 from portico.resolvers import errors
 from portico.resolvers.content import nodes as content
-from portico.resolvers.declarations import Wakeups
 from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.social import (
     comment_reads,
@@ -28,15 +27,15 @@ from portico.resolvers.social.member_rates import Action, Counting
 from portico.resolvers.social.posts import POSTS
 from portico.resolvers.social.settings import SocialSettings
 from portico.resolvers.together import both
-from portico.schema.access import require_caller
 from portico.schema.connections import Edge, edge_of
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
 from portico.schema.fields import as_document, as_type, kept_privately
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.mutations import DeletedPayload, mutation
-from portico.schema.nodes import key_in, shown
+from portico.schema.nodes import shown
 from portico.schema.reading import find_visible
 from portico.schema.roles import Role
 from portico.schema.viewer import ShowsViewer
@@ -190,7 +189,7 @@ class PostingMutation:
         "their news feeds soon after.",
     )
     async def create_post(self, info: Info, input: CreatePostInput) -> PostResult | None:
-        context, subject = info.context, require_caller(info.context).subject
+        context, subject = info.context, info.context.require_caller().subject
         async with _counting(context, subject, member_rates.POSTS) as counting:
             author, has_recipients = await post_edits.require_poster(context.db, subject)
             kind, detail = await input.detail.chosen(context)
@@ -199,7 +198,7 @@ class PostingMutation:
             made = await post_edits.create_post(
                 context.db,
                 author=author,
-                to=None if input.to_id is None else key_in(context, USER.name, input.to_id),
+                to=None if input.to_id is None else Kind.key_in(context, USER.name, input.to_id),
                 kind=kind,
                 detail=detail,
                 audience=input.audience.name,
@@ -213,12 +212,12 @@ class PostingMutation:
         if "fan_out" in made:
             if claim is not None and made["fan_out"].get("op") == claim:
                 fresh.add(made)
-            context.resources.of(Wakeups).wake(fan_out.JOB)
+            context.resources.wake(fan_out.JOB)
         return await _payload_of(context, made)
 
     @mutation(description="Comments on a post.")
     async def comment_on_post(self, info: Info, input: CommentOnPostInput) -> PostResult | None:
-        context, subject = info.context, require_caller(info.context).subject
+        context, subject = info.context, info.context.require_caller().subject
         async with _counting(context, subject, member_rates.COMMENTS) as counting:
             author, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
             comment = await post_comments.comment_on_post(
@@ -239,7 +238,7 @@ class PostingMutation:
     )
     async def delete_post(self, info: Info, input: DeletePostInput) -> DeletePostResult | None:
         context = info.context
-        post_id = key_in(info.context, POST.name, input.post_id)
+        post_id = Kind.key_in(info.context, POST.name, input.post_id)
         post = await _require_deletable(context, post_id)
         await post_edits.delete_post(context.db, post_id=post_id, **context.operation)
         return DeletedPayload.of(input.post_id, USER.name, [post["by"]["id"], post["to"]["id"]])
@@ -247,7 +246,7 @@ class PostingMutation:
     @mutation(description="Deletes a comment. For its author, for the author of the post, and for an EDITOR.")
     async def delete_post_comment(self, info: Info, input: DeletePostCommentInput) -> PostResult | None:
         context = info.context
-        post_id, comment_id = key_in(info.context, POST.name, input.post_id), comment_key(input.comment_id)
+        post_id, comment_id = Kind.key_in(info.context, POST.name, input.post_id), comment_key(input.comment_id)
         await _require_deletable_comment(context, post_id, comment_id)
         await post_comments.delete_comment(
             context.db, post_id=post_id, comment_id=comment_id, operation_id=context.operation_id
@@ -258,7 +257,7 @@ class PostingMutation:
 
     @mutation(settles=True, description="Votes on a poll. A member has one vote, and the latest one counts.")
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
-        context, voter = info.context, require_caller(info.context).subject
+        context, voter = info.context, info.context.require_caller().subject
         async with _counting(context, voter, member_rates.VOTES) as counting:
             _, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
             await votes.vote(
@@ -277,7 +276,7 @@ class PostingMutation:
 
 async def _require_member(context: Context) -> Document:
     """Returns {id, name} of the caller as a member. Raises UNAUTHENTICATED, NotFound."""
-    member = await members.require(context.db, require_caller(context).subject, {"name": 1})
+    member = await members.require(context.db, context.require_caller().subject, {"name": 1})
     return {"id": member["_id"], "name": member["name"]}
 
 
@@ -322,7 +321,7 @@ async def _require_deletable(context: Context, post_id: DocumentId) -> Mapping[s
     Those who may delete a post need not see it, so a block does not protect what its author has written on a wall. A
     deleted post passes, because an earlier call may have deleted it.
     """
-    caller = require_caller(context)
+    caller = context.require_caller()
     post = await _find(context, post_id)
     if post is None:
         raise errors.NotFound(POST.name, str(post_id))
@@ -339,7 +338,7 @@ async def _require_deletable_comment(context: Context, post_id: DocumentId, comm
     Those who may delete a comment need not see it. A comment that is gone passes, because an earlier call may have
     deleted it.
     """
-    caller = require_caller(context)
+    caller = context.require_caller()
     post = await _find(context, post_id)
     if post is None or "deleted" in post:
         raise errors.NotFound(POST.name, str(post_id))

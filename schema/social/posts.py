@@ -18,15 +18,14 @@ from portico.resolvers.social.post_rules import LONGEST_COMMENT, LONGEST_POST
 from portico.resolvers.social.posts import CIRCLES, POSTS, PUBLIC, SELECTED, ShownPost
 from portico.resolvers.social.walks import COMMENTS_READ
 from portico.schema.authors import Author
-from portico.schema.connections import Connection, Edge, extent_of
+from portico.schema.connections import Connection, Edge, Paged, extent_of
 from portico.schema.content.photos import Photo
 from portico.schema.content.types import CONTENT
 from portico.schema.context import Context, Info
-from portico.schema.fields import Source, as_types, computed, reads, related, stored
+from portico.schema.fields import Source, as_type, computed, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.nodes import Kind, Node, encode_id, node_id, split_id
+from portico.schema.kinds import Kind, Node, node_id, split_id
 from portico.schema.parts import part_id
-from portico.schema.reading import document_pages
 from portico.schema.roles import Role
 
 DEFAULT_COMMENTS = 20
@@ -65,7 +64,7 @@ def comment_key(global_id: str) -> DocumentId:
         key = document_id(text)
     except ValueError:
         raise NotFound(COMMENT, message="The id is not that of a comment on a post.") from None
-    if name != COMMENT or encode_id(COMMENT, key) != global_id:
+    if name != COMMENT or Kind.encode_id(COMMENT, key) != global_id:
         raise NotFound(COMMENT, message="The id is not that of a comment on a post.")
     return key
 
@@ -80,7 +79,7 @@ class Audience(Enum):
 @strawberry.type(description="A comment on a post.")
 class PostComment:
     id: strawberry.ID = computed(
-        lambda comment: encode_id(COMMENT, comment["id"]),
+        lambda comment: Kind.encode_id(COMMENT, comment["id"]),
         "id",
         description="Unique among all objects. `deletePostComment` takes it.",
     )
@@ -161,7 +160,7 @@ class Post(Node):
                 ("latest comments", last), lambda: loaders.latest_comments(info.context.db, viewer=viewer, last=last)
             )
             comments = await loader.load(root["_id"]) or []
-        return as_types(PostComment, below(root, comments[-last:]))
+        return as_type(list[PostComment], below(root, comments[-last:]))
 
     @reads(
         "by.id",
@@ -241,7 +240,7 @@ class PollPost(Post):
             {"of": root["_id"], "place": place, "text": text, "votes": count}
             for place, (text, count) in enumerate(zip(texts, counts, strict=False))
         ]
-        return as_types(PollOption, options)
+        return as_type(list[PollOption], options)
 
     @reads("_id", description="Your vote, as the place of the option in the list; null if you have not voted.")
     @staticmethod
@@ -280,4 +279,4 @@ class PostConnection(Connection[Post]):
 
 
 # The projection of lists. The lists have reads of their own, which apply the rule: see `feeds`.
-LISTED = document_pages(POST, POSTS)
+LISTED = Paged.of(POST, POSTS)

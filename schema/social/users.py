@@ -15,9 +15,10 @@ from portico.resolvers.social.member_lists import MemberListing
 from portico.resolvers.social.members import MemberDocument
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, as_type, as_types, costs, reads, related, stored
+from portico.schema.fields import Source, as_type, costs, reads, related, stored
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.nodes import Kind, Node, key_in, loader_of, node_id, projection_of
+from portico.schema.kinds import Kind, Node, node_id
+from portico.schema.nodes import loader_of, projection_of
 from portico.schema.parts import part_id
 from portico.schema.reading import load_one
 
@@ -161,7 +162,7 @@ class User(Node):
         blocked = await relations.find_blocked(context.db, root["_id"], MAX_BLOCKED)
         found = await loader_of(USER, projection_of(raw, USER), discloses=True)(context).load_all(blocked)
         there = [document for subject in blocked if (document := found[subject]) is not None]
-        return as_types(User, await _with_name_alone(context, there))
+        return as_type(list[User], await _with_name_alone(context, there))
 
 
 @strawberry.type(
@@ -203,7 +204,7 @@ class UserQuery:
     @strawberry.field(description="The member with this id; null if there is none whom the viewer can see.")
     async def user(self, info: Info, id: Annotated[strawberry.ID, described("The member's id.")]) -> User | None:
         try:
-            key = key_in(info.context, USER.name, id)
+            key = Kind.key_in(info.context, USER.name, id)
         except errors.NotFound:
             return None
         return as_type(User, await load_one(info, USER, key))

@@ -8,7 +8,7 @@ import pytest
 
 from portico.schema.analytics.analysts import ANALYST
 from portico.schema.catalog.merchants import MERCHANT
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.accounts.support.accounts import (
     OWNER,
@@ -22,7 +22,7 @@ from tests.accounts.support.accounts import (
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, create_product
 
 MOST = 2**53 - 1
-NOWHERE = encode_id("Account", "0" * 24)
+NOWHERE = Kind.encode_id("Account", "0" * 24)
 ACCOUNTS = "{ viewer { accounts { id name balance { amount currency } pendingTransfers { id } } } }"
 NODE = """
 query ($id: ID!) {
@@ -306,7 +306,7 @@ async def test_a_deposit_is_not_visible_as_a_transfer(gateway: GatewayClient) ->
     await open_account(gateway.db, 5)
     (record,) = await gateway.db["transfers"].find({}).to_list()
 
-    assert await gateway.data(NODE, {"id": encode_id("Transfer", record["_id"])}) == {"node": None}
+    assert await gateway.data(NODE, {"id": Kind.encode_id("Transfer", record["_id"])}) == {"node": None}
 
 
 async def test_a_pending_transfer_is_listed_by_both_accounts_for_its_two_owners(gateway: GatewayClient) -> None:

@@ -12,7 +12,8 @@ from pymongo.errors import AutoReconnect
 
 from portico.resolvers.accounts import accounts, transfer_jobs, transfers
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes import idempotency, settlements
+from portico.resolvers.writes import settlements
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import Attempt
 from portico.resolvers.writes.settler import Settler
 from tests.accounts.support.accounts import (
@@ -259,7 +260,7 @@ async def test_a_repeated_call_ends_what_a_former_version_has_left_of_it(
     left = await _left(gateway.db, mine, theirs, state, clock)
     record = await gateway.db["transfers"].find_one_and_delete({"_id": left})
     assert record is not None
-    first = idempotency.derived_id("k-former.once", "transfer 0")
+    first = derived_id("k-former.once", "transfer 0")
     await gateway.db["transfers"].insert_one({**record, "_id": first})
     renamed = {"$set": {"pending.0.id": first}}
     await gateway.db["accounts"].update_many({}, renamed)

@@ -13,7 +13,7 @@ from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.choosing import Choice, Rejected
 from portico.resolvers.ads.profiles import MAX_COUNTED_ADS, day_of
 from portico.resolvers.ads.pseudonyms import Pseudonyms
-from portico.resolvers.text import fold
+from portico.resolvers.texts import fold
 from portico.testing import Commands
 from tests.ads.support.ads import CHOOSE, SITE, ad, choose, place, units
 from tests.support.harness import GatewayClient, SettableClock

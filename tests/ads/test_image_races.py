@@ -13,7 +13,7 @@ from portico.resolvers.ads import creatives, images
 from portico.resolvers.ads.creatives import Creative, forget_images, set_creative
 from portico.resolvers.ads.images import Image, ImageRules
 from portico.resolvers.documents import Database
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from portico.testing import crashing
 from tests.ads.support.ads import ad, place
 from tests.ads.support.creatives import LINK, banner

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import require_text
+from portico.resolvers.texts import require_text
 from tests.content.support.photos import create_gallery, photo_input, picture, result
 from tests.content.support.site import create_page, page_input, section_input
 from tests.support.domains import IMPORTERS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from portico.gateway.domains.catalog.records import product_record
 from portico.resolvers.catalog.product_edits import new_document
 from portico.resolvers.documents import Document
-from portico.resolvers.text import fold, words
+from portico.resolvers.texts import fold, words
 from tests.catalog.support.catalog import skus
 from tests.catalog.support.orders import SORTS, order
 from tests.support.harness import GatewayClient

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.support.harness import (
     MUTATIONS,
@@ -40,7 +40,7 @@ async def create_line(gateway: GatewayClient, *slugs: str, parent_id: str | None
 
 
 def unknown_id() -> str:
-    return encode_id("Category", ObjectId())
+    return Kind.encode_id("Category", ObjectId())
 
 
 # ------------------------------------------------------------------ creating
@@ -361,9 +361,9 @@ async def test_an_unknown_id_is_not_found(gateway: GatewayClient, mutation: str,
 async def test_a_malformed_id_is_not_found(gateway: GatewayClient, mutation: str, field: str) -> None:
     known = await create_category(gateway)
     hexadecimal = str(ObjectId())
-    texts = ["", "jazz", hexadecimal, known["id"] + "=", known["id"][:-1], encode_id("Category", "x"), "Ж", "$ne"]
+    texts = ["", "jazz", hexadecimal, known["id"] + "=", known["id"][:-1], Kind.encode_id("Category", "x"), "Ж", "$ne"]
 
-    for text in [*texts, encode_id("Nothing", hexadecimal), encode_id("Category", hexadecimal.upper())]:
+    for text in [*texts, Kind.encode_id("Nothing", hexadecimal), Kind.encode_id("Category", hexadecimal.upper())]:
         result = await gateway.result(mutation, given_with(mutation, field, text, known["id"]))
         message = "The id is not that of a category."
         assert result == {"__typename": "NotFound", "message": message, "missingId": None}, text

@@ -15,7 +15,7 @@ from portico.resolvers.catalog import category_edits, category_jobs
 from portico.resolvers.catalog.refusals import CategoryNotEmpty
 from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 from tests.support.domains import JOBS
 from tests.support.harness import (
     MUTATIONS,
@@ -192,7 +192,7 @@ async def rename_to(name: str, category: dict[str, Any], database: Database, *, 
         name=name,
         slug=None,
         now=now,
-        operation_id=idempotency.random_operation_id(),
+        operation_id=random_operation_id(),
     )
 
 
@@ -306,7 +306,7 @@ async def test_a_deletion_whose_mark_a_job_has_removed_does_not_claim_success(
             interrupted(db, "categories", "delete_one", sleep),
             category_id=key_in("Category", parent["id"]),
             now=began,
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
 
     # The deletion looks for children when a creation has found its parent and is about to insert itself.

@@ -11,8 +11,9 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.resolvers.writes.idempotency import derived_id, record_id_of
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.marks import derived_id
+from portico.resolvers.writes.operation_records import record_id_of
+from portico.schema.kinds import Kind
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
 from tests.support.machines import Machine, examples, step_lists
@@ -110,7 +111,7 @@ class Hierarchy(Machine):
     crashed: list[Call] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     ids: dict[str, str | None] = field(
-        default_factory=lambda: {ROOT: None, "nothing": encode_id("Category", ObjectId())}
+        default_factory=lambda: {ROOT: None, "nothing": Kind.encode_id("Category", ObjectId())}
     )
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -133,7 +134,7 @@ class Hierarchy(Machine):
             record = await self.gateway.db["operations"].find_one({"_id": record_id_of("tester", node)})
             if record is None:
                 return None
-            self.ids[node] = encode_id("Category", derived_id(record["operation"], "category"))
+            self.ids[node] = Kind.encode_id("Category", derived_id(record["operation"], "category"))
         return self.ids[node]
 
     async def given(self, call: Call) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class Hierarchy(Machine):
         """
         for mark in ("pending", "deleting", "moving"):
             async for category in self.gateway.db["categories"].find({mark: {"$exists": True}}):
-                marked = encode_id("Category", category["_id"])
+                marked = Kind.encode_id("Category", category["_id"])
                 if marked in {await self.id_of(call.id), await self.id_of(call.parent)} or (
                     mark == "moving" and call.mutation == "moveCategory"
                 ):
@@ -225,11 +226,11 @@ class Hierarchy(Machine):
         lines: dict[str, list[tuple[str, str, str]]] = {}
         keys = {await self.id_of(key): key for key in self.known}
         async for category in self.gateway.db["categories"].find({}):
-            key = keys[encode_id("Category", category["_id"])]
-            parent = ROOT if category["parent"] is None else keys[encode_id("Category", category["parent"])]
+            key = keys[Kind.encode_id("Category", category["_id"])]
+            parent = ROOT if category["parent"] is None else keys[Kind.encode_id("Category", category["parent"])]
             actual[key] = Node(category["name"], category["slug"], parent)
             lines[key] = [
-                (keys[encode_id("Category", above["_id"])], above["slug"], above["name"])
+                (keys[Kind.encode_id("Category", above["_id"])], above["slug"], above["name"])
                 for above in category["ancestors"]
             ]
             assert {"pending", "moving", "deleting"}.isdisjoint(category), category

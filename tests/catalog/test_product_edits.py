@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.support.harness import (
     MUTATIONS,
@@ -250,7 +250,7 @@ async def test_a_deletion_with_a_stale_nonce_conflicts_and_returns_the_current_p
 
 async def test_an_invalid_category_id_is_refused_in_creations_and_edits(gateway: GatewayClient) -> None:
     known, product = await create_category(gateway), await create_product(gateway)
-    unknown = encode_id("Category", ObjectId())
+    unknown = Kind.encode_id("Category", ObjectId())
     messages = {
         unknown: ("There is no such category.", unknown),
         product["id"]: ("The id is that of a product, not of a category.", None),
@@ -273,13 +273,13 @@ async def test_an_invalid_category_id_is_refused_in_creations_and_edits(gateway:
 @pytest.mark.parametrize("mutation", ["updateProduct", "deleteProduct"])
 async def test_an_unknown_product_is_not_found(gateway: GatewayClient, mutation: str) -> None:
     category = await create_category(gateway)
-    unknown = encode_id("Product", "no such")
+    unknown = Kind.encode_id("Product", "no such")
     messages = {
         unknown: ("There is no such product.", unknown),
         category["id"]: ("The id is that of a category, not of a product.", None),
         "S": ("The id is not that of a product.", None),
-        encode_id("Product", ""): ("The id is not that of a product.", None),
-        encode_id("Product", "a\0b"): ("The id is not that of a product.", None),
+        Kind.encode_id("Product", ""): ("The id is not that of a product.", None),
+        Kind.encode_id("Product", "a\0b"): ("The id is not that of a product.", None),
     }
 
     for wrong, (message, shown) in messages.items():

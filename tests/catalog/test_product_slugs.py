@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError
 
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.catalog import product_slugs
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.cases import id_and_nonce
 from tests.catalog.support.catalog import product
 from tests.catalog.support.slugs import SLUGS
@@ -182,7 +182,7 @@ async def test_an_edit_that_crashes_before_the_creation_is_confirmed_frees_its_f
     async def edit() -> None:
         stored = await own["products"].find_one({"sku": "A"})
         assert stored is not None
-        given = {"id": encode_id("Product", "A"), "nonce": stored["nonce"], "slug": "red", "idempotencyKey": "e"}
+        given = {"id": Kind.encode_id("Product", "A"), "nonce": stored["nonce"], "slug": "red", "idempotencyKey": "e"}
         text = "mutation ($input: UpdateProductInput!) { updateProduct(input: $input) { __typename } }"
         # It crashes when it has changed the product: its former slug is still marked.
         with database_of(gateway, FaultyDatabase(own, 4)) as faulty:
@@ -211,7 +211,7 @@ async def test_a_product_that_is_renamed_before_its_creation_is_confirmed_is_cre
         with database_of(gateway, own):
             stored = await own["products"].find_one({"sku": "A"})
             assert stored is not None
-            one = {"id": encode_id("Product", "A"), "nonce": stored["nonce"]}
+            one = {"id": Kind.encode_id("Product", "A"), "nonce": stored["nonce"]}
             assert (await rename(gateway, one, "red"))["__typename"] == "ProductPayload"
             await create_product(gateway, sku="B", slug="blue")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -54,7 +54,7 @@ FULL = {
 }
 SHOWN = {
     **FULL,
-    "id": encode_id("Product", "00e8da9b"),
+    "id": Kind.encode_id("Product", "00e8da9b"),
     "pricing": {**FULL["pricing"], "savings": usd(100), "pctSavings": 8},  # type: ignore[dict-item]
     "categories": [{"slug": "jazz"}, {"slug": "albums"}],
     "stock": {"available": 0, "reserved": 0, "sold": 0},
@@ -150,7 +150,7 @@ async def test_a_product_requires_only_a_sku_a_type_a_title_and_prices(
 
     assert result["__typename"] == "ProductPayload"
     assert await read(gateway, "S") == {
-        "id": encode_id("Product", "S"),
+        "id": Kind.encode_id("Product", "S"),
         "sku": "S",
         "title": "T",
         "description": None,
@@ -168,7 +168,7 @@ async def test_a_product_requires_only_a_sku_a_type_a_title_and_prices(
 @pytest.mark.both_drivers
 async def test_a_sku_may_contain_any_text_and_is_unique(gateway: GatewayClient) -> None:
     first = await create_product(gateway, sku=" Ü:/$ne.{} ")
-    assert (first["sku"], first["id"]) == ("Ü:/$ne.{}", encode_id("Product", "Ü:/$ne.{}"))
+    assert (first["sku"], first["id"]) == ("Ü:/$ne.{}", Kind.encode_id("Product", "Ü:/$ne.{}"))
     await create_product(gateway, sku="ü:/$ne.{}")
 
     result = await gateway.result("createProduct", product_input(sku="Ü:/$ne.{}"))
@@ -274,7 +274,7 @@ RULES: list[tuple[dict[str, Any], str, list[str]]] = [
     ),
     ({"properties": [{"name": "a", "value": "b"}] * 501}, "Has 501 entries; 500 are allowed.", ["properties"]),
     (
-        {"categoryIds": [encode_id("Category", ObjectId()) for _ in range(501)]},
+        {"categoryIds": [Kind.encode_id("Category", ObjectId()) for _ in range(501)]},
         "Has 501 entries; 500 are allowed.",
         ["categoryIds"],
     ),

@@ -15,7 +15,7 @@ from portico.resolvers.comments.discussions import PAGES, discussion_id
 from portico.resolvers.comments.rules import require_comment_text
 from portico.resolvers.content.creation import NewNode, create_page
 from portico.resolvers.documents import Author
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import ON_EACH, by_time, count, everything, threaded
 from tests.support import real_data
@@ -50,7 +50,7 @@ def line(name: str, parent: str | None = None, **fields: Any) -> Line:
 
 
 def discussion_on(key: str) -> str:
-    return encode_id("Discussion", discussion_id("Product", key))
+    return Kind.encode_id("Discussion", discussion_id("Product", key))
 
 
 @ON_EACH
@@ -92,7 +92,7 @@ async def test_comments_are_imported_to_the_node_at_a_path(gateway: GatewayClien
 
     assert found == (Counter(created=1, failed=1), ["2: there is no product or content node '/nowhere'"])
     discussion = (await gateway.data('{ content(path: "/about") { id discussion { commentCount } } }'))["content"]
-    assert discussion == {"id": encode_id("ContentNode", page["_id"]), "discussion": {"commentCount": 1}}
+    assert discussion == {"id": Kind.encode_id("ContentNode", page["_id"]), "discussion": {"commentCount": 1}}
 
 
 @ON_EACH
@@ -248,7 +248,7 @@ async def test_an_import_of_real_threads_matches_their_file(gateway: GatewayClie
     lines = [one for one in real_data.discussions() if one["product"] in threads]
     await add_products(gateway.db, [product(sku=thread) for thread in threads])
     for thread in threads:
-        given = {"subjectId": encode_id("Product", thread), "storage": real_data.THREADS[thread]}
+        given = {"subjectId": Kind.encode_id("Product", thread), "storage": real_data.THREADS[thread]}
         await gateway.result("openDiscussion", given)
 
     # These records have the export format.

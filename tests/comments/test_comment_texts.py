@@ -13,7 +13,7 @@ from portico.resolvers.comments import embedded_storage as comment_embedded
 from portico.resolvers.comments.discussions import EMBEDDED
 from portico.resolvers.comments.rules import LONGEST, MAX_LINES, require_comment_text
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_MARKS
+from portico.resolvers.texts import MAX_MARKS
 from portico.schema.markdown import comment_html
 from tests.comments.support.discussions import ON_EACH, count, everything, open_on_product, page, post, post_input
 from tests.content.support.attacks import ATTACKS, harm_in

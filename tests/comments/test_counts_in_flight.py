@@ -6,7 +6,7 @@ import pytest
 
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.resolvers.writes.settler import Settler
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.comments.support.discussions import count, delete, open_on_product, post
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
@@ -71,7 +71,7 @@ async def test_a_comment_whose_subject_goes_before_it_is_counted_is_removed(
     db = gateway.db
 
     async def delete_subject() -> None:
-        given = {"id": encode_id("Product", product["sku"]), "nonce": product["nonce"]}
+        given = {"id": Kind.encode_id("Product", product["sku"]), "nonce": product["nonce"]}
         with database_of(gateway, db):
             assert (await gateway.result("deleteProduct", given))["__typename"] == "DeletedPayload"
 

@@ -10,7 +10,7 @@ from pymongo.read_concern import ReadConcern
 from portico.resolvers.comments import buckets as comment_buckets
 from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.posted import MATCH, PATHS, posted_ref
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.comments.support.discussions import ON_EACH, delete, editor, open_on_product, post
 from tests.support.harness import GatewayClient
 
@@ -37,7 +37,7 @@ async def test_each_posted_comment_is_one_change(
 
         found = []
         while (change := await changes.try_next()) is not None:
-            found.append(encode_id("Comment", posted_ref(change)))
+            found.append(Kind.encode_id("Comment", posted_ref(change)))
 
     assert sorted(found) == sorted(one["id"] for one in posted)
     assert found[:7] == [one["id"] for one in posted[:7]]

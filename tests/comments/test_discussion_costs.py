@@ -24,7 +24,7 @@ from portico.resolvers.comments.comments import (
 )
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES, discussion_id
 from portico.resolvers.documents import Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product, shared_gateway
 from tests.comments.support.discussions import ON_EACH, STORAGES
 from tests.support.explaining import explain
@@ -131,7 +131,7 @@ async def test_the_last_page_costs_as_much_as_the_first(
     listing = listing_of(storage, discussion["_id"], order=order, max_depth=depth)
     rows = listed(comments, listing)
     bound = AT_MOST[storage, order == THREADED and depth is None]
-    given = {"id": encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth, "first": 20}
+    given = {"id": Kind.encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth, "first": 20}
 
     for start in (0, len(rows) // 5, len(rows) // 2, len(rows) - 20):
         after = gateway.cursor(listing, listing.sort.key_of(rows[start - 1])) if start else None
@@ -161,7 +161,7 @@ async def test_a_page_from_the_end_costs_as_much(large: Large, storage: str, ord
     if storage == DOCUMENTS and order == THREADED and depth is not None:
         # Two indexes can serve it. MongoDB tries both, and takes the one that fills the page first.
         bound *= 2
-    given = {"id": encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth, "last": 20}
+    given = {"id": Kind.encode_id("Discussion", discussion["_id"]), "order": order, "maxDepth": depth, "last": 20}
 
     for end in (len(rows), len(rows) // 2, len(rows) // 5, 20):
         before = gateway.cursor(listing, listing.sort.key_of(rows[end])) if end < len(rows) else None
@@ -189,7 +189,7 @@ async def test_links_replies_and_threads_examine_only_what_they_show(large: Larg
       node(id: $id) { ... on Discussion { comment(slug: $slug) { id slug text LIST } } }
     }
     """
-    variables = {"id": encode_id("Discussion", discussion["_id"]), "slug": root["slug"]}
+    variables = {"id": Kind.encode_id("Discussion", discussion["_id"]), "slug": root["slug"]}
     link = {DOCUMENTS: 1, EMBEDDED: 1, PAGES: 2}[storage]
 
     for slug in (root["slug"], threads[-1]["slug"]):
@@ -309,7 +309,7 @@ async def test_a_plan_for_a_small_discussion_is_not_taken_for_a_large_one(gatewa
     ids = {}
     for key, made in (("small", 600), ("large", 5_000)):
         discussion, _ = await put_discussion(gateway.db, kind="Product", key=key, storage=PAGES, made=made)
-        ids[key] = encode_id("Discussion", discussion["_id"])
+        ids[key] = Kind.encode_id("Discussion", discussion["_id"])
     part = "node(id: $id) { ... on Discussion { comments(order: CHRONOLOGICAL, first: $first) { nodes { id text } } } }"
     declared = "$id: ID!, $first: Int!"
     whole = Operation(part, {"id": ids["small"], "first": 100}, declared)

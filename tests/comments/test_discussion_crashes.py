@@ -24,7 +24,7 @@ from portico.resolvers.comments.page_storage import PageStorage
 from portico.resolvers.comments.storages import STORAGES, count_comments, find_comment_pages, find_comments
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
@@ -82,7 +82,7 @@ class Scene:
             author=AUTHOR,
             text=text,
             now=self.now,
-            operation_id=operation_id or idempotency.random_operation_id(),
+            operation_id=operation_id or random_operation_id(),
             answering=answering,
         )
 
@@ -93,7 +93,7 @@ class Scene:
 
     async def delete(self, db: Database, text: str, operation_id: str | None = None) -> Document:
         ref = self.comments[text]["ref"]
-        used = operation_id or idempotency.random_operation_id()
+        used = operation_id or random_operation_id()
         comment = (await find_comments(db, [ref])).get(ref)
         if comment is not None:
             return await delete_comment(db, comment=comment, now=self.now, operation_id=used)

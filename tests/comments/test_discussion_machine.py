@@ -29,7 +29,7 @@ from portico.resolvers.comments.edits import delete_comment, edit_comment, post_
 from portico.resolvers.comments.storages import count_comments, find_comment_pages, find_comments
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 from tests.comments.support.discussions import STORAGES
 from tests.support.harness import IS_SOAK
 from tests.support.machines import examples
@@ -128,7 +128,7 @@ class Machine:
             author=self.author,
             text=text,
             now=self.now,
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
         if parent is not None and parent.deleted:
             with pytest.raises(NotFound):
@@ -137,7 +137,7 @@ class Machine:
         self.model.post(await posting, parent)
 
     async def edit(self, row: Row, text: str) -> None:
-        operation_id = idempotency.random_operation_id()
+        operation_id = random_operation_id()
         editing = edit_comment(self.db, comment=row.document, text=text, now=self.now, operation_id=operation_id)
         if row.deleted:
             with pytest.raises(NotFound):
@@ -148,7 +148,7 @@ class Machine:
     async def delete(self, row: Row) -> None:
         ref = row.document["ref"]
         comment = (await find_comments(self.db, [ref]))[ref]
-        operation_id = idempotency.random_operation_id()
+        operation_id = random_operation_id()
         deleting = delete_comment(self.db, comment=comment, now=self.now, operation_id=operation_id)
         if row.deleted:
             with pytest.raises(NotFound):

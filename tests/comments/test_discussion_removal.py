@@ -19,7 +19,7 @@ from portico.resolvers.comments.discussion_checks import find_stray_discussions
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.shop import stock_jobs
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post, post_input, stops_on
 from tests.content.support.site import create_page, create_section
 from tests.support.domains import DOMAINS
@@ -250,7 +250,7 @@ async def test_a_new_product_with_the_same_sku_has_a_new_discussion(
             await gateway.result("deleteProduct", {"id": made["id"], "nonce": made["nonce"]})
     assert len(ids) == 7
     await create_product(gateway, sku="again")
-    last = await open_on(gateway, {"id": encode_id("Product", "again")})
+    last = await open_on(gateway, {"id": Kind.encode_id("Product", "again")})
     await settle(gateway, clock)
     assert await seen(gateway, last) == {"commentCount": 0, "comments": {"nodes": []}}
     assert await held(gateway) == 0

@@ -8,7 +8,7 @@ from typing import Any
 from portico.resolvers.comments.discussions import find_by_ids
 from portico.resolvers.comments.storage import Draft
 from portico.resolvers.comments.storages import STORAGES
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.comments.support.discussions import ON_EACH, everything, open_on_product, post
 from tests.support.harness import GatewayClient
 from tests.support.ids import decode_id

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from portico.resolvers.documents import Document
 from portico.resolvers.writes.settler import Settler
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.comments.support.discussions import ON_EACH, open_on_product, post, post_input
 from tests.support.harness import GatewayClient
@@ -87,7 +87,7 @@ async def test_who_cannot_see_a_known_discussion_gets_not_found_for_every_input_
     ]
 
     unknown = await gateway.result(
-        "postComment", {"discussionId": encode_id("Discussion", ObjectId()), "text": " "}, token=reader
+        "postComment", {"discussionId": Kind.encode_id("Discussion", ObjectId()), "text": " "}, token=reader
     )
     assert [(one["__typename"], one["message"]) for one in answers] == [("NotFound", unknown["message"])] * len(inputs)
     assert await _stored(gateway) == before

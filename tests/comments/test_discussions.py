@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.comments.comments import MAX_DEPTH
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import (
     ON_EACH,
@@ -107,7 +107,7 @@ async def test_a_comment_has_its_parent_and_discussion_by_id_and_by_slug(gateway
 
 async def test_a_discussion_is_opened_once_and_keeps_its_first_storage(gateway: GatewayClient) -> None:
     await add_products(gateway.db, [product(sku="once"), product(sku="never")])
-    subject = encode_id("Product", "once")
+    subject = Kind.encode_id("Product", "once")
     text = "query ($sku: String!) { product(sku: $sku) { discussion { id storage commentCount } } }"
 
     unopened = await gateway.data(text, {"sku": "never"})
@@ -126,13 +126,13 @@ async def test_a_discussion_is_opened_once_and_keeps_its_first_storage(gateway: 
 async def test_only_existing_subjects_can_be_discussed(gateway: GatewayClient) -> None:
     nothing = [
         await gateway.result("openDiscussion", {"subjectId": given})
-        for given in (encode_id("Product", "none"), encode_id("Cart", "0" * 32), "nonsense")
+        for given in (Kind.encode_id("Product", "none"), Kind.encode_id("Cart", "0" * 32), "nonsense")
     ]
-    nowhere = encode_id("Discussion", "0" * 24)
+    nowhere = Kind.encode_id("Discussion", "0" * 24)
 
     assert [one["__typename"] for one in nothing] == ["NotFound"] * 3
     assert (await gateway.result("postComment", post_input(nowhere)))["__typename"] == "NotFound"
-    assert (await gateway.result("postComment", post_input(encode_id("Product", "x"))))["__typename"] == "NotFound"
+    assert (await gateway.result("postComment", post_input(Kind.encode_id("Product", "x"))))["__typename"] == "NotFound"
 
 
 @ON_EACH

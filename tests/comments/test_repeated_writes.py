@@ -5,8 +5,8 @@ from __future__ import annotations
 from portico.gateway.clock import SystemClock
 from portico.resolvers.comments import edits, storages
 from portico.resolvers.comments.comments import parse_comment_ref
-from portico.resolvers.writes.idempotency import random_operation_id
-from portico.schema.nodes import split_id
+from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import split_id
 from portico.testing.repeated_writes import RepeatedWrites
 from tests.comments.support.discussions import ON_EACH, everything, open_on_product, post
 from tests.support.harness import GatewayClient

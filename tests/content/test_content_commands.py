@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.content import checks
 from portico.resolvers.content import jobs as content_jobs
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.content.support.site import (
     FUTURE,
     REVISIONS,
@@ -117,7 +117,7 @@ async def test_revisions_are_read_by_one_command_on_one_shard(gateway: GatewayCl
         assert unroutable(commands) == [BY_ID]
         await assert_indexed(gateway, commands)
     (revision,) = [one async for one in gateway.db[TEXTS].find({"number": 1})]
-    by_id = {"id": encode_id("Revision", revision["_id"])}
+    by_id = {"id": Kind.encode_id("Revision", revision["_id"])}
     commands = await sent(gateway, lambda: gateway.data("query ($id: ID!) { node(id: $id) { id } }", by_id))
     assert (names(commands), unroutable(commands)) == ([f"find {TEXTS}"], [])
 

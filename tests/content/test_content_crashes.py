@@ -11,7 +11,7 @@ from portico.resolvers.content.edits import Edit
 from portico.resolvers.content.refusals import EditConflict
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import NotFound
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Given
 from tests.content.support.site import page_input
 from tests.content.support.stages import Site, changed
@@ -80,7 +80,7 @@ async def test_an_edit_of_an_unrevised_text_that_pauses_while_its_page_is_delete
         ran: list[str] = []
 
         async def delete(ran: list[str] = ran, page: Document = page) -> None:
-            own = {"id": encode_id("ContentNode", page["_id"]), "nonce": page["nonce"]}
+            own = {"id": Kind.encode_id("ContentNode", page["_id"]), "nonce": page["nonce"]}
             with database_of(scene.gateway, db):
                 ran.append(await scene.typename_of("deleteContent", own))
 
@@ -105,7 +105,7 @@ async def test_a_creation_that_pauses_while_its_section_is_deleted_is_refused_or
         await scene.set("deleting a section")
         empty = await db["cms.nodes"].find_one({"slug": "empty"})
         assert empty is not None
-        section = {"id": encode_id("ContentNode", empty["_id"]), "nonce": empty["nonce"]}
+        section = {"id": Kind.encode_id("ContentNode", empty["_id"]), "nonce": empty["nonce"]}
         ran: list[str] = []
 
         async def delete(ran: list[str] = ran, section: Given = section) -> None:

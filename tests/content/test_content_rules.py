@@ -17,7 +17,7 @@ from portico.resolvers.content.rules import (
     require_title,
 )
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_MARKS, MAX_SLUG
+from portico.resolvers.texts import MAX_MARKS, MAX_SLUG
 
 ODD = st.text(st.sampled_from("aB0-_./\\%A\0\n é\u202e"), max_size=30)
 SLUGS = st.from_regex(r"[A-Za-z0-9]{1,5}([-_.]{1,2}[A-Za-z0-9]{1,5}){0,2}", fullmatch=True)

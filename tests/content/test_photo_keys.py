@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.writes.idempotency import OPERATIONS
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.operation_records import OPERATIONS
+from portico.schema.kinds import Kind
 from tests.content.support.photos import (
     PicturesHere,
     answer,
@@ -147,7 +147,7 @@ async def test_a_deleted_photo_is_not_uploaded_again_by_a_retry_of_its_upload(
             continue
         whole += 1
         gone = await gateway.result(
-            "deleteContent", {"id": encode_id("ContentNode", photo["_id"]), "nonce": photo["nonce"]}
+            "deleteContent", {"id": Kind.encode_id("ContentNode", photo["_id"]), "nonce": photo["nonce"]}
         )
         assert gone["__typename"] == "DeletedPayload"
 

@@ -35,21 +35,18 @@ from portico import (
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
 from portico.jobs import Counter, Invariant, Job, JobRun, Problem, Problems, sweep
 from portico.schema import (
+    Kind,
     Node,
     as_type,
     costs,
     described,
-    document_kind,
-    everybody,
     failure,
     find_visible,
     idempotency_key,
-    key_in,
     load_one,
     mutation,
     node_id,
     related,
-    require_caller,
     states,
     stored,
 )
@@ -63,7 +60,7 @@ from portico.store import (
     NotificationSource,
     TypedDict,
 )
-from portico.writes import Host, Hosts, create_once, derived_id
+from portico.writes import Host, Hosts, marks
 
 
 class ShowDocument(TypedDict):
@@ -177,7 +174,7 @@ async def book_seat(
     if not 1 <= seat <= show["seats"]:
         raise InvalidInput(f"The show has the seats 1 to {show['seats']}; got {seat}.", "seat")
     booking: BookingDocument = {
-        "_id": derived_id(operation_id, "booking"),
+        "_id": marks.derived_id(operation_id, "booking"),
         "show": show["_id"],
         "venue": show["venue"],
         "seat": seat,
@@ -188,7 +185,7 @@ async def book_seat(
         "operation": operation_id,
     }
     try:
-        booking = await create_once(db, BOOKINGS, booking)
+        booking = await BOOKINGS.create_once(db, booking)
     except DuplicateKeyError:
         raise SeatTaken("The seat is taken. Choose another one.", seat=seat) from None
     return await finish(db, booking, now)
@@ -255,8 +252,8 @@ def is_visible(booking: BookingDocument, context: Context) -> bool:
     return caller.has(USHER) and caller.claim(VENUE) == booking["venue"]
 
 
-SHOW = document_kind("Show", SHOWS, visible_to=everybody)
-BOOKING = document_kind("Booking", BOOKINGS, reads=("booker", "venue"), visible_to=is_visible)
+SHOW = Kind.of("Show", SHOWS, visible_to=Kind.everybody)
+BOOKING = Kind.of("Booking", BOOKINGS, reads=("booker", "venue"), visible_to=is_visible)
 
 
 @strawberry.type(description="A show.")
@@ -269,7 +266,7 @@ class Show(Node):
 class BookingQuery:
     @strawberry.field(metadata=costs(max_age=60), description="A show.")
     async def show(self, info: Info, id: Annotated[strawberry.ID, described("Its id.")]) -> Show | None:
-        return as_type(Show, await load_one(info, SHOW, key_in(info.context, "Show", id)))
+        return as_type(Show, await load_one(info, SHOW, Kind.key_in(info.context, "Show", id)))
 
 
 @strawberry.enum(description="The state of a booking.")
@@ -310,7 +307,7 @@ BookSeatResult = Annotated[
 class BookingMutation:
     @mutation(description="Books a seat and pays for it.")
     async def book_seat(self, info: Info, input: BookSeatInput) -> BookSeatResult | None:
-        context, booker = info.context, require_caller(info.context).subject
+        context, booker = info.context, info.context.require_caller().subject
         show = await find_visible(context, SHOW, input.show_id)
         account = await find_visible(context, ACCOUNT, input.account_id)
         booked = await book_seat(

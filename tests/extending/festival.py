@@ -11,19 +11,7 @@ from pymongo import IndexModel
 
 from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound
 from portico.jobs import Invariant, Job, JobRun, Problem, Problems
-from portico.schema import (
-    Node,
-    as_type,
-    document_kind,
-    everybody,
-    failure,
-    idempotency_key,
-    key_in,
-    mutation,
-    node_id,
-    require_caller,
-    stored,
-)
+from portico.schema import Kind, Node, as_type, failure, idempotency_key, mutation, node_id, stored
 from portico.store import CollectionSpec, Database, TypedDict
 from portico.writes import Noted, settle_once
 
@@ -107,8 +95,8 @@ async def as_decided(context: Context, concerts: Sequence[ConcertDocument]) -> S
     return concerts
 
 
-CONCERT = document_kind("Concert", CONCERTS, reads=("notes",), visible_to=everybody, shown_to=as_decided)
-PASS = document_kind(
+CONCERT = Kind.of("Concert", CONCERTS, reads=("notes",), visible_to=Kind.everybody, shown_to=as_decided)
+PASS = Kind.of(
     "Pass",
     PASSES,
     reads=("key", "owner"),
@@ -150,8 +138,8 @@ BuyPassResult = Annotated[
 class FestivalMutation:
     @mutation(settles=True, description="Buys a pass for several concerts.")
     async def buy_pass(self, info: Info, input: BuyPassInput) -> BuyPassResult | None:
-        context, owner = info.context, require_caller(info.context).subject
-        keys = list(dict.fromkeys(key_in(context, "Concert", one) for one in input.concert_ids))
+        context, owner = info.context, info.context.require_caller().subject
+        keys = list(dict.fromkeys(Kind.key_in(context, "Concert", one) for one in input.concert_ids))
         if not 1 <= len(keys) <= MOST:
             raise InvalidInput(f"A pass is for 1 to {MOST} concerts; got {len(keys)}.", "concertIds")
         await find_concerts(context.db, keys)

@@ -12,9 +12,9 @@ from bson import ObjectId
 
 from portico.accounts import transfer
 from portico.gateway.settings import Settings
-from portico.schema import encode_id
+from portico.schema import Kind
 from portico.testing import WAYS, Case, Given, Stage, crash_matrix
-from portico.writes import random_operation_id
+from portico.writes import marks
 from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
 from tests.support import databases
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, run_jobs, running
@@ -48,7 +48,7 @@ async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
     show = {"_id": ObjectId(), "seats": 3, "price": PRICE, "currency": "USD", "account": key_in("Account", payee)}
     show["venue"] = "globe"
     await gateway.db["shows"].insert_one(show | fields)
-    return {"showId": encode_id("Show", show["_id"]), "show": show["_id"], "payee": payee}
+    return {"showId": Kind.encode_id("Show", show["_id"]), "show": show["_id"], "payee": payee}
 
 
 async def book(gateway: GatewayClient, show: dict[str, Any], account: str, seat: int = 1, **more: Any) -> Any:
@@ -90,7 +90,7 @@ async def test_a_call_has_one_effect(theater: GatewayClient, clock: SettableCloc
 
 async def test_ushers_see_the_bookings_of_their_venue(theater: GatewayClient) -> None:
     await book(theater, await open_show(theater), await open_account(theater.db, 100))
-    booking = encode_id("Booking", (await theater.db["bookings"].find_one({}))["_id"])  # type: ignore[index]
+    booking = Kind.encode_id("Booking", (await theater.db["bookings"].find_one({}))["_id"])  # type: ignore[index]
     own, other = theater.as_caller("eve", USHER, venue="globe"), theater.as_caller("eve", USHER, venue="rose")
     seen = [
         (await caller.data(NODE, {"id": booking}))["node"]
@@ -170,7 +170,7 @@ async def test_a_seat_is_booked_if_and_only_if_it_is_paid_for_whatever_crashes(
 
 async def test_an_operation_can_make_several_transfers(theater: GatewayClient) -> None:
     source, destination = await open_account(theater.db, 100), await open_account(theater.db)
-    operation_id = random_operation_id()
+    operation_id = marks.random_operation_id()
 
     made = [
         await transfer(
@@ -203,9 +203,9 @@ async def test_the_job_finishes_what_a_crash_has_left_and_subscribers_see_it(
         "state": "HELD",
         "held": clock.now(),
     }
-    held |= {"account": key_in("Account", account), "operation": random_operation_id()}
+    held |= {"account": key_in("Account", account), "operation": marks.random_operation_id()}
     await theater.db["bookings"].insert_one(held)
-    booking = encode_id("Booking", held["_id"])
+    booking = Kind.encode_id("Booking", held["_id"])
 
     assert await run_jobs(theater, clock, "finish-bookings") == 0
     async with theater.subscription(CHANGED, {"id": booking}) as events:

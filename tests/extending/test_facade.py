@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from strawberry.types.base import get_object_definition
 
 import portico
 from portico import testing
-from tests.support.public_api import GROUPS
+from tests.support.public_api import FAMILIES, GROUPS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reviews"
@@ -36,6 +37,17 @@ def test_every_name_is_described(module: str, name: str) -> None:
         assert not described.startswith(f"{name}(")
     section = PAGE.read_text().partition(f"\n### `{module}`\n")[2].partition("\n#")[0]
     assert f"| `{name}` |" in section
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_every_function_of_a_family_is_described(family: ModuleType) -> None:
+    row = next(
+        line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{family.__name__.rpartition('.')[2]}` |")
+    )
+
+    for name in family.__all__:
+        assert f"`{name}`" in row
+        assert getattr(family, name).__doc__
 
 
 @pytest.mark.parametrize("name", testing.__all__)

@@ -13,11 +13,11 @@ from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
-from portico.resolvers.writes.idempotency import derived_id
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settle_once import settle_once
 from portico.resolvers.writes.settlements import Attempt, prepare, undo
 from portico.resolvers.writes.settler import Settler
-from portico.schema import encode_id
+from portico.schema import Kind
 from portico.testing import WAYS, Case, Given, Stage
 from tests.extending.festival import PASSES, PLACES
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, running
@@ -43,7 +43,7 @@ async def add_concerts(gateway: GatewayClient, *places: int) -> list[str]:
     """Return the ids of concerts with so many places."""
     concerts = [{"_id": ObjectId(), "places": count, "free": count, "notes": []} for count in places]
     await gateway.db["concerts"].insert_many(concerts)
-    return [encode_id("Concert", concert["_id"]) for concert in concerts]
+    return [Kind.encode_id("Concert", concert["_id"]) for concert in concerts]
 
 
 async def buy(gateway: GatewayClient, concerts: list[str]) -> Any:

@@ -13,7 +13,7 @@ from graphql import OperationDefinitionNode, parse
 
 from portico.gateway.operations.max_ages import max_age
 from portico.gateway.settings import Settings
-from portico.schema import costs, encode_id
+from portico.schema import Kind, costs
 from tests.support.harness import GatewayClient, running
 from tests.support.library import served
 from tests.support.sockets import until
@@ -40,7 +40,7 @@ async def open_show(gateway: GatewayClient) -> str:
     """Stores a show, and returns its id."""
     show = {"_id": ObjectId(), "seats": 3, "price": 30, "currency": "USD", "account": ObjectId(), "venue": "globe"}
     await gateway.db["shows"].insert_one(show)
-    return encode_id("Show", show["_id"])
+    return Kind.encode_id("Show", show["_id"])
 
 
 async def get(gateway: GatewayClient, query: str, show: str, *, with_token: bool = True) -> httpx.Response:

@@ -57,12 +57,12 @@ class LendingQuery:
 
     @strawberry.field(description="The claims of the caller.")  # type: ignore[untyped-decorator]
     async def claims(self, info: Info) -> list[str]:
-        caller = schema.require_caller(info.context)
+        caller = info.context.require_caller()
         return [repr(caller.claim(claim)) for claim in CLAIMS]
 
     @strawberry.field(description="A claim that no domain declares.")  # type: ignore[untyped-decorator]
     async def undeclared(self, info: Info) -> str | None:
-        return schema.require_caller(info.context).claim(Claim("tenant", str))
+        return info.context.require_caller().claim(Claim("tenant", str))
 
 
 DOMAIN = Domain(
@@ -258,9 +258,8 @@ def test_what_an_answer_depends_on_includes_the_role() -> None:
 
 
 async def test_a_slot_has_one_value_for_each_operation(lending: GatewayClient) -> None:
-    slot: schema.Slot[list[str]] = schema.Slot(list)
     first, second = [lending.state.context(None, "a request") for _ in range(2)]
 
-    slot.of(first).append("a")
+    first.slot("names", list[str]).append("a")
 
-    assert (slot.of(first), slot.of(second)) == (["a"], [])
+    assert (first.slot("names", list[str]), second.slot("names", list[str])) == (["a"], [])

@@ -9,11 +9,10 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.catalog.products import HOST
-from portico.resolvers.declarations import JobRun, Resources
+from portico.resolvers.declarations import Job, JobRun, Resources
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
-from portico.resolvers.writes.sweeps import STALE_AFTER
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import SettableClock
 from tests.support.interruptions import interrupted
@@ -64,7 +63,7 @@ async def test_the_job_settles_what_a_crash_leaves(db: Database, clock: Settable
             assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
 
         assert (
-            await job.run(JobRun(db, clock.now() + STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()})))
+            await job.run(JobRun(db, clock.now() + Job.STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()})))
             == 1
         )
         assert await problems(db) == []

@@ -20,7 +20,7 @@ from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.game.world.turns import Plan, begin, finish
 from portico.resolvers.together import both
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settler import Settler
 from tests.game.support.scene import assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, item, monks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.game.world.rooms import Rooms
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.kit import KIT
 from tests.game.support.scene import action, add_temple, assert_settled, own_action
 from tests.game.support.world import character_id, keeper_id
@@ -58,7 +58,7 @@ OF_MANY = {
 
 async def test_every_read_of_the_world_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db, gateway.subject)
-    ids = {"me": character_id(temple.me), "room": encode_id("Location", temple.room["_id"])}
+    ids = {"me": character_id(temple.me), "room": Kind.encode_id("Location", temple.room["_id"])}
     ids["keeper"] = keeper_id(temple.room)
     for name, text in READS.items():
         gateway.commands.clear()

@@ -15,8 +15,8 @@ from portico.gateway.demo.loading import Demo
 from portico.gateway.domains.game import demo
 from portico.resolvers.game.world.blueprints import SHOP
 from portico.resolvers.game.world.world_imports import room_id
-from portico.resolvers.writes.idempotency import derived_id
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.marks import derived_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.game.support.world import keeper_id
 from tests.support.harness import GatewayClient, assert_invariants
@@ -57,7 +57,7 @@ async def test_the_viewer_buys_a_sword_and_wields_it_and_loading_again_takes_not
     for to in ("S", "S", "E", "N"):
         moved = await player.data(MOVE, {"me": wren["id"], "to": to})
     smithy = room_id("smithy")
-    sword = encode_id("Item", derived_id(f"world.{SHOP}.smith.0", "long-sword"))
+    sword = Kind.encode_id("Item", derived_id(f"world.{SHOP}.smith.0", "long-sword"))
     given = {"me": wren["id"], "keeper": keeper_id({"_id": smithy}), "item": sword}
 
     bought = await player.data(BUY, given)

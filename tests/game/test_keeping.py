@@ -13,7 +13,7 @@ from portico.resolvers.game.world.characters import MAX_CHARACTERS
 from portico.resolvers.game.world.creation import create_character
 from portico.resolvers.game.world.locations import MAX_ITEMS
 from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role

@@ -17,7 +17,7 @@ from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.game.world.locations import LocationDocument
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.world import events, locations
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.world import (
     add_character,
     add_room,
@@ -204,7 +204,7 @@ async def test_there_is_nothing_to_watch_in_a_room_that_does_not_exist(
     gateway: GatewayClient, port: int, kind: str
 ) -> None:
     token = gateway.token("ann", roles=(GAME_MASTER,))
-    async with streamed(port, CHANGED, {"id": encode_id(kind, ObjectId())}, token=token) as stream:
+    async with streamed(port, CHANGED, {"id": Kind.encode_id(kind, ObjectId())}, token=token) as stream:
         event = await received(stream)
 
     assert [error["extensions"]["code"] for error in event["errors"]] == ["NOT_FOUND"]

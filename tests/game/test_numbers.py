@@ -14,7 +14,7 @@ from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.doing import do
 from tests.game.support.scene import add_temple, assert_settled
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id

@@ -16,7 +16,7 @@ from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.action_refusals import InsufficientGold, ItemGone, WrongItem
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.scene import assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, item, keeper
 from tests.support.harness import IS_SOAK, SettableClock

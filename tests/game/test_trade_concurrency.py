@@ -15,7 +15,7 @@ from portico.resolvers.errors import Conflict
 from portico.resolvers.game.inventories import stack_checks, stack_edits, stack_jobs, trade_edits
 from portico.resolvers.game.inventories.stack_refusals import NotEnough
 from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id, random_operation_id
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import IS_SOAK, GatewayClient
 
@@ -172,7 +172,7 @@ class Market:
 
 
 def _operation() -> dict[str, Any]:
-    return {"now": SystemClock().now(), "operation_id": idempotency.random_operation_id()}
+    return {"now": SystemClock().now(), "operation_id": random_operation_id()}
 
 
 async def test_items_are_conserved_in_every_snapshot_while_owners_trade_and_processes_crash(
@@ -211,7 +211,7 @@ async def test_a_move_whose_goods_are_held_by_a_call_that_gives_up_waits_for_the
         "key": "another",
         "delta": -5,
         "at": SystemClock().now() - timedelta(seconds=4),
-        "record": idempotency.derived_id("another", "settlement 0"),
+        "record": derived_id("another", "settlement 0"),
         "round": None,
     }
     await gateway.db["game.stacks"].update_one({}, {"$set": {"quantity": 0, "notes": [note]}})

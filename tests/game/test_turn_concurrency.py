@@ -19,7 +19,7 @@ from portico.resolvers.game.world.creation import create_character
 from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turns import help_along
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.players import Players
 from tests.game.support.scene import add_temple, assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, item, keeper

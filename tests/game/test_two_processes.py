@@ -15,7 +15,7 @@ from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.scene import Temple, add_temple, assert_settled
 from tests.support.harness import Commands, GatewayClient, SettableClock
 from tests.support.leftovers import LONG_AGO

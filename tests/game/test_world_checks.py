@@ -11,8 +11,8 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.idempotency import random_operation_id
-from portico.schema.nodes import split_id
+from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import split_id
 from tests.game.support.importing import WORLD, room, run
 from tests.game.support.scene import Temple, add_temple, assert_sound
 from tests.support.domains import INVARIANTS

@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.importing import CELLAR, CHEST, GEM, SMITHY, SQUARE, SWORD, TEMPLE, WORLD, room, run
 from tests.game.support.world import add_character
 from tests.support.harness import GatewayClient, assert_invariants, some_stops
@@ -101,7 +101,7 @@ async def test_an_import_beside_players_who_take_everything_loses_and_doubles_no
     players = [gateway.as_caller(f"player{n}") for n in range(3)]
     created = [await player.data(CREATE) for player in players]
     mine = [one["createCharacter"]["character"]["id"] for one in created]
-    there = [encode_id("Item", item["_id"]) for item in (await room(gateway.db, "temple"))["items"]]
+    there = [Kind.encode_id("Item", item["_id"]) for item in (await room(gateway.db, "temple"))["items"]]
 
     async def take(number: int, item: str) -> str:
         answer = await players[number].data(PICK_UP, {"input": {"characterId": mine[number], "itemId": item}})

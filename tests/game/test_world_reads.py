@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
 from tests.support.harness import Commands, GatewayClient
@@ -175,7 +175,7 @@ async def test_a_text_that_is_no_key_of_a_shopkeeper_is_no_id(gateway: GatewayCl
     found = await read(
         gateway,
         "query ($id: ID!) { character(id: $id) { name } }",
-        id=encode_id("Character", key.format(room=room["_id"])),
+        id=Kind.encode_id("Character", key.format(room=room["_id"])),
     )
 
     assert found == {"character": None}
@@ -242,7 +242,7 @@ async def test_no_read_shows_a_character_before_it_has_entered_the_world(gateway
 
 async def test_an_unknown_id_of_a_room_or_a_character_is_null(gateway: GatewayClient) -> None:
     text = "query ($room: ID!, $who: ID!) { location(id: $room) { name } character(id: $who) { name } }"
-    room, who = encode_id("Location", ObjectId()), encode_id("Character", ObjectId())
+    room, who = Kind.encode_id("Location", ObjectId()), Kind.encode_id("Character", ObjectId())
 
     assert await read(gateway, text, room=room, who=who) == {"location": None, "character": None}
     assert await read(gateway, text, room=who, who=room) == {"location": None, "character": None}

@@ -8,7 +8,7 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.game.inventories.stacks import Place, stack_id
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.scene import action, add_temple
 from tests.game.support.stacks import bag, give, goods, keyed, offer
 from tests.game.support.world import character_id
@@ -37,12 +37,12 @@ async def pairs(gateway: GatewayClient) -> dict[str, Pair]:
     await give(gateway.db, "bo", "coin", 3)
     trade = await offer(gateway, ANN, "bo", [goods("sword")], [goods("coin")])
     return {
-        "a character": (character_id(temple.me), encode_id("Character", ObjectId())),
+        "a character": (character_id(temple.me), Kind.encode_id("Character", ObjectId())),
         "a stack": (
-            encode_id("Stack", stack_id(Place(ANN, "bag"), "thing", "sword")),
-            encode_id("Stack", stack_id(Place(ANN, "bag"), "thing", "nothing")),
+            Kind.encode_id("Stack", stack_id(Place(ANN, "bag"), "thing", "sword")),
+            Kind.encode_id("Stack", stack_id(Place(ANN, "bag"), "thing", "nothing")),
         ),
-        "a trade": (trade, encode_id("Trade", ObjectId())),
+        "a trade": (trade, Kind.encode_id("Trade", ObjectId())),
     }
 
 
@@ -89,7 +89,7 @@ async def test_no_list_or_relation_shows_what_belongs_to_another_player(
 async def test_a_room_shows_of_another_player_only_the_name_and_the_id(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db, ANN)
     text = """query ($id: ID!) { location(id: $id) { characters { characterId name } inventory { name } } }"""
-    room = encode_id("Location", temple.room["_id"])
+    room = Kind.encode_id("Location", temple.room["_id"])
 
     found = await gateway.data(text, {"id": room}, token=gateway.token(STRANGER, []))
 
@@ -103,7 +103,7 @@ async def test_a_subscription_to_a_room_shows_nothing_of_what_characters_carry(g
     temple = await add_temple(gateway.db, ANN)
     text = """subscription ($id: ID!) { locationChanged(id: $id) {
       characters { characterId name } inventory { id contents { id } } } }"""
-    room = {"id": encode_id("Location", temple.room["_id"])}
+    room = {"id": Kind.encode_id("Location", temple.room["_id"])}
 
     async with gateway.as_caller(STRANGER).subscription(text, room) as changed:
         await gateway.data(MUTATIONS["pickUp"], {"input": temple.on("sword")}, token=gateway.token(ANN, []))
@@ -123,7 +123,7 @@ async def test_an_action_as_the_character_of_another_player_is_refused_as_if_the
 ) -> None:
     temple = await add_temple(gateway.db, ANN)
     given = action(temple, mutation)
-    missing = encode_id("Character", ObjectId())
+    missing = Kind.encode_id("Character", ObjectId())
 
     real = await result(gateway, mutation, {**given, "idempotencyKey": "one"})
     none = await result(gateway, mutation, {**given, "idempotencyKey": "two", "characterId": missing})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import merged
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.catalog.support.catalog import add_categories, add_products, album, film, product
@@ -235,7 +235,7 @@ async def test_aliases_of_the_lists_of_a_viewer_share_their_commands(gateway: Ga
 async def _ids(gateway: GatewayClient) -> list[str]:
     slugs = [f'c{number}: category(slug: "{one["slug"]}") {{ id }}' for number, one in enumerate(TREE)]
     categories = (await gateway.data(f"{{ {' '.join(slugs)} }}")).values()
-    return [*(one["id"] for one in categories), *(encode_id("Product", f"p{number}") for number in range(60))]
+    return [*(one["id"] for one in categories), *(Kind.encode_id("Product", f"p{number}") for number in range(60))]
 
 
 async def test_accounts_and_transfers_are_read_with_one_command_for_each_kind(gateway: GatewayClient) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from portico.resolvers.game.world.locations import LOCATIONS
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import open_account
 from tests.comments.support.discussions import open_on_product
 from tests.content.support.photos import create_gallery, picture
@@ -52,7 +52,7 @@ async def scene_of(gateway: GatewayClient) -> dict[str, object]:
         "room": room_id(temple.room),
         "market": room_id(temple.market),
         "keeper": keeper_id(temple.room),
-        "others": [encode_id("User", subject) for subject in OTHERS],
+        "others": [Kind.encode_id("User", subject) for subject in OTHERS],
         "friend": character_id(temple.friend),
         "category": (await create_category(gateway))["id"],
         "shelf": (await create_category(gateway))["id"],

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from portico.schema.fields import MAX_COSTLY
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import Answer, GatewayClient, create_category, create_product
 from tests.support.sockets import EVENTS, listening, opened, subscribe
 
-ID = encode_id("Category", "0" * 24)
+ID = Kind.encode_id("Category", "0" * 24)
 TOTAL = "products(first: 1) { totalCount }"
 FACETS = "products(first: 1) { facets { types { value } } }"
 SEARCH = 'products(first: 1, filter: { search: "blue" }) { nodes { sku } }'

@@ -22,7 +22,7 @@ from portico.resolvers.catalog import vocabulary
 from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Document
 from portico.resolvers.shop import cart_jobs
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.sweeps import SweepFailed
 from portico.testing.kits import merged
 from tests.catalog.support.catalog import document
@@ -293,7 +293,7 @@ async def test_a_damaged_product_of_an_import_does_not_stop_the_others(
 
 def _announced(sku: str, category: Given) -> Document:
     ids = [key_in("Category", category["id"])]
-    return document(sku=sku) | {"_id": idempotency.derived_id(OP, sku), "category_ids": ids}
+    return document(sku=sku) | {"_id": derived_id(OP, sku), "category_ids": ids}
 
 
 async def test_doctor_goes_on_after_a_date_that_python_cannot_represent(gateway: GatewayClient) -> None:

@@ -16,7 +16,8 @@ import pytest
 from portico.gateway.processes import this_process
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
-from portico.resolvers.writes.idempotency import LEASE, OPERATIONS
+from portico.resolvers.writes.idempotency import LEASE
+from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.resolvers.writes.retries import attempts
 from portico.schema.catalog.merchants import MERCHANT
 from tests.support.harness import MUTATIONS, GatewayClient, category_input

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
-from portico.resolvers.writes.idempotency import OPERATIONS
 from portico.resolvers.writes.leases import LEASES
+from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.testing.kits import merged
 from tests.accounts.support.accounts import open_account, transfer_input
 from tests.catalog.support.cases import (

@@ -17,7 +17,7 @@ from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaigns
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.comments.support.discussions import ON_EACH, count, everything
 from tests.content.support.photos import picture
@@ -254,7 +254,7 @@ async def test_a_killed_import_of_comments_can_be_completed(
         await importing.jobs()
         await importing.complete(records)
 
-        discussion = encode_id("Discussion", discussion_id("Product", "p"))
+        discussion = Kind.encode_id("Discussion", discussion_id("Product", "p"))
         rows = [(row["text"], row["depth"]) for row in await everything(gateway, discussion)]
         assert rows == [("Top, corrected.", 0), ("Reply, corrected.", 1)], stop
         assert await count(gateway, discussion) == 2, stop

@@ -14,7 +14,7 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import Import
 from portico.resolvers.declarations import JobRun
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.catalog.support.catalog import (
     add_categories,
@@ -231,7 +231,7 @@ async def test_categories_and_objects_by_id_use_indexes(shop: GatewayClient) -> 
     }
     """
     category = (await shop.data('{ category(slug: "few") { id } }'))["category"]["id"]
-    ids = [category, *(encode_id("Product", f"s{number}") for number in range(30))]
+    ids = [category, *(Kind.encode_id("Product", f"s{number}") for number in range(30))]
     data, first = await plans(shop, text, {"ids": ids})
     after = data["category"]["descendants"]["pageInfo"]["endCursor"]
     _, later = await plans(shop, text, {"ids": ids, "after": after})

@@ -9,8 +9,8 @@ import pytest
 from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError, WriteConcernError, WriteError
 
 from portico.resolvers.comments.discussions import DOCUMENTS
-from portico.resolvers.writes.idempotency import OPERATIONS
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.operation_records import OPERATIONS
+from portico.schema.kinds import Kind
 from tests.comments.support.discussions import open_on_product, post
 from tests.support.harness import (
     MUTATIONS,
@@ -85,9 +85,9 @@ async def test_an_interrupted_creation_is_remembered_after_its_parent_is_deleted
     )
     assert created is not None
     if is_category:
-        await gateway.result("moveCategory", {"id": encode_id("Category", created["_id"])})
+        await gateway.result("moveCategory", {"id": Kind.encode_id("Category", created["_id"])})
     else:
-        edit = {"id": encode_id("Product", given["sku"]), "nonce": created["nonce"], "categoryIds": []}
+        edit = {"id": Kind.encode_id("Product", given["sku"]), "nonce": created["nonce"], "categoryIds": []}
         await gateway.result("updateProduct", edit)
     assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
     clock.advance(seconds=31)
@@ -107,10 +107,10 @@ async def test_repeating_an_interrupted_creation_does_not_recreate_a_deleted_obj
     collection = gateway.db["categories" if mutation == "createCategory" else "products"]
     (created,) = await collection.find({}).to_list()
     if mutation == "createCategory":
-        deleted = await gateway.result("deleteCategory", {"id": encode_id("Category", created["_id"])})
+        deleted = await gateway.result("deleteCategory", {"id": Kind.encode_id("Category", created["_id"])})
     else:
         nonce = created["nonce"]
-        deleted = await gateway.result("deleteProduct", {"id": encode_id("Product", given["sku"]), "nonce": nonce})
+        deleted = await gateway.result("deleteProduct", {"id": Kind.encode_id("Product", given["sku"]), "nonce": nonce})
     clock.advance(seconds=31)
 
     again = await gateway.result(mutation, given)

@@ -18,7 +18,7 @@ from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.catalog.vocabulary import store_words
 from portico.resolvers.declarations import Job, JobRun, Wakeups
-from portico.resolvers.text import words
+from portico.resolvers.texts import words
 from tests.gateway.support.workers import worker
 from tests.support.domains import DOMAINS, JOBS
 from tests.support.harness import (

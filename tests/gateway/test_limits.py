@@ -11,7 +11,7 @@ from graphql import get_introspection_query
 
 from portico.gateway.operations.documents import MAX_ERRORS
 from portico.gateway.settings import Settings
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import Answer, GatewayClient, running
 
 PAGES = "query ($n: Int) { categories(first: $n) { nodes { children(first: $n) { nodes { id } } } } }"
@@ -186,7 +186,7 @@ async def test_long_texts_cost_more(gateway: GatewayClient) -> None:
         + "}"
     )
 
-    assert_too_complex(await gateway.ask(text, {"id": encode_id("User", "u")}))
+    assert_too_complex(await gateway.ask(text, {"id": Kind.encode_id("User", "u")}))
 
 
 async def test_long_aliases_cost_more(gateway: GatewayClient) -> None:

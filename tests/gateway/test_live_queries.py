@@ -17,7 +17,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.reads import counting
 from portico.gateway.settings import Settings
 from portico.schema.analytics.analysts import ANALYST
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.comments.support.discussions import post
 from tests.support.harness import GatewayClient, category_input, new_key, product_input, running
 from tests.support.sockets import Socket, listening, opened, streamed, until
@@ -80,7 +80,7 @@ async def test_a_live_query_shows_what_several_domains_write(gateway: GatewayCli
         await gateway.result("restock", {"sku": product["sku"], "quantity": 5, "idempotencyKey": new_key()})
         assert (await anext(answers))["product"] == (expected := {**expected, "stock": {"available": 5}})
 
-        subject = encode_id("Product", product["sku"])
+        subject = Kind.encode_id("Product", product["sku"])
         made = await gateway.result("openDiscussion", {"subjectId": subject, "storage": "DOCUMENTS"})
         assert (await anext(answers))["product"] == (expected := {**expected, "discussion": {"commentCount": 0}})
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from graphql import GraphQLInputObjectType, GraphQLList, get_named_type, get_nullable_type
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import merged, mutation_text
 from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
@@ -49,7 +49,7 @@ def missing(global_id: str) -> str:
     """Returns the id of an object of the same kind that does not exist."""
     kind, _, key = urlsafe_b64decode(global_id + "=" * (-len(global_id) % 4)).decode().partition(":")
     other = re.sub(r"[0-9a-f]{24}", "0" * 24, key)
-    return encode_id(kind, other if other != key else f"{key}0")
+    return Kind.encode_id(kind, other if other != key else f"{key}0")
 
 
 @pytest.mark.parametrize("mutation", [name for name in INPUTS if has_ids(TYPES[name])])
@@ -66,5 +66,5 @@ async def test_a_malformed_id_is_like_that_of_no_object(gateway: GatewayClient, 
 
     for place, own in ids_in(TYPES[mutation], given):
         expected = await answer(place, missing(own))
-        for bad in ("", "x", own[:-1], encode_id("Nothing", "1"), encode_id("Query", "1"), "🙂"):
+        for bad in ("", "x", own[:-1], Kind.encode_id("Nothing", "1"), Kind.encode_id("Query", "1"), "🙂"):
             assert await answer(place, bad) == expected, (place, bad)

@@ -12,7 +12,7 @@ import pytest
 from portico.resolvers.comments import embedded_storage, ledger
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.writes import idempotency
-from portico.resolvers.writes.idempotency import OPERATIONS
+from portico.resolvers.writes.operation_records import OPERATIONS
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.site import create_page
 from tests.shop.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up

@@ -19,7 +19,7 @@ from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.hints import with_hint
 from portico.resolvers.social.relations import RELATIONS
 from portico.schema.analytics.analysts import ANALYST
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import GatewayClient, running
 
@@ -46,7 +46,7 @@ async def bare(settings: Settings) -> AsyncIterator[GatewayClient]:
 async def test_comments_on_pages_are_read_without_their_index(bare: GatewayClient) -> None:
     await add_products(bare.db, [product(sku="a")])
     discussion, _ = await put_discussion(bare.db, kind="Product", key="a", storage=PAGES, made=300)
-    given = {"id": encode_id("Discussion", discussion["_id"])}
+    given = {"id": Kind.encode_id("Discussion", discussion["_id"])}
     expected = await bare.data(COMMENTS, given, token=None)
     assert len(expected["node"]["comments"]["nodes"]) == 5
 
@@ -57,7 +57,7 @@ async def test_comments_on_pages_are_read_without_their_index(bare: GatewayClien
 
 async def test_a_wall_is_read_without_the_indexes_of_relations(bare: GatewayClient) -> None:
     await worst_network.fill(bare.db, 200)
-    given, reader = {"id": encode_id("User", worst_network.STAR)}, bare.token(worst_network.READER)
+    given, reader = {"id": Kind.encode_id("User", worst_network.STAR)}, bare.token(worst_network.READER)
     expected = await bare.data(WALL, given, token=reader)
     assert len(expected["user"]["wall"]["nodes"]) == 20
 

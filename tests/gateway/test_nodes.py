@@ -10,7 +10,7 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.errors import one_of
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_categories, add_products, album, film, product, shared_gateway
 from tests.support.harness import GatewayClient, create_category, create_product
 
@@ -97,7 +97,7 @@ async def test_an_id_does_not_change_when_its_object_changes(gateway: GatewayCli
 
 
 async def test_nodes_come_in_the_order_of_the_ids_with_repetitions(shop: GatewayClient) -> None:
-    music, p1, p3 = await id_of(shop, "music"), encode_id("Product", "p1"), encode_id("Product", "p3")
+    music, p1, p3 = await id_of(shop, "music"), Kind.encode_id("Product", "p1"), Kind.encode_id("Product", "p3")
     ids = [p3, music, p1, p3, music]
 
     assert [one["id"] for one in (await shop.data(NODES, {"ids": ids}))["nodes"]] == ids
@@ -106,7 +106,7 @@ async def test_nodes_come_in_the_order_of_the_ids_with_repetitions(shop: Gateway
 
 async def test_a_missing_object_is_null(shop: GatewayClient) -> None:
     music = await id_of(shop, "music")
-    ids = [encode_id("Product", "none"), music, encode_id("Category", ObjectId())]
+    ids = [Kind.encode_id("Product", "none"), music, Kind.encode_id("Category", ObjectId())]
 
     found = (await shop.data(NODES, {"ids": ids}))["nodes"]
 
@@ -124,7 +124,7 @@ async def test_a_deleted_object_is_null(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize("bad", MALFORMED, ids=lambda bad: bad[:20])
 async def test_a_malformed_id_is_like_that_of_no_object(shop: GatewayClient, bad: str) -> None:
-    good = encode_id("Product", "p1")
+    good = Kind.encode_id("Product", "p1")
 
     assert await shop.data(NODE, {"id": bad}) == {"node": None}
     many = (await shop.data(NODES, {"ids": [good, bad, good]}))["nodes"]
@@ -143,7 +143,7 @@ async def test_every_field_with_an_id_answers_null_for_a_malformed_one(
 
 
 async def test_at_most_a_hundred_ids_are_accepted(shop: GatewayClient) -> None:
-    ids = [encode_id("Product", "p1")] * 100
+    ids = [Kind.encode_id("Product", "p1")] * 100
 
     assert len((await shop.data(NODES, {"ids": ids}))["nodes"]) == 100
     refused = await shop.ask(NODES, {"ids": [*ids, "x"]})
@@ -156,17 +156,17 @@ async def test_an_id_of_another_kind_is_not_found(shop: GatewayClient) -> None:
     """If a mutation needs an id of one kind, an id of another kind names no object."""
     music = await id_of(shop, "music")
     given: list[tuple[str, dict[str, Any]]] = [
-        ("renameCategory", {"id": encode_id("Product", "p1"), "name": "x"}),
+        ("renameCategory", {"id": Kind.encode_id("Product", "p1"), "name": "x"}),
         ("renameCategory", {"id": "x", "name": "x"}),
         ("updateProduct", {"id": music, "nonce": "x"}),
-        ("createCategory", {"name": "x", "slug": "x", "parentId": encode_id("Product", "p1")}),
+        ("createCategory", {"name": "x", "slug": "x", "parentId": Kind.encode_id("Product", "p1")}),
     ]
     for mutation, values in given:
         assert (await shop.result(mutation, values))["__typename"] == "NotFound"
 
 
 async def test_reads_by_ids_are_batched_with_other_reads(shop: GatewayClient) -> None:
-    ids = [encode_id("Product", sku) for sku in ("p1", "p3")]
+    ids = [Kind.encode_id("Product", sku) for sku in ("p1", "p3")]
     for order in (
         'product(sku: "p1") { id } nodes(ids: $ids) { id }',
         'nodes(ids: $ids) { id } product(sku: "p1") { id }',
@@ -178,7 +178,7 @@ async def test_reads_by_ids_are_batched_with_other_reads(shop: GatewayClient) ->
 
 
 async def test_an_error_about_an_id_names_kinds_with_their_articles(gateway: GatewayClient) -> None:
-    account = encode_id("Account", str(ObjectId()))
+    account = Kind.encode_id("Account", str(ObjectId()))
     operation = "mutation ($id: ID!) { deleteCategory(input: { id: $id }) { ... on NotFound { message } } }"
 
     data = await gateway.data(operation, {"id": account})

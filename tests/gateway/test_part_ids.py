@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from graphql import GraphQLInterfaceType, GraphQLObjectType, build_schema, get_named_type
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient
 
 # Types of list items without an `id`, and why a store mixes nothing.
@@ -46,4 +46,4 @@ def test_every_listed_type_has_an_id_or_a_reason() -> None:
 async def test_an_id_of_a_part_is_like_that_of_no_object(gateway: GatewayClient, name: str) -> None:
     query = "query ($id: ID!) { node(id: $id) { id } nodes(ids: [$id]) { id } }"
 
-    assert await gateway.data(query, {"id": encode_id(name, "1")}) == {"node": None, "nodes": [None]}
+    assert await gateway.data(query, {"id": Kind.encode_id(name, "1")}) == {"node": None, "nodes": [None]}

@@ -11,8 +11,8 @@ from bson import ObjectId
 from portico.gateway.clock import SystemClock
 from portico.resolvers.catalog import category_edits
 from portico.resolvers.content import deletion
-from portico.resolvers.writes import idempotency
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.operation_records import record_id_of
+from portico.schema.kinds import Kind
 from portico.testing import crash_matrix
 from portico.testing.kits import mutation_text
 from tests.ads.support.ads import ad
@@ -48,7 +48,7 @@ async def _page(gateway: GatewayClient) -> Prepared:
 
 async def _post(gateway: GatewayClient) -> Prepared:
     await join(gateway.db, "tester", "bo")
-    me, bo = encode_id("User", "tester"), encode_id("User", "bo")
+    me, bo = Kind.encode_id("User", "tester"), Kind.encode_id("User", "bo")
     made = await gateway.result("createPost", {"toId": bo, "detail": {"status": {"text": "Hello"}}})
     return {"postId": made["post"]["id"]}, [{"id": one, "__typename": "User"} for one in (me, bo)]
 
@@ -156,7 +156,7 @@ async def test_only_a_move_from_a_parent_shows_a_former_parent(gateway: GatewayC
 
 
 async def test_a_deletion_that_an_earlier_version_has_begun_shows_no_parents(gateway: GatewayClient) -> None:
-    operation_id = f"{idempotency.record_id_of('tester', 'a key')}.1"
+    operation_id = f"{record_id_of('tester', 'a key')}.1"
     record = {"_id": operation_id.partition(".")[0], "operation": operation_id, "notes": {"deleting": True}}
     await gateway.db["operations"].insert_one(record)
     repeated: Any = {"now": SystemClock().now(), "operation_id": operation_id}

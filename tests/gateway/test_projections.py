@@ -10,7 +10,7 @@ import strawberry
 from graphql import FieldNode, GraphQLObjectType, OperationDefinitionNode, parse
 
 from portico.schema.fields import computed, reads, stored
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.selections import Selection
 from tests.catalog.support.catalog import add_categories, add_products, album, film, pricing, product, shared_gateway
 from tests.support.harness import GatewayClient
@@ -204,7 +204,9 @@ async def test_nodes_are_fetched_with_the_selected_fields_of_their_kind(shop: Ga
     }
     """
 
-    found = await projections(shop, text, {"ids": [music, encode_id("Product", "film"), encode_id("Product", "album")]})
+    found = await projections(
+        shop, text, {"ids": [music, Kind.encode_id("Product", "film"), Kind.encode_id("Product", "album")]}
+    )
 
     assert dict(found) == {
         "categories": {"_id", "slug"},

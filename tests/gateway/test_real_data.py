@@ -11,7 +11,7 @@ from bench import sources
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.product_facets import PRICE_BANDS
-from portico.resolvers.text import fold
+from portico.resolvers.texts import fold
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants

@@ -14,7 +14,7 @@ from portico.gateway.http import endpoint as http
 from portico.gateway.mongo.links import TooLong
 from portico.gateway.settings import Settings
 from portico.schema.context import Context
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product
 from tests.content.support.site import create_page
 from tests.social.support.posts import add_members, write_post
@@ -26,7 +26,7 @@ WALL = "query ($id: ID!) { user(id: $id) { wall { nodes { id by { name } } } } }
 OPERATIONS: dict[str, tuple[str, Any]] = {
     "query": (PAGE, {}),
     "page of visible rows": ("{ viewer { orders { nodes { id } } } }", {}),
-    "posts": (WALL, {"id": encode_id("User", "tester")}),
+    "posts": (WALL, {"id": Kind.encode_id("User", "tester")}),
     "rendered texts": ('{ contentByTag(tag: "read") { nodes { ... on Page { html } } } }', {}),
     "large, so that it waits": ("{ products { nodes { description } } }", {}),
     "query with an error": ("{ products(first: 1000) { nodes { title } } }", {}),

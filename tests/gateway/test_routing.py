@@ -12,7 +12,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.declarations import JobRun
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.ads.support.leftovers import unused_image
 from tests.catalog.support.catalog import add_categories, add_products, album, document, product
@@ -57,7 +57,7 @@ READS = {
 async def test_reads_by_key_are_routed_and_lists_and_counts_go_to_all_shards(gateway: GatewayClient) -> None:
     await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
     await add_products(gateway.db, [album(sku=f"p{number}", categories=["music"]) for number in range(3)])
-    variables = {"ids": [encode_id("Product", "p0"), encode_id("Product", "none")]}
+    variables = {"ids": [Kind.encode_id("Product", "p0"), Kind.encode_id("Product", "none")]}
     sent = {}
     for name, text in READS.items():
         gateway.commands.clear()

@@ -21,8 +21,8 @@ from portico.schema.content.types import Page
 from portico.schema.context import Caller, Info, of_root_field
 from portico.schema.fields import stored
 from portico.schema.installation import install
+from portico.schema.kinds import KindDocument, Node
 from portico.schema.mutations import mutation
-from portico.schema.nodes import KindDocument, Node
 from portico.schema.scalars import JSON, SCALARS
 from portico.schema.shop.carts import Cart
 from portico.schema.stored_answers import NotKeepable, require_keepable

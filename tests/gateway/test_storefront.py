@@ -22,7 +22,7 @@ from portico.gateway.cli import document_checks
 from portico.gateway.clock import SystemClock
 from portico.gateway.pages import storefront
 from portico.gateway.settings import Settings
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient, running
 from tests.support.processes import chromium, environment, node_modules, run_node, served
 
@@ -167,7 +167,7 @@ DISCUSSION = "<the discussion of the entry>"
 BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "Navigation": ({}, 1),
     "Viewer": ({}, 2),
-    "Members": ({"ids": [encode_id("User", "mara"), encode_id("User", "ines")]}, 2),
+    "Members": ({"ids": [Kind.encode_id("User", "mara"), Kind.encode_id("User", "ines")]}, 2),
     "Home": ({}, 7),
     "Category": ({"slug": "music", "sort": "NEWEST", "filter": {}}, 6),
     "Category, filtered": (
@@ -177,7 +177,7 @@ BUDGETS: dict[str, tuple[dict[str, Any], int]] = {
     "Search": ({"sort": "RELEVANCE", "filter": {"search": "blue"}}, 3),
     "Suggestions": ({"text": "love"}, 10),
     "Suggestions, two words": ({"text": "a love"}, 6),
-    "Stock": ({"id": encode_id("Product", "LP-0002")}, 2),
+    "Stock": ({"id": Kind.encode_id("Product", "LP-0002")}, 2),
     "Product": ({"slug": "kind-of-blue"}, 5),
     "CartPage": ({}, 2),
     "OrdersPage": ({}, 1),

@@ -18,7 +18,7 @@ from portico.gateway.auth import Authenticator, InvalidToken
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
 from tests.content.support.site import create_section, entry_input
@@ -213,7 +213,7 @@ async def test_a_subscription_to_a_missing_discussion_ends_at_once(
     discussion = await open_on_product(gateway, DOCUMENTS)
     await gateway.db["discussions"].delete_many({})
 
-    for key in ("nonsense", encode_id("Product", "a"), discussion):
+    for key in ("nonsense", Kind.encode_id("Product", "a"), discussion):
         await socket.subscribe("1", POSTED, {"id": key})
         message = await socket.receive()
         assert (message["id"], message["type"]) == ("1", "error")

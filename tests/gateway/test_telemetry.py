@@ -18,7 +18,7 @@ import pytest
 from portico.gateway.app import create_app
 from portico.gateway.settings import Settings, SettingsError
 from portico.gateway.telemetry.open_telemetry import FLUSH_SECONDS, MAX_CLIENT_NAMES, MAX_OPERATION_NAMES
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.comments.support.discussions import open_on_product, post
 from tests.support.collector import Collector, Span
 from tests.support.harness import GatewayClient, category_input, create_category, create_product, running
@@ -283,7 +283,7 @@ async def test_each_operation_of_a_socket_can_belong_to_another_trace(settings: 
 
 
 async def test_a_subscription_that_cannot_start_is_a_failed_span(settings: Settings, collector: Collector) -> None:
-    missing = {"id": encode_id("Discussion", "0" * 24)}
+    missing = {"id": Kind.encode_id("Discussion", "0" * 24)}
     async with running(settings) as gateway, listening(gateway) as port, streamed(port, POSTED, missing) as stream:
         assert await stream.receive() is not None
 

@@ -12,7 +12,7 @@ import pytest
 
 from portico.gateway.domains import BUILT_IN
 from portico.gateway.settings import Settings
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.comments.support import discussions
 from tests.support import library
 from tests.support.databases import database
@@ -74,7 +74,7 @@ async def pair(
 
 async def node(gateway: GatewayClient, kind: str, key: object) -> Any:
     """Returns the node with this id, or the code of the error."""
-    answer = await gateway.ask(NODE, {"id": encode_id(kind, key)})
+    answer = await gateway.ask(NODE, {"id": Kind.encode_id(kind, key)})
     return answer.codes[0] if answer.codes else answer.data["node"]
 
 

@@ -14,7 +14,7 @@ from pymongo.read_concern import ReadConcern
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import document, skus
 from tests.catalog.support.old_products import album
 from tests.support.domains import migrate
@@ -135,7 +135,7 @@ async def test_an_old_product_is_stored_completely_even_if_few_fields_are_select
     await put(gateway, film())
     text = {
         "sku": '{ found: product(sku: "00e8da9d") { title } }',
-        "id": f'{{ found: node(id: "{encode_id("Product", "00e8da9d")}") {{ ... on Product {{ title }} }} }}',
+        "id": f'{{ found: node(id: "{Kind.encode_id("Product", "00e8da9d")}") {{ ... on Product {{ title }} }} }}',
     }
 
     assert await gateway.data(text[by]) == {"found": {"title": "The Matrix"}}
@@ -193,7 +193,7 @@ async def test_an_old_product_can_be_edited_with_the_nonce_that_is_served(gatewa
     read = (await gateway.data(WHOLE, {"sku": "00e8da9b"}))["product"]
 
     edited = await gateway.result(
-        "updateProduct", {"id": encode_id("Product", "00e8da9b"), "nonce": read["nonce"], "title": "Ascension"}
+        "updateProduct", {"id": Kind.encode_id("Product", "00e8da9b"), "nonce": read["nonce"], "title": "Ascension"}
     )
 
     assert edited["product"]["title"] == "Ascension"

@@ -15,7 +15,7 @@ from portico.resolvers.served import Domains, InvalidDomains
 from portico.schema import create_schema
 from portico.schema.context import Context
 from portico.schema.fields import Source
-from portico.schema.nodes import Kind, encode_id
+from portico.schema.kinds import Kind
 from tests.support import library as support
 from tests.support.harness import Answer, GatewayClient
 from tests.support.library import BOOK, READER, SHELF, LibraryQuery, kind_of, library
@@ -176,11 +176,13 @@ async def test_every_page_size_shows_the_same_rows(shelves: GatewayClient) -> No
 
 
 async def test_ids_find_the_same_objects_as_relations_and_pages(shelves: GatewayClient) -> None:
-    ids = [encode_id("Book", title) for title in "abcdefghi"] + [encode_id("Shelf", name) for name in ("hers", "his")]
+    ids = [Kind.encode_id("Book", title) for title in "abcdefghi"] + [
+        Kind.encode_id("Shelf", name) for name in ("hers", "his")
+    ]
 
     found = (await shelves.data("query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": ids}))["nodes"]
 
-    seen = [encode_id("Book", title) for title in HER_BOOKS] + [encode_id("Shelf", "hers")]
+    seen = [Kind.encode_id("Book", title) for title in HER_BOOKS] + [Kind.encode_id("Shelf", "hers")]
     assert [one["id"] for one in found if one is not None] == seen
 
 
@@ -256,7 +258,7 @@ async def test_a_rule_can_show_less_of_an_object_by_every_path(shelves: GatewayC
         "nodes"
     ] == [{"title": "a", "reader": None}, shown]
     node = "query ($id: ID!) { node(id: $id) { ... on Book { title reader { name } } } }"
-    assert await shelves.data(node, {"id": encode_id("Book", "b")}) == {"node": shown}
+    assert await shelves.data(node, {"id": Kind.encode_id("Book", "b")}) == {"node": shown}
 
 
 async def fails_for_b(_context: Context, books: Sequence[Source]) -> Sequence[Source | Exception]:

@@ -9,7 +9,7 @@ from graphql import OperationDefinitionNode, parse
 
 from portico.gateway.operations.limits import Limits
 from portico.gateway.operations.weights import Weighed
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient
 
@@ -72,7 +72,7 @@ def test_a_list_of_ids_costs_as_many_objects_as_it_has_ids(one: str, many: str) 
 async def test_a_hundred_fields_of_one_object_by_its_id_are_cheap(gateway: GatewayClient) -> None:
     selection = f"... on Product {{ {WIDE} }}"
 
-    few = await gateway.ask(f'{{ nodes(ids: ["{encode_id("Product", "p")}"]) {{ {selection} }} }}')
+    few = await gateway.ask(f'{{ nodes(ids: ["{Kind.encode_id("Product", "p")}"]) {{ {selection} }} }}')
     many = await gateway.ask(f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ {selection} }} }}", {"ids": ["x"] * 100})
 
     assert few.data == {"nodes": [None]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.documents import Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failure, Given, Kit, Known, Left, fails_with, read_budgets
 from tests.notifications.support.news import JOB, notify, write_news
 from tests.notifications.support.stages import Marks
@@ -11,7 +11,7 @@ from tests.support.harness import GatewayClient
 from tests.support.leftovers import LONG_AGO
 from tests.support.selections import INVALID
 
-_NOWHERE = encode_id("Notification", f"{32 * '0'}.nobody")
+_NOWHERE = Kind.encode_id("Notification", f"{32 * '0'}.nobody")
 
 
 async def _two(gateway: GatewayClient) -> tuple[Given, Given]:

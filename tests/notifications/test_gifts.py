@@ -12,7 +12,7 @@ from portico.resolvers.notifications.notifications import NOTIFICATIONS
 from portico.resolvers.notifications.storing import Storing
 from portico.resolvers.notifying import Notifications
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.scene import action, add_temple
 from tests.game.support.stages import Turns
 from tests.game.support.world import add_character, character_id
@@ -58,7 +58,7 @@ async def test_only_the_receiver_and_a_game_master_see_a_gift(gateway: GatewayCl
     temple = await add_temple(gateway.db, owner=gateway.subject)
     await give(gateway, action(temple, "give"))
     (gift,) = await gateway.db[GIFTS.name].find({}).to_list()
-    asked = {"id": encode_id("Gift", gift["_id"])}
+    asked = {"id": Kind.encode_id("Gift", gift["_id"])}
 
     async def seen(client: GatewayClient) -> bool:
         return (await client.data(GIFT, asked))["node"] is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.notifications.kit import KIT
 from tests.notifications.support.news import LIST, MARK, listed, mark, notify, reasons_of, stored, unread
 from tests.social.support.social import block, join, unblock
@@ -36,9 +36,9 @@ async def test_a_notification_leads_to_its_object_and_to_none_that_is_gone(gatew
 
     gone, there = await listed(gateway, "ann")
 
-    assert there["node"] == {"id": encode_id("User", "bob"), "__typename": "User"}
-    assert there["nodeId"] == encode_id("User", "bob")
-    assert (gone["node"], gone["nodeId"]) == (None, encode_id("User", "gone"))
+    assert there["node"] == {"id": Kind.encode_id("User", "bob"), "__typename": "User"}
+    assert there["nodeId"] == Kind.encode_id("User", "bob")
+    assert (gone["node"], gone["nodeId"]) == (None, Kind.encode_id("User", "gone"))
 
 
 async def test_nobody_else_sees_a_notification(gateway: GatewayClient) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.social import votes
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
 from tests.content.support.site import create_entry, create_section
@@ -37,7 +37,7 @@ async def test_a_new_follower(news: GatewayClient, clock: SettableClock) -> None
 
     (row,) = await listed(news, "ann")
     assert (row["reason"], row["actor"]) == ("FOLLOWED", {"userId": "bob", "name": "Bob"})
-    assert row["node"] == {"id": encode_id("User", "bob"), "__typename": "User"}
+    assert row["node"] == {"id": Kind.encode_id("User", "bob"), "__typename": "User"}
     await uncircle(news.db, "bob", "ann", name="friends")
     await uncircle(news.db, "bob", "ann", name="family")
     await circle(news.db, "bob", "ann")
@@ -56,7 +56,9 @@ async def test_comments_on_ones_post_also_when_they_have_moved_to_a_page(
 
     assert await deliver(news, clock) == 45
     rows = await listed(news, "ann", first=100)
-    assert {(row["reason"], row["nodeId"]) for row in rows} == {("POST_COMMENTED", encode_id("Post", written["_id"]))}
+    assert {(row["reason"], row["nodeId"]) for row in rows} == {
+        ("POST_COMMENTED", Kind.encode_id("Post", written["_id"]))
+    }
     assert await reasons_of(news, "bob") == []
     await assert_invariants(news)
 

@@ -8,7 +8,7 @@ from typing import Any
 from portico.gateway.clock import SystemClock
 from portico.resolvers.accounts import accounts
 from portico.resolvers.accounts.accounts import shop_account_id
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.shop.support.shop import (
     SHOP_JOBS,
@@ -26,7 +26,7 @@ from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 
 PRICE = 1000
-SHOP = encode_id("Account", shop_account_id("USD"))
+SHOP = Kind.encode_id("Account", shop_account_id("USD"))
 
 
 async def full_cart(gateway: GatewayClient) -> tuple[str, str]:
@@ -63,7 +63,7 @@ async def test_the_buyer_sees_the_transfer_and_only_the_name_of_the_shop(gateway
     account = await open_account(gateway.db, 5 * PRICE)
     cart, _ = await full_cart(gateway)
     done = await gateway.result("checkout", paid_by(cart, account))
-    transfer = encode_id("Transfer", done["order"]["paymentReference"].removeprefix("transfer-"))
+    transfer = Kind.encode_id("Transfer", done["order"]["paymentReference"].removeprefix("transfer-"))
     text = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Transfer { destination { name } } } }"
 
     assert await gateway.data(text, {"ids": [transfer, SHOP]}) == {
@@ -94,7 +94,7 @@ async def test_only_the_buyers_own_account_in_the_currency_of_the_cart_can_pay(g
     cart, sku = await full_cart(gateway)
     theirs = await open_account(gateway.db, 5 * PRICE, owner="another")
     euros = await open_account(gateway.db, 5 * PRICE, currency="EUR")
-    nothing = encode_id("Account", "0" * 24)
+    nothing = Kind.encode_id("Account", "0" * 24)
 
     outcome = [await gateway.result("checkout", paid_by(cart, account)) for account in (theirs, SHOP, nothing, euros)]
 

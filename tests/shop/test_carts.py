@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, pricing, product
 from tests.shop.support.shop import (
     add_input,
@@ -210,13 +210,13 @@ async def test_the_lines_and_the_total_of_a_cart_are_limited(gateway: GatewayCli
 async def test_unknown_carts_and_skus_are_not_found(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway)
     cart = await new_cart(gateway)
-    nowhere = encode_id("Cart", "0" * 32)
+    nowhere = Kind.encode_id("Cart", "0" * 32)
 
     answers = [
         await gateway.result("addItemToCart", add_input(cart, "no such")),
         await gateway.result("updateCartItem", update_input(cart, "no such", 0, 1)),
         await gateway.result("addItemToCart", add_input(nowhere, sku)),
-        await gateway.result("addItemToCart", add_input(encode_id("Product", sku), sku)),
+        await gateway.result("addItemToCart", add_input(Kind.encode_id("Product", sku), sku)),
         await gateway.result("claimCart", {"cartId": nowhere}),
     ]
 

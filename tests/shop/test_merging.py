@@ -10,8 +10,8 @@ import pytest
 
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.viewer_carts import claim_cart
-from portico.resolvers.writes.idempotency import random_operation_id
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import OWNER
 from tests.shop.support.merge_stages import Merging
 from tests.shop.support.shop import (
@@ -131,7 +131,7 @@ async def test_a_cart_that_is_merged_while_the_other_is_bought_loses_no_line(
 
         await scene.run_jobs()
         assert await _bought_lines(gateway) == {"plenty": 5, "last": 1}, skip
-        assert again["cart"]["id"] == encode_id("Cart", claimed["_id"]), skip
+        assert again["cart"]["id"] == Kind.encode_id("Cart", claimed["_id"]), skip
         kept += again["cart"]["status"] == "ACTIVE" and quantities(again["cart"]) == {"plenty": 3, "last": 1}
         await scene.assert_settled()
         if not turns:

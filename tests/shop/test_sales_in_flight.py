@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.writes.settler import Settler
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import balances, open_account
 from tests.shop.support.shop import (
     SHOP_JOBS,
@@ -86,7 +86,7 @@ async def test_a_product_whose_units_are_sold_can_be_deleted_before_their_moves_
     product = await unsettled.db["products"].find_one({"sku": sku})
     assert product is not None
 
-    deleted = await unsettled.result("deleteProduct", {"id": encode_id("Product", sku), "nonce": product["nonce"]})
+    deleted = await unsettled.result("deleteProduct", {"id": Kind.encode_id("Product", sku), "nonce": product["nonce"]})
 
     assert deleted["__typename"] == "DeletedPayload"
     await assert_invariants(unsettled)
@@ -128,7 +128,7 @@ async def test_a_change_to_the_same_quantity_is_the_same_for_every_call_with_the
 async def _deletion(gateway: GatewayClient, sku: str) -> dict[str, str]:
     product = await gateway.db["products"].find_one({"sku": sku})
     assert product is not None
-    return {"id": encode_id("Product", sku), "nonce": product["nonce"]}
+    return {"id": Kind.encode_id("Product", sku), "nonce": product["nonce"]}
 
 
 @pytest.mark.usefixtures("provider")
@@ -183,7 +183,7 @@ async def test_an_order_can_be_cancelled_wherever_its_checkout_has_stopped(
             await gateway.ask(CHECKOUT, {"input": {**checkout_input(cart), "payment": {"accountId": account}}})
         order = await gateway.db["orders"].find_one({"cart_id": key_in("Cart", cart)})
         if order is not None:
-            given = order_input(encode_id("Order", order["_id"]))
+            given = order_input(Kind.encode_id("Order", order["_id"]))
             assert (await gateway.result("cancelOrder", given))["__typename"] == "OrderPayload", stop
             cancelled += 1
             await assert_invariants(gateway)

@@ -10,7 +10,7 @@ import pytest
 from portico.gateway.clock import SystemClock
 from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import open_account
 from tests.shop.kit import KIT
 from tests.shop.support.shop import (
@@ -69,7 +69,7 @@ async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple
         "restock": ("restock", {"sku": plenty, "quantity": 5, "idempotencyKey": "restock"}),
         "delete a product that a cart holds": (
             "deleteProduct",
-            {"id": encode_id("Product", other), "nonce": await nonce_of(gateway.db, other)},
+            {"id": Kind.encode_id("Product", other), "nonce": await nonce_of(gateway.db, other)},
         ),
         "delete a product in stock": ("deleteProduct", {"id": product["id"], "nonce": product["nonce"]}),
     }

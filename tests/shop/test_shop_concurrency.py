@@ -13,7 +13,7 @@ import pytest
 
 from portico.resolvers.documents import Database
 from portico.resolvers.shop import cart_jobs, stock_jobs
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.shop.support.shop import (
     Provider,
     add_input,
@@ -298,7 +298,7 @@ async def test_products_are_found_by_their_current_availability(gateway: Gateway
     back = await found()
     edited = await gateway.data("query ($s: String!) { product(sku: $s) { nonce } }", {"s": last})
     nonce = edited["product"]["nonce"]
-    await gateway.result("updateProduct", {"id": encode_id("Product", last), "nonce": nonce, "title": "New"})
+    await gateway.result("updateProduct", {"id": Kind.encode_id("Product", last), "nonce": nonce, "title": "New"})
 
     assert first == [{plenty, last}, {none}]
     assert taken == [{plenty}, {last, none}]

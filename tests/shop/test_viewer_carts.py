@@ -12,7 +12,7 @@ import pytest
 from portico.resolvers.errors import Conflict
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.viewer_carts import claim_cart, create_cart
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.accounts.support.accounts import OWNER
 from tests.shop.support.merge_stages import Merging
 from tests.shop.support.shop import (

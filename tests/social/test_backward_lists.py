@@ -12,7 +12,7 @@ import pytest
 
 from portico.resolvers.documents import Document
 from portico.resolvers.social import post_comments, post_edits
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.social.support.post_reads import as_member, post_id, user_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
 from tests.social.support.social import block, circle, join
@@ -63,7 +63,7 @@ class Lists:
 
     async def _add_comment(self, author: str) -> Row:
         key = await write_comment(self.gateway.db, self.post, author)
-        return Row(key, encode_id("PostComment", key))
+        return Row(key, Kind.encode_id("PostComment", key))
 
     async def _add_post(self, author: str) -> Row:
         # Two posts have one time.

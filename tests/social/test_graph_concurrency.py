@@ -20,7 +20,7 @@ from portico.resolvers.social import (
     relations,
 )
 from portico.resolvers.social.member_rates import RateLimited
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.social.support.social import circle, join, operation
 from tests.support.harness import IS_SOAK, SettableClock
 from tests.support.interruptions import delayed

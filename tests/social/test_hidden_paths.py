@@ -21,7 +21,7 @@ from portico.gateway.domains import schema_of
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
 from portico.resolvers.social import member_edits, renames, votes
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.notifications.support.news import write_news
 from tests.social.support.all_fields import all_fields
 from tests.social.support.post_reads import as_member, post_id, user_id
@@ -243,5 +243,5 @@ async def test_no_event_is_of_the_ghost(network: GatewayClient) -> None:
         await deliver(network.db, now=later(400))
         event = await anext(events)
 
-    assert event["newsFeedPosted"]["Post_id"] == encode_id("Post", post["_id"])
+    assert event["newsFeedPosted"]["Post_id"] == Kind.encode_id("Post", post["_id"])
     assert _marks_in(event) == []

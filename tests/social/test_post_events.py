@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.social import post_comments, post_edits, votes
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.social.support.posts import later, new_post, op, write_comment, write_post
 from tests.social.support.social import block, circle, join
 from tests.support.harness import GatewayClient
@@ -18,7 +18,7 @@ VOTED = "subscription ($id: ID!) { pollVoted(postId: $id) { options { votes } vi
 
 
 def post_id(post: Any) -> dict[str, str]:
-    return {"id": encode_id("Post", post["_id"])}
+    return {"id": Kind.encode_id("Post", post["_id"])}
 
 
 async def vote(gateway: GatewayClient, poll: Any, voter: str, option: int) -> None:

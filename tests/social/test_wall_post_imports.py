@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.social.support.posts import deliver, later, write_post
 from tests.social.support.social import circle, join
 from tests.support import real_data
@@ -68,7 +68,7 @@ async def test_a_record_can_name_another_wall_a_link_and_an_audience(gateway: Ga
     again = await gateway.import_records("wall-posts", real_data.write(tmp_path / "rows.jsonl", rows[:2]))
 
     assert (counts, again) == ({"created": 2, "failed": 5}, {"unchanged": 2})
-    wall = (await gateway.as_caller("max").data(WALL, {"id": encode_id("User", "max")}))["user"]
+    wall = (await gateway.as_caller("max").data(WALL, {"id": Kind.encode_id("User", "max")}))["user"]
     assert wall["name"] == "Max"
     found = [(post["posted"][:10], post.get("url")) for post in wall["wall"]["nodes"]]
     assert found[1:] == [("2024-12-01", "https://example.org")]
@@ -81,7 +81,7 @@ async def test_a_deleted_post_is_not_imported_again(gateway: GatewayClient, tmp_
     await gateway.import_records("wall-posts", file)
     (post,) = await gateway.db["social.posts"].find({}).to_list()
     deletion = "mutation ($id: ID!) { deletePost(input: {postId: $id}) { __typename } }"
-    await gateway.as_caller("max").data(deletion, {"id": encode_id("Post", post["_id"])})
+    await gateway.as_caller("max").data(deletion, {"id": Kind.encode_id("Post", post["_id"])})
 
     assert await gateway.import_records("wall-posts", file) == {"failed": 1}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.schema.nodes import Kind, split_id
+from portico.schema.kinds import Kind, split_id
 
 from .domains import DOMAINS
 

@@ -26,7 +26,7 @@ from portico.schema.connections import Connection, Paged
 from portico.schema.context import Info
 from portico.schema.fields import reads, related, stored
 from portico.schema.inputs import After, First
-from portico.schema.nodes import Kind, Node, everybody, node_id
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.reading import load_one
 from tests.support.harness import GatewayClient, running
 
@@ -71,7 +71,7 @@ SHELF = kind_of(
     "Shelf", discriminator=("owner",), visible_to=lambda shelf, context: shelf["owner"] in {None, context.subject}
 )
 BOOK = kind_of("Book", discriminator=("shelf",), within=lambda book: ("Shelf", book["shelf"]))
-READER = kind_of("Reader", visible_to=everybody)
+READER = kind_of("Reader", visible_to=Kind.everybody)
 _BOOKS = Paged("Book", _pages("books"))
 _SHELVES = Paged("Shelf", _pages("shelfs"))
 

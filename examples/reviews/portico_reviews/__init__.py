@@ -14,13 +14,13 @@ from portico.store import Listing, Sort
 
 from . import store
 
-REVIEW = schema.document_kind(
+REVIEW = schema.Kind.of(
     "Review",
     store.REVIEWS,
     reads=("hidden",),
     visible_to=lambda review, context: not review["hidden"] or context.has_role(Role.EDITOR),
 )
-PAGES = schema.document_pages(REVIEW, store.REVIEWS, counts=lambda _context, wanted: not wanted["hidden"])
+PAGES = schema.Paged.of(REVIEW, store.REVIEWS, counts=lambda _context, wanted: not wanted["hidden"])
 
 
 @strawberry.type(description="What a buyer says about a product.")
@@ -43,7 +43,7 @@ class ProductReviews:
     @schema.reads("_id", description="A summary of the reviews.")
     @staticmethod
     async def rating(root: strawberry.Parent[Any], info: Info) -> Rating:
-        return cast("Rating", await schema.load_related(info, store.RATINGS, root["_id"]) or {})
+        return cast("Rating", await schema.load_one(info, store.RATINGS, root["_id"]) or {})
 
     @schema.reads("_id", description="The reviews, latest first.")
     @staticmethod
@@ -84,8 +84,8 @@ Result = Annotated[
 class ReviewMutation:
     @schema.mutation(description="Reviews a product, once per caller. Requires a token.")
     async def review_product(self, info: Info, input: ReviewProductInput) -> Result | None:
-        hosts, buyer = info.context.served.hosts, schema.require_caller(info.context).author
-        sku = schema.key_in(info.context, "Product", input.product_id)
+        hosts, buyer = info.context.served.hosts, info.context.require_caller().author
+        sku = schema.Kind.key_in(info.context, "Product", input.product_id)
         given = {"sku": sku, "buyer": buyer, "stars": input.stars, "text": input.text}
         posted = await store.post_review(info.context.db, hosts, **given, **info.context.operation)
         return ReviewPayload(review=cast("Review", posted))

@@ -14,11 +14,12 @@ from pymongo.errors import DuplicateKeyError
 
 import portico
 from portico import InvalidInput, NotFound, imports, writes
+from portico.imports import fields
 from portico.schema import failure
-from portico.store import ChangeSource, CollectionSpec, Database, Document, Event, require_text
-from portico.writes import Hosts
+from portico.store import ChangeSource, CollectionSpec, Database, Document, Event, texts
+from portico.writes import Hosts, marks
 
-REVIEWS = CollectionSpec(
+REVIEWS: CollectionSpec[Document] = CollectionSpec(
     "reviews",
     shard_key={"product": 1},
     indexes=[
@@ -60,14 +61,14 @@ async def post_review(
     """Posts a review. Raises NotFound (product), InvalidInput, AlreadyReviewed."""
     with InvalidInput.collect() as check:
         check(require_stars, stars)
-        text = check(require_text, text, "text", longest=5_000)
+        text = check(texts.require_text, text, "text", longest=5_000)
     product = await hosts.find_one(db, "Product", sku)
     if product is None:
         raise NotFound("Product", sku)
-    review = {"_id": writes.derived_id(operation_id, "review"), "sku": sku, "product": product["_id"], "buyer": buyer}
+    review = {"_id": marks.derived_id(operation_id, "review"), "sku": sku, "product": product["_id"], "buyer": buyer}
     review |= {"stars": int(stars), "text": text, "posted": now, "hidden": False, **RATING.mark(operation_id, now)}
     try:
-        review = await writes.create_once(db, REVIEWS, review)
+        review = await REVIEWS.create_once(db, review)
     except DuplicateKeyError:
         raise AlreadyReviewed("You have already reviewed this product.") from None
     await RATING.settle(db, hosts, review)
@@ -79,29 +80,28 @@ async def moderate(
 ) -> Document:
     """Hides a review, or shows it again. Raises NotFound."""
     key = {name: review[name] for name in ("_id", "product")}
-    change = {"$set": {"hidden": hidden, **RATING.mark(operation_id, now)}, **writes.mark_applied(operation_id)}
-    await db[REVIEWS.name].update_one({**key, **writes.not_applied(operation_id)}, change)
+    change = {"$set": {"hidden": hidden, **RATING.mark(operation_id, now)}, **marks.mark_applied(operation_id)}
+    await db[REVIEWS.name].update_one({**key, **marks.not_applied(operation_id)}, change)
     found = await db[REVIEWS.name].find_one(key)
     if found is None:
         raise NotFound("Review", str(review["_id"]))
     await RATING.settle(db, hosts, found)
-    await writes.trim_marks(db, REVIEWS, found)
+    await marks.trim_marks(db, REVIEWS, found)
     return found
 
 
 def read_review(given: Any) -> Document:
     """Reads a record to import: {"product": a SKU, "buyer", "stars", "text"}. Raises InvalidInput."""
-    record = imports.object_of(given, {"product", "buyer", "stars", "text"})
-    sku, buyer, text = (imports.text_at(record, name) for name in ("product", "buyer", "text"))
-    return {"sku": sku, "buyer": buyer, "stars": imports.as_number(record.get("stars"), "stars"), "text": text}
+    record = fields.object_of(given, {"product", "buyer", "stars", "text"})
+    sku, buyer, text = (fields.text_at(record, name) for name in ("product", "buyer", "text"))
+    return {"sku": sku, "buyer": buyer, "stars": fields.as_number(record.get("stars"), "stars"), "text": text}
 
 
 async def put_review(db: Database, record: Document, *, now: datetime, resources: portico.Resources) -> imports.Outcome:
     """Posts an imported review, unless its buyer has already reviewed the product."""
     given = record | {"buyer": {"id": record["buyer"], "name": record["buyer"]}}
     try:
-        hosts = resources.of(Hosts)
-        await post_review(db, hosts, **given, now=now, operation_id=writes.random_operation_id())
+        await post_review(db, resources.of(Hosts), **given, now=now, operation_id=marks.random_operation_id())
     except AlreadyReviewed:
         return "unchanged"
     return "created"

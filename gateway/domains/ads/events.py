@@ -10,7 +10,7 @@ from portico.resolvers.ads.event_imports import EventRecord, import_events
 from portico.resolvers.ads.profiles import CLICK, IMPRESSION
 from portico.resolvers.ads.pseudonyms import MAX_USER_ID
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import check_length
+from portico.resolvers.texts import check_length
 
 from .campaigns import (
     ADVERTISER,

@@ -17,7 +17,6 @@ from portico.resolvers.comments.page_storage import KEYS
 from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant
-from portico.resolvers.writes.sweeps import in_sequence
 from portico.schema.comments import discussions, posting
 from portico.schema.comments.events import CommentSubscription
 
@@ -37,7 +36,7 @@ async def _known_discussions(_settings: Resources, _db: Database) -> AsyncIterat
 
 
 async def _finish_comments(run: JobRun) -> int:
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(jobs.finish_removals, run.db, run.resources.of(Hosts), now=run.now),
         partial(jobs.finish_splits, run.db, now=run.now),
         partial(jobs.finish_comments, run.db, now=run.now),

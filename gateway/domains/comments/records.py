@@ -9,7 +9,7 @@ from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.imports import CommentRecord
 from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import check_length
+from portico.resolvers.texts import check_length
 
 # Characters of a path or a SKU.
 _MAX_SUBJECT = 3_216

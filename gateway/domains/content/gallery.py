@@ -10,7 +10,7 @@ from portico.resolvers.content.creation import NewNode, create_section
 from portico.resolvers.content.nodes import GALLERY, find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules, upload_photo
 from portico.resolvers.documents import Author, Database
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.timer import Timer
 
 from .landscapes import LANDSCAPES, Landscape, draw

@@ -23,7 +23,7 @@ from portico.resolvers.content.imports import PostRecord
 from portico.resolvers.content.photo_imports import PhotoRecord
 from portico.resolvers.documents import Author
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.text import MAX_AUTHOR, require_text
+from portico.resolvers.texts import MAX_AUTHOR, require_text
 
 from .gallery import SLUG
 

@@ -31,7 +31,6 @@ from portico.resolvers.shop.stock import STOCK
 from portico.resolvers.shop.stock_attachment import StockAttachment
 from portico.resolvers.writes.settlements import Answering
 from portico.resolvers.writes.settler import Settler
-from portico.resolvers.writes.sweeps import in_sequence
 from portico.schema.shop import carts, orders, stock
 from portico.schema.shop.events import ShopSubscription
 
@@ -46,14 +45,14 @@ async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[Pay
 
 
 async def _finish_stock(run: JobRun) -> int:
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(cart_jobs.finish_moves, run.db, now=run.now),
         partial(stock_jobs.finish_changes, run.db, run.resources.of(Attachments), now=run.now),
     )
 
 
 async def _expire_carts(run: JobRun) -> int:
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(cart_jobs.finish_expiries, run.db, now=run.now),
         partial(cart_jobs.expire_idle, run.db, now=run.now),
     )
@@ -65,7 +64,7 @@ async def _delete_carts(run: JobRun) -> int:
 
 
 async def _finish_checkouts(run: JobRun) -> int:
-    return await in_sequence(
+    return await Job.in_sequence(
         partial(cart_jobs.finish_checkouts, run.db, run.resources.of(PaymentMethods), now=run.now),
         partial(cart_jobs.finish_orders, run.db, now=run.now),
     )

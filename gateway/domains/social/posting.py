@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from portico.gateway.settings import Settings
-from portico.resolvers.declarations import Gauge, Job, JobRun, Resources, Wakeups
+from portico.resolvers.declarations import Gauge, Job, JobRun, Resources
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import fan_out, post_checks, post_jobs, renames
 from portico.resolvers.social.fresh_posts import FreshPosts
@@ -19,9 +19,7 @@ def limits_of(resources: Resources) -> fan_out.Limits:
 
 
 async def _deliver_posts(run: JobRun) -> int:
-    wakeups = run.resources.get(Wakeups)
-    woken = None if wakeups is None else wakeups.of(fan_out.JOB)
-    fresh = run.resources.get(FreshPosts)
+    fresh, woken = run.resources.get(FreshPosts), run.resources.woken(fan_out.JOB)
     return await fan_out.deliver_posts(run.db, limits_of(run.resources), now=run.now, woken=woken, fresh=fresh)
 
 

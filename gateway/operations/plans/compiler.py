@@ -30,7 +30,8 @@ from strawberry.schema.schema_converter import GraphQLCoreConverter
 
 from portico.schema.fields import Computed, Related, Stored, declaration_of, getter
 from portico.schema.installation import RELATED_KIND, TYPE_NAME
-from portico.schema.nodes import Kind, loader_of, types_of
+from portico.schema.kinds import Kind, types_of
+from portico.schema.nodes import loader_of
 from portico.schema.selections import Selection
 from portico.schema.service import SERVICE
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from portico.schema.installation import PAGES
-from portico.schema.nodes import kind_of, types_of
+from portico.schema.kinds import kind_of, types_of
 
 from .plan import Abstract, FieldPlan, Leaf, Object, ObjectPlan, Plan, named_shape
 

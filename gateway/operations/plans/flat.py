@@ -33,7 +33,7 @@ from graphql import (
 
 from portico.resolvers.answer_bounds import Size
 from portico.schema.fields import Getter
-from portico.schema.nodes import Kind, types_of
+from portico.schema.kinds import Kind, types_of
 from portico.schema.scalars import BIG, check_big_int
 
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Shape, is_flat, named_shape

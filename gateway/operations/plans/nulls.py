@@ -8,7 +8,7 @@ from graphql import GraphQLError, GraphQLObjectType, located_error
 
 from portico.loaders.batching import Siblings
 from portico.resolvers.answer_bounds import Size
-from portico.schema.nodes import collection_of_type
+from portico.schema.kinds import collection_of_type
 
 from .places import Errors, Place, path_of
 from .plan import FieldPlan

@@ -17,7 +17,7 @@ from graphql import GraphQLError
 from portico.loaders.batching import Loader
 from portico.resolvers.answer_bounds import Meter, Size
 from portico.resolvers.errors import NotFound
-from portico.schema.nodes import require_decodable
+from portico.schema.kinds import require_decodable
 
 from .places import Errors, Place
 from .plan import FieldPlan, Relation

@@ -11,7 +11,7 @@ from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, conclude, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
@@ -89,7 +89,7 @@ async def is_inserted(db: Database, operation_id: str) -> bool:
 
 
 def _record_id(operation_id: str, number: int) -> ObjectId:
-    return idempotency.derived_id(operation_id, f"settlement {number}")
+    return derived_id(operation_id, f"settlement {number}")
 
 
 async def _insert(db: Database, decided: Document) -> bool:

@@ -13,7 +13,7 @@ from bson import Decimal128
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, named, problems_in
+from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.snapshots import read_at_one_time
 
 from . import stacks
@@ -22,7 +22,7 @@ from .trade_records import OFFERED, TRADES
 
 _ITEM = {"category": "$category", "item_id": "$item_id"}
 _ZERO = Decimal128("0")
-_STACK = named("stack")
+_STACK = Problem.named("stack")
 _SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", "quantity"), 1)
 
 
@@ -81,7 +81,7 @@ def _offered() -> list[Document]:
 async def find_wrong_stacks(db: Database) -> Problems:
     """Yields stacks with a negative quantity, or whose `_id` is not that of their item."""
     found = db[STACKS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
-    async for problem in problems_in(found, _wrong_in, _STACK):
+    async for problem in Problem.all_in(found, _wrong_in, _STACK):
         yield problem
 
 

@@ -9,7 +9,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import is_repeatable, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
@@ -44,15 +44,15 @@ async def grant(
         shown = check(stacks.display_of, name, description, image)
     key = stacks.stack_id(to, wanted.category, wanted.item_id)
     amounts = {"quantity": wanted.quantity, "granted": wanted.quantity}
-    guard = {"_id": key, **stacks.may_be_granted(wanted.quantity), **idempotency.not_applied(operation_id)}
-    update = {"$inc": amounts, "$set": shown, **idempotency.mark_applied(operation_id)}
+    guard = {"_id": key, **stacks.may_be_granted(wanted.quantity), **not_applied(operation_id)}
+    update = {"$inc": amounts, "$set": shown, **mark_applied(operation_id)}
     async for _ in attempts(steps=2):
         stack = await db[STACKS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
         if stack is not None:
-            await idempotency.trim_marks(db, STACKS, stack)
+            await trim_marks(db, STACKS, stack)
             return stack
         stack = await db[STACKS.name].find_one({"_id": key})
-        if stack is not None and idempotency.was_applied(stack, operation_id):
+        if stack is not None and was_applied(stack, operation_id):
             return stack
         if stack is not None:
             stacks.require_grantable(stack, wanted.item_id, wanted.quantity)
@@ -79,7 +79,7 @@ def _new_stack(key: str, to: Place, wanted: Wanted, shown: Document, operation_i
         "granted": wanted.quantity,
         "consumed": 0,
         "notes": [],
-        "applied": [operation_id] if idempotency.is_repeatable(operation_id) else [],
+        "applied": [operation_id] if is_repeatable(operation_id) else [],
         SCHEMA_VERSION: STACKS.version,
     }
 
@@ -113,10 +113,10 @@ async def consume(
     async for _ in attempts():
         stack = await db[STACKS.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
         if stack is not None:
-            await idempotency.trim_marks(db, STACKS, stack)
+            await trim_marks(db, STACKS, stack)
             return stack
         stack = (await stacks.find_by_ids(db, [line.stack_id])).get(line.stack_id)
-        if stack is not None and idempotency.was_applied(stack, operation_id):
+        if stack is not None and was_applied(stack, operation_id):
             return stack
         if stack is not None:
             stacks.require_consumable(stack, wanted.item_id, wanted.quantity)
@@ -130,10 +130,10 @@ def _consumption(stack_id: str, quantity: int, operation_id: str) -> tuple[Docum
         "_id": stack_id,
         "quantity": {"$gte": quantity},
         "consumed": {"$lte": stacks.MAX_COUNTED - quantity},
-        **idempotency.not_applied(operation_id),
+        **not_applied(operation_id),
     }
     amounts = {"quantity": -quantity, "consumed": quantity}
-    return guard, {"$inc": amounts, **idempotency.mark_applied(operation_id)}
+    return guard, {"$inc": amounts, **mark_applied(operation_id)}
 
 
 async def transfer_stack(

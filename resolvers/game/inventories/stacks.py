@@ -22,9 +22,9 @@ from pymongo import ASCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing, Sort
-from portico.resolvers.text import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
+from portico.resolvers.texts import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes.idempotency import Repeatable
+from portico.resolvers.writes.marks import Repeatable
 
 # The largest integer that a JSON number represents exactly.
 MAX_QUANTITY = 2**53 - 1

@@ -17,7 +17,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id, is_repeatable
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, confirm, look_at, prepare, undo
 from portico.resolvers.writes.timer import Timer
@@ -57,7 +57,7 @@ async def offer_trade(
     if not viewer.owns(source.owner):
         raise NotFound("Inventory")
     _require_two_sides(source, to, offers, wants)
-    claim = idempotency.derived_id(operation_id, "claim")
+    claim = derived_id(operation_id, "claim")
     record = {**_record(source, to, offers, wants), "claim": claim, "created_at": now}
     # An earlier call with the key must not find that this one has taken the last place.
     await answering.confirmed()
@@ -268,7 +268,7 @@ async def _decide(db: Database, attempt: Attempt, trade: Document, state: str, o
         changes["open_since"] = attempt.at
     else:
         changes["concluded_for"] = trade["owners"]
-    if idempotency.is_repeatable(operation_id):
+    if is_repeatable(operation_id):
         changes["decided_by"] = operation_id
     guard = {"_id": attempt.record, "state": OFFERED, "round": trade["round"]}
     return await db[TRADES.name].find_one_and_update(guard, {"$set": changes}, return_document=ReturnDocument.AFTER)

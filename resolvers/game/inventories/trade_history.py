@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.problems import Problem, Problems
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.sweeps import sweep
 
 from . import trade_edits
@@ -29,7 +29,7 @@ async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime)
     """
 
     async def cancel(trade: Document) -> int:
-        operation_id = idempotency.random_operation_id()
+        operation_id = random_operation_id()
         try:
             await trade_edits.cancel_trade(
                 db, viewer=_GAME_MASTER, trade_id=trade["_id"], now=now, operation_id=operation_id

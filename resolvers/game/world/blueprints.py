@@ -12,7 +12,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.writes.idempotency import derived_id
+from portico.resolvers.writes.marks import derived_id
 
 from .items import MAX_DEPTH
 

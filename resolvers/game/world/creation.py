@@ -14,7 +14,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.game.refusals import LimitReached
-from portico.resolvers.text import MAX_AUTHOR, require_text
+from portico.resolvers.texts import MAX_AUTHOR, require_text
 from portico.resolvers.writes.retries import attempts
 
 from . import characters, presence, start_rooms

@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.typed import TypedDict
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import derived_id
 
 from .characters import Presence, majority_reading
 
@@ -89,7 +89,7 @@ async def store(db: Database, giver: Document, refused: Document | None) -> None
         return
     record: Document = {
         **action["gift"],
-        "_id": idempotency.derived_id(f"{giver['_id']}.{action['turn']}", "gift"),
+        "_id": derived_id(f"{giver['_id']}.{action['turn']}", "gift"),
         "given_at": action["since"],
     }
     try:

@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 
 from . import room_turns
 from .room_turns import STAY
@@ -28,7 +28,7 @@ async def collect(db: Database, rooms: Rooms, room_id: ObjectId, character_id: O
     entry = None if room is None else room_turns.entry_of(room, character_id)
     done = 0
     if entry is not None and entry["gifts"]:
-        acting = Acting(db, rooms, character_id, None, now, idempotency.random_operation_id())
+        acting = Acting(db, rooms, character_id, None, now, random_operation_id())
 
         async def stay(_character: Document) -> Plan:
             return Plan(STAY)

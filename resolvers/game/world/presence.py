@@ -16,7 +16,7 @@ from dataclasses import replace
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Document
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 
 from . import characters, items, start_rooms
 from .characters import CHARACTERS
@@ -50,7 +50,7 @@ async def waking(acting: Acting, character: Document) -> tuple[Acting, Document,
     others = [room["_id"] for room in await start_rooms.find(acting.db, character["_id"])]
     rooms = list(dict.fromkeys((character["location"]["_id"], *others)))
     # The operation itself is still to come, so this turn must not mark it as applied.
-    return replace(acting, operation_id=idempotency.random_operation_id()), {**facts, "rooms": rooms}, awake
+    return replace(acting, operation_id=random_operation_id()), {**facts, "rooms": rooms}, awake
 
 
 def relocation(character: Document, operation_id: str) -> Document:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.sweeps import each, sweep
 
 from .characters import majority_reading
@@ -46,7 +46,7 @@ async def _rest(
     character = await majority_reading(db).find_one({**query, "resting_since": None})
     if character is None:
         return 0
-    acting = Acting(db, rooms, character_id, None, now, idempotency.random_operation_id())
+    acting = Acting(db, rooms, character_id, None, now, random_operation_id())
     checked = rooms.moment()
     begun = await begin(acting, character, Plan(REST, {"before": before}))
     if begun is None:

@@ -15,7 +15,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, named
+from portico.resolvers.problems import Problem, Problems, mend_now
 from portico.resolvers.server_time import server_time
 from portico.resolvers.snapshots import read_at_one_time
 
@@ -53,7 +53,7 @@ _LEFT: dict[str, tuple[str, tuple[str, ...]]] = {
     "stale_since": ("characters have had old copies of it", ()),
 }
 _ON_ITS_WAY = "on its way"
-_CHARACTER_NAME, _ROOM_NAME = named("character"), named("room")
+_CHARACTER_NAME, _ROOM_NAME = Problem.named("character"), Problem.named("room")
 # Turns during which a character is in no roster, or in two.
 _BETWEEN_ROOMS = ("MOVE", "ENTER", "WAKE", "REST", "REMOVE")
 

@@ -12,8 +12,9 @@ from datetime import datetime
 
 from bson import ObjectId
 
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.writes.sweeps import STALE_AFTER, each, in_sequence, sweep
+from portico.resolvers.writes.sweeps import each, sweep
 
 from . import presence
 from .characters import CHARACTERS, majority_reading
@@ -31,7 +32,7 @@ async def finish_turns(db: Database, rooms: Rooms, *, now: datetime) -> int:
         await help_along(db, rooms, character["_id"])
         return 1
 
-    query = {"action.since": {"$lte": now - STALE_AFTER}}
+    query = {"action.since": {"$lte": now - Job.STALE_AFTER}}
     return await sweep(db, CHARACTERS, query, end, fields=("action",), at_once=4)
 
 
@@ -41,7 +42,7 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
     Gifts go to their characters, entries that are left over are dropped, what turns have given is forgotten after the
     characters have it, and characters get copies of their rooms. What cannot be settled does not stop the rest.
     """
-    before = now - STALE_AFTER
+    before = now - Job.STALE_AFTER
 
     def old(room: Document, is_marked: Callable[[Document], bool]) -> list[Document]:
         return [entry for entry in room["characters"] if is_marked(entry) and entry["since"] <= before]
@@ -64,7 +65,7 @@ async def settle_rooms(db: Database, rooms: Rooms, *, now: datetime) -> int:
     def settle(mark: str, do: Callable[[Document], Awaitable[int]], *fields: str) -> Callable[[], Awaitable[int]]:
         return lambda: sweep(db, LOCATIONS, {mark: {"$lte": before, "$type": "date"}}, do, fields=fields)
 
-    return await in_sequence(
+    return await Job.in_sequence(
         settle("gifts_since", hand_over, "characters"),
         settle("leaving_since", drop_entries, "characters"),
         settle("took_since", forget, "characters"),

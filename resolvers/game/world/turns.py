@@ -46,7 +46,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.together import both
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.marks import trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 
 from . import gift_records, moving, presence
@@ -94,7 +94,7 @@ async def act(acting: Acting, plan: Planning) -> Document:
         if "action" in character:
             await _finish_as(acting, character, NO_PROOF)
             continue
-        if idempotency.was_applied(character, acting.operation_id):
+        if was_applied(character, acting.operation_id):
             # The call that has finished it may not have refreshed the copies.
             await acting.rooms.refresh(acting.db, character["location"]["_id"])
             return character
@@ -108,7 +108,7 @@ async def act(acting: Acting, plan: Planning) -> Document:
             # The change is made if the action has no room to decide about it.
             ended = begun if chosen.kind is None else await _finish_as(acting, begun, checked)
             if ended is not None:
-                await idempotency.trim_marks(acting.db, CHARACTERS, ended)
+                await trim_marks(acting.db, CHARACTERS, ended)
                 return ended
     raise Conflict("Other calls act for the character. Try again.")
 

@@ -22,8 +22,8 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
-from portico.resolvers.text import require_text
-from portico.resolvers.writes.idempotency import derived_id
+from portico.resolvers.texts import require_text
+from portico.resolvers.writes.marks import derived_id
 
 from . import blueprints, locations
 from .blueprints import BLUEPRINTS, OBJECT, SHOP

@@ -14,15 +14,16 @@ from portico.resolvers.game.inventories import stacks, trade_records
 from portico.resolvers.game.inventories.stacks import Place, StackDocument
 from portico.resolvers.game.inventories.trade_records import TradeDocument
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.text import trimmed
-from portico.schema.connections import Connection
+from portico.resolvers.texts import trimmed
+from portico.schema.connections import Connection, Paged
 from portico.schema.context import Caller, Context, Info, core
 from portico.schema.fields import Source, as_type, composed, reads, stored
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.inputs import After, Before, First, Last, Span, described
-from portico.schema.nodes import Node, key_in, load, node_id
+from portico.schema.kinds import Kind, Node, node_id
+from portico.schema.nodes import load
 from portico.schema.parts import digest_of, part_id
-from portico.schema.reading import document_kind, document_pages, load_one
+from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 
 DEFAULT_STACKS = 50
@@ -41,26 +42,26 @@ def _takes_part(trade: TradeDocument, context: Context) -> bool:
     return any(map(viewer_of(context).owns, trade["owners"]))
 
 
-STACK = document_kind(
+STACK = Kind.of(
     "Stack",
     stacks.STACKS,
     parse=stacks.parse_id,
     reads=("owner", "inventory", "quantity"),
     visible_to=_sees_stack,
 )
-TRADE = document_kind(
+TRADE = Kind.of(
     "Trade",
     trade_records.TRADES,
     read=loaders.by_id,
     reads=("owners",),
     visible_to=_takes_part,
 )
-STACK_PAGES = document_pages(
+STACK_PAGES = Paged.of(
     STACK,
     stacks.STACKS,
     counts=lambda context, wanted: viewer_of(context).sees(Place(wanted["owner"], wanted["inventory"])),
 )
-TRADE_PAGES = document_pages(
+TRADE_PAGES = Paged.of(
     TRADE, trade_records.TRADES, counts=lambda context, wanted: viewer_of(context).owns(wanted["owners"])
 )
 
@@ -206,7 +207,7 @@ class InventoryQuery:
         self, info: Info, id: Annotated[strawberry.ID, described("The `id` of the trade.")]
     ) -> Trade | None:
         try:
-            key = key_in(info.context, TRADE.name, id)
+            key = Kind.key_in(info.context, TRADE.name, id)
         except NotFound:
             return None
         return as_type(Trade, await load_one(info, TRADE, key))

@@ -7,7 +7,6 @@ import strawberry
 from portico.resolvers.changes import Event
 from portico.resolvers.game.inventories import trade_events
 from portico.resolvers.game.inventories.trade_records import TradeDocument
-from portico.schema.access import require_caller
 from portico.schema.context import Context, Info
 from portico.schema.subscriptions import occurrences, read_shared
 
@@ -25,6 +24,6 @@ class TradeSubscription:
         description="Delivers each trade of the viewer when it is offered, settled or cancelled, from now on."
     )
     async def trade_changed(self, info: Info) -> AsyncIterator[Trade]:
-        topic = trade_events.trades_of(require_caller(info.context).subject)
+        topic = trade_events.trades_of(info.context.require_caller().subject)
         listened: AsyncIterator[Trade] = await occurrences(info.context, topic, _show_trade)
         return listened

@@ -10,17 +10,17 @@ from portico.resolvers.game.inventories import new_records, stack_edits, stack_r
 from portico.resolvers.game.inventories.stacks import Place, Wanted, stack_id
 from portico.resolvers.game.inventories.trade_records import MAX_LINES
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.text import trimmed
-from portico.schema.access import require_caller
+from portico.resolvers.texts import trimmed
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, member
-from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
+from portico.schema.fields import as_document, as_type, costs, kept_privately
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.mutations import mutation
-from portico.schema.nodes import key_in, load
+from portico.schema.nodes import load
 from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
@@ -130,7 +130,7 @@ class TradePayload(ShowsViewer):
     async def stacks(self, info: Info) -> list[Stack]:
         keys = trade_records.stacks_of(as_document(self.trade), viewer_of(info.context))
         found = await asyncio.gather(*(load(core(info), STACK, key) for key in keys))
-        return as_types(Stack, [stack for stack in found if stack is not None])
+        return as_type(list[Stack], [stack for stack in found if stack is not None])
 
     @strawberry.field(description="The trade as a row of `viewer.trades`; null for a trade between others.")
     def trade_edge(self, info: Info) -> Edge[Trade] | None:
@@ -184,7 +184,7 @@ class TradingMutation:
 
     @mutation(settles=True, description="Uses up items of one of the viewer's inventories.")
     async def consume(self, info: Info, input: ConsumeInput) -> StackResult | None:
-        require_caller(info.context)
+        info.context.require_caller()
         consumed = await stack_edits.consume(
             info.context.db,
             viewer=viewer_of(info.context),
@@ -202,7 +202,7 @@ class TradingMutation:
         "Returns the stack that receives them.",
     )
     async def transfer_stack(self, info: Info, input: TransferStackInput) -> StackResult | None:
-        require_caller(info.context)
+        info.context.require_caller()
         received = await stack_edits.transfer_stack(
             info.context.db,
             viewer=viewer_of(info.context),
@@ -223,7 +223,7 @@ class TradingMutation:
         "An owner can have 20 open offers to another one.",
     )
     async def offer_trade(self, info: Info, input: OfferTradeInput) -> TradeResult | None:
-        require_caller(info.context)
+        info.context.require_caller()
         offered = await trade_edits.offer_trade(
             info.context.db,
             viewer=viewer_of(info.context),
@@ -242,11 +242,11 @@ class TradingMutation:
         "Both sides get what they are due, or nothing changes.",
     )
     async def accept_trade(self, info: Info, input: TradeInput) -> TradeResult | None:
-        require_caller(info.context)
+        info.context.require_caller()
         accepted = await trade_edits.accept_trade(
             info.context.db,
             viewer=viewer_of(info.context),
-            trade_id=key_in(info.context, "Trade", input.id),
+            trade_id=Kind.key_in(info.context, "Trade", input.id),
             expire_after=info.context.resources.of(GameSettings).trade_expires_after,
             **info.context.operation,
             answering=info.context.answering,
@@ -257,11 +257,11 @@ class TradingMutation:
         settles=True, description="Gives back what was offered. Either side can do this before the trade is accepted."
     )
     async def cancel_trade(self, info: Info, input: TradeInput) -> TradeResult | None:
-        require_caller(info.context)
+        info.context.require_caller()
         cancelled = await trade_edits.cancel_trade(
             info.context.db,
             viewer=viewer_of(info.context),
-            trade_id=key_in(info.context, "Trade", input.id),
+            trade_id=Kind.key_in(info.context, "Trade", input.id),
             **info.context.operation,
             answering=info.context.answering,
         )

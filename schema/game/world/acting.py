@@ -13,12 +13,11 @@ from portico.resolvers.game.world import creation, equipment, room_actions
 from portico.resolvers.game.world.characters import INTRINSICS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.schema.access import require_caller
 from portico.schema.context import Info
 from portico.schema.fields import as_type
 from portico.schema.inputs import idempotency_key
+from portico.schema.kinds import Kind, split_id
 from portico.schema.mutations import mutation
-from portico.schema.nodes import encode_id, key_in, split_id
 
 from .characters import CHARACTER, ArmorRegion, Character, Hand
 from .items import ITEM
@@ -121,7 +120,7 @@ class GameMutation:
         created = await creation.create_character(
             context.db,
             context.resources.of(Rooms),
-            owner=require_caller(context).subject,
+            owner=context.require_caller().subject,
             name=input.name,
             character_class=input.character_class,
             intrinsics={name: getattr(given, name) for name in INTRINSICS},
@@ -176,13 +175,13 @@ class GameMutation:
     @mutation(description="Gives an item of the inventory to another character in the room, who has it at once.")
     async def give(self, info: Info, input: GiveInput) -> ItemResult | None:
         acting = _acting(info, input.character_id)
-        to = key_in(info.context, CHARACTER.name, input.to_id)
+        to = Kind.key_in(info.context, CHARACTER.name, input.to_id)
         return await _payload(room_actions.give(acting, item_id=_item(input.item_id), to=to))
 
     @mutation(description="Buys an item of a shopkeeper in the room.")
     async def buy(self, info: Info, input: BuyInput) -> BuyResult | None:
         acting = _acting(info, input.character_id)
-        keeper = key_in(info.context, CHARACTER.name, input.shopkeeper_id)
+        keeper = Kind.key_in(info.context, CHARACTER.name, input.shopkeeper_id)
         bought = room_actions.buy(acting, keeper_key=keeper, item_id=_item(input.item_id))
         return await _payload(bought, keeper)
 
@@ -192,7 +191,7 @@ class GameMutation:
     )
     async def sell(self, info: Info, input: SellInput) -> BuyResult | None:
         acting = _acting(info, input.character_id)
-        keeper = key_in(info.context, CHARACTER.name, input.shopkeeper_id)
+        keeper = Kind.key_in(info.context, CHARACTER.name, input.shopkeeper_id)
         sold = room_actions.sell(acting, keeper_key=keeper, item_id=_item(input.item_id))
         return await _payload(sold, keeper)
 
@@ -200,8 +199,8 @@ class GameMutation:
 def _acting(info: Info, character_id: str) -> Acting:
     """Returns who acts: one of the viewer's characters."""
     context = info.context
-    subject = require_caller(context).subject
-    key = key_in(info.context, CHARACTER.name, character_id)
+    subject = context.require_caller().subject
+    key = Kind.key_in(info.context, CHARACTER.name, character_id)
     if not isinstance(key, DocumentId):
         raise NotFound(CHARACTER.name, key, "A shopkeeper cannot be played.")
     return Acting(context.db, context.resources.of(Rooms), key, subject, **context.operation)
@@ -214,7 +213,7 @@ def _item(item_id: str) -> DocumentId:
         key = document_id(text)
     except ValueError:
         kind = ""
-    if kind != ITEM or encode_id(ITEM, key) != item_id:
+    if kind != ITEM or Kind.encode_id(ITEM, key) != item_id:
         raise NotFound(ITEM, message="The id is not that of an item.")
     return key
 

@@ -13,10 +13,11 @@ from portico.resolvers.documents import Document, document_id
 from portico.resolvers.game.world import characters, locations
 from portico.resolvers.game.world.characters import MAX_CHARACTERS, ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
-from portico.schema.fields import Source, as_type, as_types, computed, costs, stored
+from portico.schema.fields import Source, as_type, computed, costs, stored
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.inputs import described
-from portico.schema.nodes import Kind, Node, key_in, node_id, projection_of
+from portico.schema.kinds import Kind, Node, node_id
+from portico.schema.nodes import projection_of
 from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 
@@ -154,7 +155,7 @@ class CharacterQuery:
         self, info: Info, id: Annotated[strawberry.ID, described("The character's id.")]
     ) -> Character | None:
         try:
-            key = key_in(info.context, CHARACTER_NAME, id)
+            key = Kind.key_in(info.context, CHARACTER_NAME, id)
         except errors.NotFound:
             return None
         return as_type(Character, await load_one(info, CHARACTER, key))
@@ -184,4 +185,4 @@ class CharacterViewer:
         name = ("the viewer's characters", None if projection is None else tuple(projection))
         mine = context.loader(name, lambda: loaders.by_owner(context.db, projection))
         found = await mine.load(self.caller.subject) or ()
-        return as_types(Character, found[:first])
+        return as_type(list[Character], found[:first])

@@ -12,7 +12,7 @@ from portico.resolvers.game.world.locations import LocationDocument
 from portico.resolvers.writes.retries import pause
 from portico.schema.context import Context, Info
 from portico.schema.inputs import described
-from portico.schema.nodes import key_in
+from portico.schema.kinds import Kind
 from portico.schema.subscriptions import read_shared, states
 
 from .locations import LOCATION, Location
@@ -48,7 +48,7 @@ class LocationSubscription:
     async def location_changed(
         self, info: Info, id: Annotated[strawberry.ID, described("The room.")]
     ) -> AsyncIterator[Location]:
-        key = key_in(info.context, LOCATION.name, id)
+        key = Kind.key_in(info.context, LOCATION.name, id)
         if not await LOCATION.read(info.context.db, {"_id": 1})([key]):
             raise NotFound(LOCATION.name, str(key))
         listened: AsyncIterator[Location] = await states(info.context, changes_of(key), _show, order=_version_of)

@@ -8,8 +8,7 @@ from portico.resolvers.game.world.gift_records import GIFTS, GiftDocument
 from portico.schema.context import Context
 from portico.schema.fields import computed, stored
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.nodes import Node, encode_id, node_id
-from portico.schema.reading import document_kind
+from portico.schema.kinds import Kind, Node, node_id
 
 from .items import ITEM, description_of
 from .locations import CharacterBrief
@@ -19,7 +18,7 @@ def _is_receiver(gift: GiftDocument, context: Context) -> bool:
     return context.has_role(GAME_MASTER) or (context.subject is not None and gift["owner"] == context.subject)
 
 
-GIFT = document_kind("Gift", GIFTS, reads=("owner",), visible_to=_is_receiver)
+GIFT = Kind.of("Gift", GIFTS, reads=("owner",), visible_to=_is_receiver)
 
 
 @strawberry.type(
@@ -29,7 +28,7 @@ GIFT = document_kind("Gift", GIFTS, reads=("owner",), visible_to=_is_receiver)
 class Gift(Node):
     id: strawberry.ID = node_id("Gift", "_id")
     given_item_id: strawberry.ID = computed(
-        lambda gift: encode_id(ITEM, gift["item"]["_id"]), "item._id", description="The `id` of the item."
+        lambda gift: Kind.encode_id(ITEM, gift["item"]["_id"]), "item._id", description="The `id` of the item."
     )
     description: str = computed(
         lambda gift: description_of(gift["item"]),

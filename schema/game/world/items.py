@@ -10,7 +10,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.game.world.items import POUND
 from portico.resolvers.game.world.items import Item as ItemDocument
 from portico.schema.fields import Source, computed, stored
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.scalars import BigInt
 
 # The name in the ids of items. Items are no nodes: they are read with the place where they are.
@@ -39,7 +39,7 @@ def description_of(item: ItemDocument) -> str:
 
 @strawberry.type(description="A thing in the world. It is in exactly one place at a time.")
 class Item:
-    id: strawberry.ID = computed(lambda item: encode_id(ITEM, item["_id"]), "_id", description="It never changes.")
+    id: strawberry.ID = computed(lambda item: Kind.encode_id(ITEM, item["_id"]), "_id", description="It never changes.")
     name: str = stored(description="Up to 200 characters.")
     quantity: int = stored(description="At least 1. The item moves as a whole.")
     bonus: int | None = stored(description="The enchantment; null for none.")

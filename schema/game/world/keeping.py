@@ -12,16 +12,14 @@ from portico.resolvers.game.world.characters import CHARACTERS, INTRINSICS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.schema import errors
-from portico.schema.access import require_caller
-from portico.schema.connections import Connection
+from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
 from portico.schema.fields import as_type
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
 from portico.schema.inputs import After, Before, First, Last, Span, described, idempotency_key
+from portico.schema.kinds import Kind
 from portico.schema.mutations import mutation
-from portico.schema.nodes import encode_id, key_in
-from portico.schema.reading import document_pages
 from portico.schema.viewer import ShowsViewer
 
 from .acting import IntrinsicsInput
@@ -30,7 +28,7 @@ from .locations import LOCATION, Location
 from .results import CharacterPayload
 
 DEFAULT_CHARACTERS = 20
-CHARACTER_PAGES = document_pages(CHARACTER, CHARACTERS, counts=lambda context, _wanted: context.has_role(GAME_MASTER))
+CHARACTER_PAGES = Paged.of(CHARACTER, CHARACTERS, counts=lambda context, _wanted: context.has_role(GAME_MASTER))
 
 
 @strawberry.input(description="A move of a character by a GAME_MASTER.")
@@ -106,8 +104,8 @@ class KeepingQuery:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Character] | None:
-        require_caller(info.context, GAME_MASTER)
-        room = None if location_id is None else key_in(info.context, LOCATION.name, location_id)
+        info.context.require_caller(GAME_MASTER)
+        room = None if location_id is None else Kind.key_in(info.context, LOCATION.name, location_id)
         listing = characters.listing(owner=owner, room=room)
         page = await CHARACTER_PAGES.spanned(
             info, listing, Span(first, after, last, before), default=DEFAULT_CHARACTERS
@@ -125,7 +123,9 @@ class KeepingMutation:
     async def move_character(self, info: Info, input: MoveCharacterInput) -> MoveCharacterResult | None:
         context = info.context
         acting = _acting(context, input.character_id, owner=None)
-        moved = await character_edits.move_character(acting, to=key_in(info.context, LOCATION.name, input.location_id))
+        moved = await character_edits.move_character(
+            acting, to=Kind.key_in(info.context, LOCATION.name, input.location_id)
+        )
         to = await _room(context, moved.to)
         # No write removes a room.
         assert to is not None
@@ -139,11 +139,11 @@ class KeepingMutation:
     )
     async def delete_character(self, info: Info, input: DeleteCharacterInput) -> DeleteCharacterResult | None:
         context = info.context
-        subject = require_caller(context).subject
+        subject = context.require_caller().subject
         owner = None if context.has_role(GAME_MASTER) else subject
         left = await character_edits.delete_character(_acting(context, input.character_id, owner=owner))
         return DeleteCharacterPayload(
-            deleted_id=strawberry.ID(encode_id(CHARACTER.name, left["_id"])),
+            deleted_id=strawberry.ID(Kind.encode_id(CHARACTER.name, left["_id"])),
             location=await _room(context, left["deleted"]["room"]),
         )
 
@@ -158,7 +158,7 @@ class KeepingMutation:
             context.db,
             context.resources.of(Rooms),
             owner=input.owner,
-            room=key_in(info.context, LOCATION.name, input.location_id),
+            room=Kind.key_in(info.context, LOCATION.name, input.location_id),
             name=input.name,
             character_class=input.character_class,
             intrinsics={name: getattr(given, name) for name in INTRINSICS},
@@ -169,7 +169,7 @@ class KeepingMutation:
 
 
 def _acting(context: Context, character_id: str, *, owner: str | None) -> Acting:
-    key = key_in(context, CHARACTER.name, character_id)
+    key = Kind.key_in(context, CHARACTER.name, character_id)
     if not isinstance(key, DocumentId):
         raise NotFound(CHARACTER.name, key, "A shopkeeper belongs to its room. Change it with an import.")
     return Acting(context.db, context.resources.of(Rooms), key, owner, **context.operation)

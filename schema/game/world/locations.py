@@ -15,18 +15,18 @@ from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.context import Info
 from portico.schema.fields import Source, as_type, computed, related, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import Node, encode_id, everybody, key_in, node_id
+from portico.schema.kinds import Kind, Node, node_id
 from portico.schema.parts import part_id
-from portico.schema.reading import document_kind, load_one
+from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 
 from .items import Item, trees_of
 
 CHARACTER_NAME = "Character"
-LOCATION = document_kind(
+LOCATION = Kind.of(
     "Location",
     LOCATIONS,
-    visible_to=everybody,
+    visible_to=Kind.everybody,
 )
 _SHOWN = locations.MAX_CHARACTERS + locations.MAX_KEEPERS
 
@@ -46,7 +46,7 @@ class Exit:
     id: strawberry.ID = part_id("Exit", lambda way: f"{way['direction']}.{way['to']}", "direction", "to")
     direction: Direction = stored(description="The direction.")
     location_id: strawberry.ID = computed(
-        lambda way: encode_id(LOCATION.name, way["to"]), "to", description="The `id` of the room that it leads to."
+        lambda way: Kind.encode_id(LOCATION.name, way["to"]), "to", description="The `id` of the room that it leads to."
     )
     location: Location | None = related(
         LOCATION.name, "to", description="The room that it leads to; null if there is none."
@@ -68,7 +68,7 @@ def _kind_of(brief: Source) -> str:
 class CharacterBrief:
     id: strawberry.ID = part_id("CharacterBrief", lambda one: one["_id"], "_id")
     character_id: strawberry.ID = computed(
-        lambda one: encode_id(CHARACTER_NAME, one["_id"]), "_id", description="The character's `id`."
+        lambda one: Kind.encode_id(CHARACTER_NAME, one["_id"]), "_id", description="The character's `id`."
     )
     name: str = stored(description="The character's name.")
     kind: CharacterKind = computed(
@@ -142,7 +142,7 @@ class LocationQuery:
     @strawberry.field(description="The room with this id; null if there is none.")
     async def location(self, info: Info, id: Annotated[strawberry.ID, described("The room's id.")]) -> Location | None:
         try:
-            key = key_in(info.context, LOCATION.name, id)
+            key = Kind.key_in(info.context, LOCATION.name, id)
         except errors.NotFound:
             return None
         return as_type(Location, await load_one(info, LOCATION, key))

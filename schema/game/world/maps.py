@@ -8,9 +8,9 @@ from portico.loaders.declaring import batched
 from portico.resolvers import errors
 from portico.resolvers.game.world import maps
 from portico.schema.context import Info
-from portico.schema.fields import as_types, computed, costs, related, stored
+from portico.schema.fields import as_type, computed, costs, related, stored
 from portico.schema.inputs import described
-from portico.schema.nodes import key_in
+from portico.schema.kinds import Kind
 from portico.schema.parts import part_id
 
 from .locations import LOCATION, Direction, Location
@@ -56,14 +56,14 @@ class MapQuery:
             check(_require_between, "first", first, 1, maps.MAX_ROOMS)
         context = info.context
         try:
-            start = key_in(context, LOCATION.name, location_id)
+            start = Kind.key_in(context, LOCATION.name, location_id)
         except errors.NotFound:
             return None
         loader = context.loader("maps", lambda: _areas(context.reading))
         found = await loader.load(maps.Area(start, steps, first))
         if found is None:
             return None
-        return as_types(MapRoom, [{"start": start, "to": one.to, "path": one.path} for one in found])
+        return as_type(list[MapRoom], [{"start": start, "to": one.to, "path": one.path} for one in found])
 
 
 def _require_between(name: str, value: int, least: int, most: int) -> None:

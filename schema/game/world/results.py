@@ -11,10 +11,11 @@ from portico.resolvers.game.world.action_refusals import NoSuchExit, WrongItem
 from portico.schema.connections import Edge, edge_of
 from portico.schema.context import Info, core
 from portico.schema.errors import Conflict, InvalidInput, NotFound, UserError, failure, member
-from portico.schema.fields import as_document, as_type, as_types, costs, kept_privately
+from portico.schema.fields import as_document, as_type, costs, kept_privately
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.refusals import LimitReached
-from portico.schema.nodes import encode_id, load
+from portico.schema.kinds import Kind
+from portico.schema.nodes import load
 from portico.schema.reading import load_one
 from portico.schema.scalars import BigInt
 from portico.schema.viewer import ShowsViewer
@@ -39,7 +40,7 @@ class CharacterPayload(ShowsViewer):
         here = as_document(self.character)["location"]["_id"]
         keys = [here, *(() if self.left is None else (self.left["_id"],))]
         found = await asyncio.gather(*(load(core(info), LOCATION, key) for key in dict.fromkeys(keys)))
-        return as_types(Location, [room for room in found if room is not None])
+        return as_type(list[Location], [room for room in found if room is not None])
 
     @strawberry.field(description="The character as a row of `characters`; null if you are no GAME_MASTER.")
     def character_edge(self, info: Info) -> Edge[Character] | None:
@@ -56,7 +57,7 @@ class CharacterPayload(ShowsViewer):
 failure("The room has no exit in this direction.")(NoSuchExit)
 
 
-@member(action_refusals.ItemGone, lambda gone: {"item_id": encode_id(ITEM, gone.item)})
+@member(action_refusals.ItemGone, lambda gone: {"item_id": Kind.encode_id(ITEM, gone.item)})
 @strawberry.type(description="The item is not where the character reaches for it, e.g. because somebody was faster.")
 class ItemGone(UserError):
     item_id: strawberry.ID = strawberry.field(description="The `id` of the item.")

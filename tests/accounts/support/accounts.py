@@ -7,8 +7,8 @@ from typing import Any
 from portico.gateway.clock import SystemClock
 from portico.resolvers.accounts import accounts, transfers
 from portico.resolvers.documents import Database
-from portico.resolvers.writes import idempotency
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.support.harness import GatewayClient, assert_invariants, new_key
 from tests.support.ids import key_in
@@ -23,7 +23,7 @@ async def open_account(
     """Opens an account with this amount of money. Returns its id."""
     now = SystemClock().now()
     opened = await accounts.open_account(
-        db, owner=owner, name=name, currency=currency, now=now, operation_id=idempotency.random_operation_id()
+        db, owner=owner, name=name, currency=currency, now=now, operation_id=random_operation_id()
     )
     if amount:
         await transfers.deposit(
@@ -32,9 +32,9 @@ async def open_account(
             amount=amount,
             currency=currency,
             now=now,
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
-    return encode_id("Account", opened["_id"])
+    return Kind.encode_id("Account", opened["_id"])
 
 
 def deposit_input(account: str, amount: int = 100, **money: Any) -> Given:

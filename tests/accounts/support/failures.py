@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.accounts.support.accounts import deposit, deposit_input, open_account, transfer_input
 from tests.support.harness import GatewayClient
@@ -15,12 +15,12 @@ async def _too_poor(gateway: GatewayClient) -> Failure:
     return Failure(transfer_input(mine, theirs, 10), lambda: deposit(gateway, deposit_input(mine, 50)))
 
 
-NO_ACCOUNT = encode_id("Account", ObjectId())
+NO_ACCOUNT = Kind.encode_id("Account", ObjectId())
 
 
 FAILURES: dict[tuple[str, str], Failing] = {
     ("openAccount", "InvalidInput"): fails_with(lambda: {"name": ""}),
     ("transfer", "InsufficientFunds"): _too_poor,
-    ("transfer", "NotFound"): fails_with(lambda: transfer_input(NO_ACCOUNT, encode_id("Account", ObjectId()))),
+    ("transfer", "NotFound"): fails_with(lambda: transfer_input(NO_ACCOUNT, Kind.encode_id("Account", ObjectId()))),
     ("transfer", "InvalidInput"): fails_with(lambda: transfer_input(NO_ACCOUNT, NO_ACCOUNT)),
 }

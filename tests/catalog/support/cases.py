@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.images import add_directly
 from tests.support.harness import GatewayClient, category_input, create_category, create_product, product_input
 
@@ -60,7 +60,7 @@ async def _remove_image(gateway: GatewayClient) -> tuple[Given, Given]:
     now = gateway.state.clock.now()
     for color in ("red", "blue"):
         added = await add_directly(gateway.db, "Product", product["sku"], now, color)
-    one, other = [encode_id("Image", image["_id"]) for image in added["images"]]
+    one, other = [Kind.encode_id("Image", image["_id"]) for image in added["images"]]
     return {"ofId": product["id"], "imageId": one}, {"ofId": product["id"], "imageId": other}
 
 

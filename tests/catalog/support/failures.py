@@ -6,7 +6,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.catalog.support.cases import id_and_nonce
 from tests.support.harness import GatewayClient, category_input, create_category, create_product, product_input
@@ -53,10 +53,10 @@ async def _edit_conflict(gateway: GatewayClient) -> Failure:
 
 
 def nowhere() -> str:
-    return encode_id("Category", ObjectId())
+    return Kind.encode_id("Category", ObjectId())
 
 
-NO_PRODUCT = {"id": encode_id("Product", "none"), "nonce": "n"}
+NO_PRODUCT = {"id": Kind.encode_id("Product", "none"), "nonce": "n"}
 
 
 FAILURES: dict[tuple[str, str], Failing] = {
@@ -78,6 +78,6 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("deleteProduct", "ProductEditConflict"): _edit_conflict,
     ("deleteProduct", "NotFound"): fails_with(lambda: NO_PRODUCT),
     ("removeImage", "NotFound"): fails_with(
-        lambda: {"ofId": NO_PRODUCT["id"], "imageId": encode_id("Image", ObjectId())}
+        lambda: {"ofId": NO_PRODUCT["id"], "imageId": Kind.encode_id("Image", ObjectId())}
     ),
 }

@@ -7,19 +7,19 @@ from typing import Any
 
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED
 from portico.resolvers.comments.embedded_storage import MAX_POSTED
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import open_on_product, post, post_input
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
-NO_DISCUSSION = encode_id("Discussion", "0" * 24)
-NO_COMMENT = encode_id("Comment", f"D.{'0' * 24}.{'0' * 24}")
+NO_DISCUSSION = Kind.encode_id("Discussion", "0" * 24)
+NO_COMMENT = Kind.encode_id("Comment", f"D.{'0' * 24}.{'0' * 24}")
 
 
 async def _open(gateway: GatewayClient) -> tuple[Given, Given]:
     await add_products(gateway.db, [product(sku="one"), product(sku="other")])
-    return {"subjectId": encode_id("Product", "one")}, {"subjectId": encode_id("Product", "other")}
+    return {"subjectId": Kind.encode_id("Product", "one")}, {"subjectId": Kind.encode_id("Product", "other")}
 
 
 async def _post(gateway: GatewayClient) -> tuple[Given, Given]:

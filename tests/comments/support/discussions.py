@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import GatewayClient, part_of_stops
@@ -60,7 +60,7 @@ async def open_on_product(gateway: GatewayClient, storage: str) -> str:
     """Opens a discussion on a new product. Returns its id."""
     sku = f"discussed-{next(_numbers)}"
     await add_products(gateway.db, [product(sku=sku)])
-    opened = await gateway.result("openDiscussion", {"subjectId": encode_id("Product", sku), "storage": storage})
+    opened = await gateway.result("openDiscussion", {"subjectId": Kind.encode_id("Product", sku), "storage": storage})
     assert opened["__typename"] == "DiscussionPayload", opened
     assert opened["discussion"]["storage"] == storage
     found: str = opened["discussion"]["id"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.comments.support import cases
 from tests.comments.support.discussions import post_input
@@ -22,7 +22,7 @@ async def _edit_without_text(gateway: GatewayClient) -> Failure:
 
 
 FAILURES: dict[tuple[str, str], Failing] = {
-    ("openDiscussion", "NotFound"): fails_with(lambda: {"subjectId": encode_id("Product", "none")}),
+    ("openDiscussion", "NotFound"): fails_with(lambda: {"subjectId": Kind.encode_id("Product", "none")}),
     ("postComment", "NotFound"): fails_with(lambda: post_input(cases.NO_DISCUSSION)),
     ("postComment", "InvalidInput"): _no_text,
     ("postComment", "DiscussionFull"): _full,

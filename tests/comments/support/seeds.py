@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Known
 from tests.comments.support.discussions import post
 from tests.support.harness import GatewayClient
@@ -15,7 +15,7 @@ async def seed(gateway: GatewayClient, known: Known) -> Known:
     """Creates threads with a deleted comment, in two of the storages: on a product, and on a blog entry."""
     made: Known = {"id": [], "slug": []}
     entry = (await gateway.data(_AT, {"path": known["path"][-1]}))["content"]["id"]
-    subjects = (encode_id("Product", known["sku"][-1]), entry)
+    subjects = (Kind.encode_id("Product", known["sku"][-1]), entry)
     for subject, storage in zip(subjects, (DOCUMENTS, PAGES), strict=True):
         opened = await gateway.result("openDiscussion", {"subjectId": subject, "storage": storage})
         discussion = opened["discussion"]["id"]

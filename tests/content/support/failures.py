@@ -6,13 +6,13 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.content.support.site import create_page, create_section, page_input, section_input
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
-NOWHERE = encode_id("ContentNode", ObjectId())
+NOWHERE = Kind.encode_id("ContentNode", ObjectId())
 NO_NODE = {"id": NOWHERE, "nonce": "n"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portico.resolvers.content import checks
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
 from tests.content.support.site import create_entry, create_page, create_section
@@ -138,7 +138,7 @@ class Site(Stage):
             "blog": blog,
             "empty": empty,
             "page": edited["content"],
-            "revision": {"id": encode_id("Revision", first["_id"])},
+            "revision": {"id": Kind.encode_id("Revision", first["_id"])},
         }
 
     async def state(self) -> tuple[Nodes, Texts]:

@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from portico.resolvers.game.world.characters import MAX_CHARACTERS
 from portico.resolvers.game.world.locations import MAX_ITEMS
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure
 from tests.game.support.scene import Temple, action, add_equipped, add_temple
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks
@@ -17,9 +17,9 @@ from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
 Case = Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]
-NOBODY = encode_id("Character", ObjectId())
-NO_ITEM = encode_id("Item", ObjectId())
-NOWHERE = encode_id("Location", ObjectId())
+NOBODY = Kind.encode_id("Character", ObjectId())
+NO_ITEM = Kind.encode_id("Item", ObjectId())
+NOWHERE = Kind.encode_id("Location", ObjectId())
 WITH_ITEM = ("pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give", "buy", "sell")
 NEW = ("createCharacter", "spawnCharacter")
 KEEPING = ("moveCharacter", "deleteCharacter")

@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.model import Thing
 from tests.game.support.worlds import item, keeper, room
 from tests.support.harness import GatewayClient, new_key
@@ -264,8 +264,8 @@ async def prepared_world(db: Database) -> Game:
     stored = [room(key, f"Room {at}", exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
     stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
     await db["game.locations"].insert_many(stored)
-    shopkeepers = [encode_id("Character", f"{shop}.{number}") for number in range(2)]
-    return Game({one["_id"] for one in items}, shopkeepers, [encode_id("Location", key) for key in (*rooms, shop)])
+    shopkeepers = [Kind.encode_id("Character", f"{shop}.{number}") for number in range(2)]
+    return Game({one["_id"] for one in items}, shopkeepers, [Kind.encode_id("Location", key) for key in (*rooms, shop)])
 
 
 class Visitors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from tests.support.harness import SettableClock
 
 

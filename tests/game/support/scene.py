@@ -12,7 +12,7 @@ from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.gift_records import GIFTS
 from portico.resolvers.game.world.items import weight_of
 from portico.resolvers.game.world.locations import LOCATIONS
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.world import add_character, add_room, character_id, item, keeper, keeper_id, room_id
 
 Given = dict[str, Any]
@@ -84,7 +84,7 @@ async def add_temple(db: Database, owner: str = "tester", friend: str = "bo") ->
     me = await add_equipped(db, owner, room)
     other = await add_character(db, friend, room)
     every = [*floor, *stock, *me["items"]]
-    return Temple(room, market, me, other, {one["name"]: encode_id("Item", one["_id"]) for one in every})
+    return Temple(room, market, me, other, {one["name"]: Kind.encode_id("Item", one["_id"]) for one in every})
 
 
 def action(temple: Temple, mutation: str) -> Given:

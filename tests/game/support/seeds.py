@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.game.inventories.stacks import Place, stack_id
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Known
 from tests.game.support.stacks import give, goods, offer
 from tests.support.harness import GatewayClient
@@ -18,7 +18,7 @@ async def seed(gateway: GatewayClient, _known: Known) -> Known:
     trade = await offer(gateway, me, "ada", [goods("sword", 2)], [goods("coin", 3), goods("gem", 1)])
     stack = stack_id(Place(me, "bag"), "thing", "shield")
     return {
-        "id": [trade, encode_id("Stack", stack)],
+        "id": [trade, Kind.encode_id("Stack", stack)],
         "owner": [me, "smithy"],
         "name": ["bag", "shop"],
         "category": ["thing"],

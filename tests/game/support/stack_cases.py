@@ -9,7 +9,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.game.inventories.trade_bounds import MAX_OPEN
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.game.support.stacks import bag, give, goods, offer
 from tests.support.harness import GatewayClient
@@ -18,7 +18,7 @@ Given = dict[str, Any]
 Case = Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]
 # Everybody who calls a mutation in these tests.
 _CALLERS = ("tester", "one", "another")
-NO_TRADE = encode_id("Trade", ObjectId())
+NO_TRADE = Kind.encode_id("Trade", ObjectId())
 
 
 def _granted(quantity: int) -> Given:

@@ -8,8 +8,8 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database
 from portico.resolvers.game.inventories import stack_edits, stacks, trade_edits
 from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
-from portico.resolvers.writes import idempotency
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.support.harness import MUTATIONS, Answer, GatewayClient, assert_invariants, new_key
 
@@ -41,7 +41,7 @@ async def give(
         to=Place(owner, name),
         wanted=Wanted(category, item, quantity),
         **display,
-        operation_id=idempotency.random_operation_id(),
+        operation_id=random_operation_id(),
     )
 
 
@@ -69,9 +69,9 @@ async def offer(
         offers=_lines(offers),
         wants=_lines(wants),
         now=SystemClock().now(),
-        operation_id=idempotency.random_operation_id(),
+        operation_id=random_operation_id(),
     )
-    return encode_id("Trade", made["_id"])
+    return Kind.encode_id("Trade", made["_id"])
 
 
 def _lines(given: list[Given] | None) -> list[Wanted]:

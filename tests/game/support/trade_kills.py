@@ -10,7 +10,7 @@ from typing import Any
 
 from portico.resolvers.documents import Database
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
 
@@ -136,7 +136,7 @@ async def assert_market_is_as_told(db: Database, market: Market) -> None:
         found[stack["item_id"]] += stack["quantity"]
     states = {}
     async for trade in db["game.trades"].find({"kind": "TRADE"}):
-        states[encode_id("Trade", trade["_id"])] = trade["state"]
+        states[Kind.encode_id("Trade", trade["_id"])] = trade["state"]
         if trade["state"] == "OFFERED":
             found.update({line["item_id"]: line["quantity"] for line in trade["offers"]})
     assert found == market.granted - market.consumed

@@ -12,7 +12,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import locations
 from portico.resolvers.game.world.characters import CHARACTERS, HEALTH, MANA
 from portico.resolvers.game.world.locations import LOCATIONS
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
@@ -116,16 +116,16 @@ def monks(**fields: Any) -> list[Document]:
 
 
 def character_id(character: Document) -> str:
-    return encode_id("Character", character["_id"])
+    return Kind.encode_id("Character", character["_id"])
 
 
 def keeper_id(room: Document, number: int = 0) -> str:
-    return encode_id("Character", locations.keeper_key(room["_id"], number))
+    return Kind.encode_id("Character", locations.keeper_key(room["_id"], number))
 
 
 def room_id(room: Document) -> str:
-    return encode_id("Location", room["_id"])
+    return Kind.encode_id("Location", room["_id"])
 
 
 def item_ids(items: Sequence[Document]) -> list[str]:
-    return [encode_id("Item", one["_id"]) for one in items]
+    return [Kind.encode_id("Item", one["_id"]) for one in items]

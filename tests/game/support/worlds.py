@@ -9,7 +9,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world.items import POUND
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.game.support.machine import owner_of
 from tests.game.support.model import FLOOR, INSIDE, STOCK, Keeper, Place, Thing, World
 from tests.support.harness import GatewayClient
@@ -46,8 +46,8 @@ async def store(db: Database, world: World, *, start: str) -> dict[str, str]:
         await db[collection].delete_many({})
     rooms = {name: ObjectId() for name in setting.exits}
     things = {name: ObjectId() for name in setting.things}
-    ids = {name: encode_id("Location", key) for name, key in rooms.items()}
-    ids |= {name: encode_id("Item", key) for name, key in things.items()}
+    ids = {name: Kind.encode_id("Location", key) for name, key in rooms.items()}
+    ids |= {name: Kind.encode_id("Item", key) for name, key in things.items()}
 
     def stored(place: Place) -> list[Document]:
         names = [name for top in world.at(place) for name in world.tree(top)]
@@ -55,7 +55,7 @@ async def store(db: Database, world: World, *, start: str) -> dict[str, str]:
 
     for name, key in rooms.items():
         here = [one for one, facts in setting.keepers.items() if facts.room == name]
-        ids |= {one: encode_id("Character", f"{key}.{number}") for number, one in enumerate(here)}
+        ids |= {one: Kind.encode_id("Character", f"{key}.{number}") for number, one in enumerate(here)}
         await db["game.locations"].insert_one(
             room(
                 key,

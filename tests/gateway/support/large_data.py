@@ -13,7 +13,7 @@ from bson import ObjectId
 from bench import threads
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.analytics.support.hits import hit, record_hits
 from tests.analytics.support.log_events import NOON, event, log
 from tests.catalog.support.catalog import add_categories, add_products, product
@@ -41,9 +41,14 @@ async def fill(gateway: GatewayClient) -> dict[str, Any]:
     await _social(gateway.db)
     await _analytics(gateway)
     await _ads(gateway)
-    products = [encode_id("Product", f"p{number}") for number in range(100)]
+    products = [Kind.encode_id("Product", f"p{number}") for number in range(100)]
     found = {**await _content(gateway), **await _comments(gateway.db), **await _game(gateway)}
-    return {**found, "products": products, "star": encode_id("User", "star"), "words": [f"{n:034}" for n in range(50)]}
+    return {
+        **found,
+        "products": products,
+        "star": Kind.encode_id("User", "star"),
+        "words": [f"{n:034}" for n in range(50)],
+    }
 
 
 async def _copy(db: Database, name: str, one: Document, count: int, /, **fields: Any) -> list[Any]:
@@ -125,8 +130,8 @@ async def _content(gateway: GatewayClient) -> dict[str, Any]:
     )
     await db["cms.nodes"].update_one({"_id": page["_id"]}, {"$set": {"revision": 30}})
     return {
-        "page": encode_id("ContentNode", page["_id"]),
-        "pages": [encode_id("ContentNode", one) for one in ids],
+        "page": Kind.encode_id("ContentNode", page["_id"]),
+        "pages": [Kind.encode_id("ContentNode", one) for one in ids],
     }
 
 
@@ -135,7 +140,7 @@ async def _comments(db: Database) -> dict[str, str]:
     found = {}
     for number, storage in enumerate((DOCUMENTS, EMBEDDED, PAGES)):
         one, comments = await threads.put_discussion(db, kind="Product", key=f"p{number}", storage=storage, made=100)
-        found[storage.lower()] = encode_id("Discussion", one["_id"])
+        found[storage.lower()] = Kind.encode_id("Discussion", one["_id"])
         await db["comments"].update_many({"discussion": one["_id"]}, {"$set": {"text": EMOJI * 10_000}})
         # Embedded comments have a megabyte together.
         for name, path, text in (

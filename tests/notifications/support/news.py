@@ -11,7 +11,7 @@ from portico.resolvers.declarations import JobRun
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
 from portico.resolvers.notifying import Notice
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
 JOB = "write-notifications"
@@ -65,7 +65,7 @@ async def notify(db: Database, to: str, *by: str, reason: str = "FOLLOWED") -> l
         notice = Notice(reason=reason, to=to, about=("User", name), by=author, at=at, key=f"key {number}")
         one = new_notification(notice, kept=timedelta(days=90))
         await NOTIFICATIONS.of(db).insert_one(one)
-        found.append(encode_id("Notification", one["_id"]))
+        found.append(Kind.encode_id("Notification", one["_id"]))
     return found
 
 

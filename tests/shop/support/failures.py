@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from portico.resolvers.shop.payments import PaymentMethods
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.accounts.support.accounts import deposit, deposit_input, open_account
 from tests.catalog.support.cases import id_and_nonce
@@ -103,8 +103,8 @@ async def _wrong_address(gateway: GatewayClient) -> Failure:
     return Failure(checkout_input(cart, address=address_input(country="XX", city=" ")))
 
 
-NO_ORDER = encode_id("Order", "0" * 32)
-NO_CART = encode_id("Cart", "0" * 32)
+NO_ORDER = Kind.encode_id("Order", "0" * 32)
+NO_CART = Kind.encode_id("Cart", "0" * 32)
 
 
 FAILURES: dict[tuple[str, str], Failing] = {

@@ -7,7 +7,7 @@ from bson import ObjectId
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.documents import Document
 from portico.resolvers.writes.settler import Settler
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit, deposit_input, open_account
 from tests.shop.support.shop import checkout_input, new_cart, stock_up
 from tests.support.harness import MUTATIONS, GatewayClient
@@ -125,7 +125,7 @@ async def cancelled_order(gateway: GatewayClient) -> Left:
     given = checkout_input(await new_cart(gateway, **{sku: 1}), payment={"accountId": account})
     order = (await gateway.result("checkout", given))["order"]["id"]
     # The shop must be able to pay for copies of the order, too.
-    await deposit(gateway, deposit_input(encode_id("Account", shop_account_id("USD")), 1_000_000))
+    await deposit(gateway, deposit_input(Kind.encode_id("Account", shop_account_id("USD")), 1_000_000))
     with crashing(gateway, 5) as faulty:
         await gateway.ask(MUTATIONS["cancelOrder"], {"input": {"orderId": order}})
     assert faulty.has_crashed

@@ -13,8 +13,8 @@ from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.checkout import checkout
 from portico.resolvers.shop.payments import TOKEN, Charge, PaymentMethods, PaymentUnknown, Refund
 from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
-from portico.resolvers.writes import idempotency
-from portico.schema.nodes import encode_id
+from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import OWNER
 from tests.catalog.support.catalog import add_products, pricing, product
 from tests.support.harness import MUTATIONS, GatewayClient, new_key
@@ -92,7 +92,7 @@ async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 
             sku=sku,
             quantity=units,
             now=SystemClock().now(),
-            operation_id=idempotency.random_operation_id(),
+            operation_id=random_operation_id(),
         )
     return sku
 
@@ -160,9 +160,11 @@ async def order_of(gateway: GatewayClient, sku: str, units: int, *, owner: str =
     """Buys units for this owner without an operation record. Returns the id of the order."""
     provider = gateway.state.resources[PaymentMethods] = Provider()
     cart = key_in("Cart", await new_cart(gateway, **{sku: units}))
-    buyer = Buyer(owner, SystemClock().now(), timedelta(hours=4), idempotency.random_operation_id())
+    buyer = Buyer(owner, SystemClock().now(), timedelta(hours=4), random_operation_id())
     payment = {"method": TOKEN, "token": "accept"}
-    return encode_id("Order", (await checkout(gateway.db, buyer, provider, cart_id=cart, payment=payment)).order["_id"])
+    return Kind.encode_id(
+        "Order", (await checkout(gateway.db, buyer, provider, cart_id=cart, payment=payment)).order["_id"]
+    )
 
 
 def order_input(order: str, **fields: Any) -> Given:

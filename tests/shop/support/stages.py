@@ -11,7 +11,7 @@ from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.resolvers.writes.settlements import Answering
 from portico.resolvers.writes.settler import Settler
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.stages import Case, Stage
 from tests.accounts.support.accounts import balances, open_account
 from tests.shop.support.shop import (
@@ -145,7 +145,7 @@ class Shop(Paying):
         return len(self.provider.taken)
 
     def product(self, sku: str) -> dict[str, Any]:
-        return {"id": encode_id("Product", sku), "nonce": self.products[sku]}
+        return {"id": Kind.encode_id("Product", sku), "nonce": self.products[sku]}
 
     async def state(self) -> State:
         counters = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.social.support.posts import write_comment, write_post
 from tests.social.support.social import block, circle, join
 from tests.support.harness import GatewayClient
@@ -18,7 +18,7 @@ _OTHERS = ("mara", "jonas")
 
 
 def _ids() -> list[str]:
-    return [encode_id("User", name) for name in _OTHERS]
+    return [Kind.encode_id("User", name) for name in _OTHERS]
 
 
 async def _members(gateway: GatewayClient) -> None:
@@ -67,7 +67,7 @@ async def _posts(gateway: GatewayClient) -> tuple[Given, Given]:
     await _members(gateway)
     detail = {"text": "Tabs?", "options": ["Yes", "No"]}
     posts = [await write_post(gateway.db, "mara", kind="poll", detail=detail) for _ in range(2)]
-    one, other = ({"postId": encode_id("Post", post["_id"])} for post in posts)
+    one, other = ({"postId": Kind.encode_id("Post", post["_id"])} for post in posts)
     return one, other
 
 
@@ -87,7 +87,9 @@ async def _delete_comment(gateway: GatewayClient) -> tuple[Given, Given]:
     for _ in range(2):
         post = await write_post(gateway.db, "mara")
         comment = await write_comment(gateway.db, post, "jonas")
-        found.append({"postId": encode_id("Post", post["_id"]), "commentId": encode_id("PostComment", comment)})
+        found.append(
+            {"postId": Kind.encode_id("Post", post["_id"]), "commentId": Kind.encode_id("PostComment", comment)}
+        )
     return found[0], found[1]
 
 

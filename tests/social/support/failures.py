@@ -8,15 +8,15 @@ from typing import Any
 
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.social.support.posts import write_post
 from tests.social.support.social import join
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
-NOBODY = encode_id("User", "nobody")
-NO_POST = encode_id("Post", ObjectId())
+NOBODY = Kind.encode_id("User", "nobody")
+NO_POST = Kind.encode_id("Post", ObjectId())
 STATUS = {"detail": {"status": {"text": "Text."}}}
 
 
@@ -52,7 +52,7 @@ def _without_other(given: Given) -> Failing:
 def _of_itself(given: Given) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
         await join(gateway.db, gateway.subject)
-        return Failure({"userId": encode_id("User", gateway.subject), **given})
+        return Failure({"userId": Kind.encode_id("User", gateway.subject), **given})
 
     return fail
 
@@ -61,7 +61,7 @@ def _on_post(given: Callable[[str], Given]) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
         await join(gateway.db, gateway.subject)
         post = await write_post(gateway.db, gateway.subject)
-        return Failure(given(encode_id("Post", post["_id"])))
+        return Failure(given(Kind.encode_id("Post", post["_id"])))
 
     return fail
 

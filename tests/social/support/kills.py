@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.social.support.social import FRIENDS, circle, join
 from tests.support.harness import GatewayClient, new_key
 from tests.support.ids import decode_id
@@ -125,7 +125,7 @@ class SocialWriter:
         if audience == "SELECTED":
             given["circles"] = [FRIENDS]
         if self._rng.random() < 0.2:
-            given["toId"] = encode_id("User", self._another(member))
+            given["toId"] = Kind.encode_id("User", self._another(member))
         await self._create(member, given)
 
     async def poll(self, member: str) -> None:
@@ -169,7 +169,7 @@ class SocialWriter:
     async def change_circle(self, member: str) -> None:
         other = self._another(member)
         is_in = not self._network.circles.get((member, other), False)
-        given = {"userId": encode_id("User", other), "circle": EXTRA}
+        given = {"userId": Kind.encode_id("User", other), "circle": EXTRA}
         done = await self.call(member, "addToCircle" if is_in else "removeFromCircle", given)
         # A removal takes effect even if its answer is NotFound.
         self._network.circles[member, other] = is_in if done is not None or not is_in else None
@@ -177,10 +177,10 @@ class SocialWriter:
     async def change_block(self, member: str) -> None:
         other = self._another(member)
         is_blocked = not self._network.blocks.get((member, other), False)
-        await self.call(member, "block" if is_blocked else "unblock", {"userId": encode_id("User", other)})
+        await self.call(member, "block" if is_blocked else "unblock", {"userId": Kind.encode_id("User", other)})
         self._network.blocks[member, other] = is_blocked
         if is_blocked:
-            self._network.stale_reads += await self.sees(other, encode_id("User", member))
+            self._network.stale_reads += await self.sees(other, Kind.encode_id("User", member))
 
     def _another(self, member: str) -> str:
         return self._rng.choice([other for other in self._network.members if other != member])

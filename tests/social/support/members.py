@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient
 
 USER = "user { id name profile { about location website birthYear interests } }"
@@ -18,7 +18,7 @@ UNBLOCK = f"mutation ($input: BlockInput!) {{ unblock(input: $input) {{ {RESULT}
 
 
 def user_id(subject: str) -> str:
-    return encode_id("User", subject)
+    return Kind.encode_id("User", subject)
 
 
 async def call(gateway: GatewayClient, text: str, subject: str = "tester", **given: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from portico.resolvers.documents import Document
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient
 
 POST = "id by { userId } commentCount circles latestComments { text by { userId } }"
@@ -14,11 +14,11 @@ POST = "id by { userId } commentCount circles latestComments { text by { userId 
 
 def post_id(post: Document) -> str:
     """Returns the id of a stored post."""
-    return encode_id("Post", post["_id"])
+    return Kind.encode_id("Post", post["_id"])
 
 
 def user_id(name: str) -> str:
-    return encode_id("User", name)
+    return Kind.encode_id("User", name)
 
 
 def as_member(gateway: GatewayClient, viewer: str | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from bson import ObjectId
 
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
 from tests.social.support.posts import SELECTED, add_followers, comments_of, feeds_with, write_comment, write_post
@@ -21,7 +21,7 @@ _Change = Callable[[State], State]
 
 
 def _on(post: str, **given: Any) -> Callable[[Any], Given]:
-    return lambda stage: {"postId": encode_id("Post", stage.posts[post]), **given}
+    return lambda stage: {"postId": Kind.encode_id("Post", stage.posts[post]), **given}
 
 
 def _comments(post: str, change: Callable[[list[str]], list[str]]) -> _Change:
@@ -77,7 +77,7 @@ class Posts(Stage):
         await self.write("plain", 0)
         await self.write("poll", 0, kind="poll", detail={"text": "poll", "options": ["Yes", "No"]})
         for voter in (AUTHOR, FOLLOWERS[0]):
-            given = {"postId": encode_id("Post", self.posts["poll"]), "option": 0}
+            given = {"postId": Kind.encode_id("Post", self.posts["poll"]), "option": 0}
             await self.gateway.as_caller(voter).result("vote", given)
 
     async def write(self, text: str, comments: int, **fields: Any) -> None:
@@ -117,7 +117,7 @@ def _deletion(number: int) -> Case:
     """Returns the case that deletes a comment by its number."""
 
     def given(stage: Any) -> Given:
-        return {**_on("paged")(stage), "commentId": encode_id("PostComment", stage.comments[number])}
+        return {**_on("paged")(stage), "commentId": Kind.encode_id("PostComment", stage.comments[number])}
 
     change = _comments("paged", lambda texts: [text for text in texts if text != str(number)])
     return Case("deletePostComment", given, "PostPayload", change)

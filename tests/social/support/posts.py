@@ -15,7 +15,7 @@ from portico.resolvers.social import fan_out, post_comments, post_edits
 from portico.resolvers.social.fresh_posts import FreshPosts
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.names import searched
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 from portico.testing.kits import mutation_text
 from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient

@@ -10,7 +10,7 @@ from portico.gateway.clock import SystemClock
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import member_edits, relation_edits
-from portico.resolvers.writes.idempotency import random_operation_id
+from portico.resolvers.writes.marks import random_operation_id
 
 # The circle of members that follow each other only so that one of them follows the other.
 FRIENDS = "friends"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from portico.gateway.domains.social import graph
-from portico.schema.nodes import encode_id
+from portico.schema.kinds import Kind
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
 from tests.social.support.social import block, circle, join
@@ -16,7 +16,7 @@ Graph = dict[str, tuple[list[str], bool]]
 
 
 def on(subject: str, **given: Any) -> Given:
-    return {"userId": encode_id("User", subject), "idempotencyKey": "the key", **given}
+    return {"userId": Kind.encode_id("User", subject), "idempotencyKey": "the key", **given}
 
 
 BEFORE: Graph = {

@@ -9,6 +9,18 @@ from typing import Any
 
 from .errors import InvalidInput
 
+__all__ = [
+    "check_length",
+    "fold",
+    "prefix_range",
+    "require_filled",
+    "require_slug",
+    "require_text",
+    "trimmed",
+    "without_accents",
+    "words",
+]
+
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
 MAX_SLUG = 200
