@@ -137,9 +137,26 @@ class CollectionSpec(Generic[D]):
         return document
 
 
+class ComparedProjection(dict[str, int]):
+    """A projection of which it is known what an answer shows of the rows.
+
+    `shown` returns something for a row. If its `repr` is the same for another row, the answer shows the same of both.
+    """
+
+    def __init__(self, paths: Projection, shown: Callable[[Mapping[str, Any]], Any]) -> None:
+        super().__init__(paths)
+        self.shown = shown
+
+
+def with_paths(projection: Projection, *paths: str) -> Projection:
+    """Returns the projection with further paths."""
+    found = {**projection, **dict.fromkeys(paths, 1)}
+    return ComparedProjection(found, projection.shown) if isinstance(projection, ComparedProjection) else found
+
+
 def with_version(projection: Projection | None) -> Projection | None:
     """Returns the projection with the version field, which shows whether a document is outdated."""
-    return None if projection is None else {**projection, SCHEMA_VERSION: 1}
+    return None if projection is None else with_paths(projection, SCHEMA_VERSION)
 
 
 def key_of(spec: CollectionSpec) -> Document:

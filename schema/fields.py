@@ -66,12 +66,14 @@ class Stored:
 class Computed:
     """A function of the document that reads the paths `needs`.
 
-    With `names`, the value is an object whose fields are the values of the same document at these names.
+    With `names`, the value is an object whose fields are the values of the same document at these names. If it
+    `is_compared`, a live query compares the value, and not what it is made of.
     """
 
     function: Getter
     needs: tuple[str, ...]
     names: Mapping[str, str] | None = None
+    is_compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,9 +194,19 @@ def stored(
     return strawberry.field(name=name, metadata=metadata, description=description)
 
 
-def computed(function: Getter, *needs: str, length: Length | None = None, description: str | None = None) -> Any:
-    """Returns a field that a function computes from the paths `needs` of the document."""
-    return _without_argument(Computed(function, needs), description, length)
+def computed(
+    function: Getter,
+    *needs: str,
+    length: Length | None = None,
+    compared: bool = False,
+    description: str | None = None,
+) -> Any:
+    """Returns a field that a function computes from the paths `needs` of the document.
+
+    With `compared`, a live query does not run again if these paths change and the value does not: for example, a list
+    that leaves out some elements of a stored one. Nothing may change the document between its read and the field.
+    """
+    return _without_argument(Computed(function, needs, is_compared=compared), description, length)
 
 
 def _without_argument(declared: Computed, description: str | None, length: Length | None = None) -> Any:

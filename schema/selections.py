@@ -6,7 +6,7 @@ for the field. It is computed once for an operation and cached with it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from graphql import (
@@ -20,14 +20,17 @@ from graphql import (
     SelectionSetNode,
     VariableNode,
     get_named_type,
+    get_nullable_type,
     is_abstract_type,
+    is_list_type,
     is_object_type,
 )
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
-from portico.resolvers.documents import Projection
+from portico.resolvers.documents import ComparedProjection, Projection
 
 from .fields import Computed, Method, Related, Stored, declaration_of
+from .shown_values import Elements, Shown, Value
 
 _MAX_KEPT = 256
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
@@ -93,7 +96,57 @@ class Selection:
         except _WholeDocument:
             return None
         shortest = {path for path in paths if not any(path.startswith(f"{other}.") for other in paths)}
-        return dict.fromkeys(sorted(shortest) or ["_id"], 1)
+        return self._compared(types, always, dict.fromkeys(sorted(shortest) or ["_id"], 1))
+
+    def _compared(
+        self, types: Sequence[GraphQLObjectType], always: Sequence[str], projection: Projection
+    ) -> Projection:
+        """Returns the projection with what is shown of a row, if more can change in the row than is shown."""
+        if len(types) != 1:
+            return projection
+        values = list(self._values(types[0]))
+        if not values and not self._has_lists(types[0]):
+            return projection
+        others = {"_id", *always, *self._paths(types[0], "", besides={name for name, _ in values})}
+        return ComparedProjection(projection, Shown([value for _, value in values], projection, others).of)
+
+    def _values(self, object_type: GraphQLObjectType) -> Iterator[tuple[str, Value]]:
+        """Yields the fields whose values are compared, with what is shown of these."""
+        for name, declared, nodes in self._declared(object_type):
+            if isinstance(declared, Computed) and declared.is_compared:
+                inner = get_named_type(object_type.fields[name].type)
+                yield name, Value(declared.function, self.below(nodes)._elements(inner))  # noqa: SLF001 - same class
+
+    def _has_lists(self, object_type: GraphQLObjectType) -> bool:
+        """Returns whether a list of objects in the document is selected. A write often replaces the whole list."""
+        return any(
+            isinstance(declared, Stored) and _is_list_of_documents(object_type.fields[name].type)
+            for name, declared, _ in self._declared(object_type)
+        )
+
+    def _elements(self, object_type: Any) -> Elements | None:
+        """Returns what is shown of the objects of a type in a document; None for everything."""
+        if not (is_object_type(object_type) and _is_document(object_type)):
+            return None
+        functions: list[Callable[[Any], Any]] = []
+        paths: set[str] = set()
+        for _, declared, _ in self._declared(object_type):
+            match declared:
+                case Computed(function=function):
+                    functions.append(function)
+                case Stored(path=path) | Related(path=path):
+                    paths.add(path)
+                case Method(needs=needs):
+                    paths.update(needs)
+                case None:
+                    return None
+        return Elements.of(functions, paths)
+
+    def _declared(self, object_type: GraphQLObjectType) -> Iterator[tuple[str, Any, list[FieldNode]]]:
+        """Yields the selected fields of this type, with their declarations."""
+        for name, nodes in self.fields(object_type).items():
+            if (field := object_type.fields.get(name)) is not None:
+                yield name, declaration_of(field.extensions[_BACKREF]), nodes
 
     def _flat(
         self, selection_set: SelectionSetNode, object_type: GraphQLObjectType, seen: set[str]
@@ -133,9 +186,9 @@ class Selection:
         named = self.schema.type_map[condition]
         return is_abstract_type(named) and self.schema.is_sub_type(named, object_type)
 
-    def _paths(self, object_type: GraphQLObjectType, prefix: str) -> Iterator[str]:
+    def _paths(self, object_type: GraphQLObjectType, prefix: str, besides: Collection[str] = ()) -> Iterator[str]:
         for name, nodes in self.fields(object_type).items():
-            if name.startswith("__"):
+            if name.startswith("__") or name in besides:
                 continue
             field = object_type.fields.get(name)
             if field is None:
@@ -156,6 +209,11 @@ class Selection:
                     yield prefix + path
                 case None:
                     raise _WholeDocument
+
+
+def _is_list_of_documents(field_type: Any) -> bool:
+    inner = get_named_type(field_type)
+    return is_list_type(get_nullable_type(field_type)) and is_object_type(inner) and _is_document(inner)
 
 
 def _is_document(object_type: GraphQLObjectType) -> bool:

@@ -111,6 +111,10 @@ class Listed(Plan):
         self._limit = limit
         self._queries = [Query(branch.query) for branch in branches]
         self._shown = [_shown(branch.projection) for branch in branches]
+        # Nobody knows which documents the rows are, or which ones a search finds.
+        self.is_compared = not all(one.has_key for one in self._shown) or any(
+            one.filter.is_text for one in self._queries
+        )
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         shown = union(one.paths for one in self._shown)
@@ -184,6 +188,7 @@ class Together(Plan):
     def __init__(self, parts: Sequence[Listed]) -> None:
         self._parts = parts
         self.collections = frozenset().union(*(part.collections for part in parts))
+        self.is_compared = any(part.is_compared for part in parts)
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         for number, part in enumerate(self._parts):

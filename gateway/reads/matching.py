@@ -113,9 +113,14 @@ class Filter:
 
     def widened(self) -> Filter:
         """Returns the filter for an index in which other words than those of a search can be found."""
-        if not any(isinstance(condition, _Text) for condition in self.conditions):
+        if not self.is_text:
             return self
         return Filter(Unknown(TEXT) if isinstance(one, _Text) else one for one in self.conditions)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a full-text search, besides other conditions."""
+        return any(isinstance(condition, _Text) for condition in self.conditions)
 
     @property
     def spans(self) -> Iterable[tuple[str, Span | None]]:

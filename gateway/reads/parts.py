@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .interests import ALL, Change
-from .read_sets import PartRead, ReadSet
+from .read_sets import PartRead, ReadSet, Shown
 
 _AT_ONCE = 20
 _SECONDS = 10.0
@@ -30,21 +30,22 @@ class Checks:
     equal: int = 0
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
-    def part(self, run: ReadSet, read: PartRead) -> Part:
+    def part(self, run: ReadSet, read: PartRead, shown: Shown | None = None) -> Part:
         """Returns a part of a run."""
-        return Part(run, self, read)
+        return Part(run, self, read, shown)
 
 
 class Part:
-    """A part of a run. `read` reads it into a read set."""
+    """A part of a run. `read` reads it into a read set. What `shown` returns of a result is compared; None: all."""
 
-    __slots__ = ("_cause", "_checks", "_digest", "_is_direct", "_read", "_run", "_task", "own")
+    __slots__ = ("_cause", "_checks", "_digest", "_is_direct", "_read", "_run", "_shown", "_task", "own")
 
-    def __init__(self, run: ReadSet, checks: Checks, read: PartRead) -> None:
+    def __init__(self, run: ReadSet, checks: Checks, read: PartRead, shown: Shown | None = None) -> None:
         self.own = run.of_part(self.affected)
         self._run = run
         self._checks = checks
         self._read = read
+        self._shown = shown
         self._digest: bytes | None = None
         # The run is affected by what affects the part.
         self._is_direct = False
@@ -54,7 +55,7 @@ class Part:
     async def first(self) -> Any:
         """Reads the part for the first time. Returns the result."""
         result = await self._read(self.own)
-        self._digest = _digest(result)
+        self._digest = self._digest_of(result)
         self._check_later()
         return result
 
@@ -106,7 +107,9 @@ class Part:
                 result = await self._read(own)
             self._checks.made += 1
             own.finish()
-            is_equal = _digest(result) == self._digest and own.is_whole and own.is_repeatable and not own.reads_clock
+            is_equal = (
+                self._digest_of(result) == self._digest and own.is_whole and own.is_repeatable and not own.reads_clock
+            )
         finally:
             if is_equal:
                 own, self.own = self.own, own
@@ -114,6 +117,6 @@ class Part:
             own.release()
         return is_equal
 
-
-def _digest(result: Any) -> bytes:
-    return hashlib.blake2b(repr(result).encode(errors="surrogatepass"), digest_size=16).digest()
+    def _digest_of(self, result: Any) -> bytes:
+        compared = result if self._shown is None else self._shown(result)
+        return hashlib.blake2b(repr(compared).encode(errors="surrogatepass"), digest_size=16).digest()

@@ -34,6 +34,8 @@ class Plan:
     collections: frozenset[str] = frozenset()
     # Whether nothing of the documents is returned but their number.
     is_count = False
+    # Whether a change of what is read often leaves the rows as they are, so that it is worth to read them again.
+    is_compared = False
 
     def compares(self, value: datetime) -> bool:
         """Returns whether a condition names this value."""

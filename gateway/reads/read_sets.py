@@ -17,6 +17,8 @@ from .interests import Change, Interest, Rows
 from .plans import Plan, Timed
 
 PartRead = Callable[["ReadSet"], Awaitable[Any]]
+# What is compared of the result of a part.
+Shown = Callable[[Any], Any]
 
 
 class RunPart(Protocol):
@@ -34,7 +36,7 @@ class RunPart(Protocol):
 class PartChecks(Protocol):
     """What repeats the parts of runs that a change affects, and compares their results."""
 
-    def part(self, run: ReadSet, read: PartRead) -> RunPart: ...
+    def part(self, run: ReadSet, read: PartRead, shown: Shown | None = None) -> RunPart: ...
 
 
 _LONGEST_TIMER = 86_400.0
@@ -134,10 +136,10 @@ class ReadSet:
         """Whether results of parts are compared."""
         return self._checks is not None
 
-    async def part(self, read: PartRead) -> Any:
-        """Reads a part of the run. Returns its result."""
+    async def part(self, read: PartRead, shown: Shown | None = None) -> Any:
+        """Reads a part of the run. Returns its result. With `shown`, what that returns of a result is compared."""
         assert self._checks is not None
-        part = self._checks.part(self, read)
+        part = self._checks.part(self, read, shown)
         self._parts.append(part)
         result = await part.first()
         self.commands += part.own.commands

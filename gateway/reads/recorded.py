@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import ComparedProjection, Database, Document
 
 from . import deriving
 from .counting import NUMBER, Counts, Estimate, Keys
 from .deriving import Matching
 from .index import Read
 from .plans import Plan
-from .read_sets import ReadSet
+from .read_sets import ReadSet, Shown
 
 # What reads nothing of the database, by attribute.
 _NO_READS = {
@@ -90,23 +90,37 @@ class RecordedCollection:
 
     def find(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
-    ) -> RecordedCursor:
-        read = self._reads.begin(deriving.of_find(self.name, query, projection, options))
-        return RecordedCursor(self._collection.find(query, projection, **options), read, self._reads)
+    ) -> RecordedCursor | ComparedCursor:
+        plan = deriving.of_find(self.name, query, projection, options)
+
+        def cursor() -> Any:
+            return self._collection.find(query, projection, **options)
+
+        if self._reads.has_parts and (plan.is_compared or isinstance(projection, ComparedProjection)):
+            return ComparedCursor(cursor, plan, self._reads, _shown_by(projection))
+        return RecordedCursor(cursor(), self._reads.begin(plan), self._reads)
 
     async def find_one(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
     ) -> Document | None:
-        read = self._reads.begin(deriving.of_find(self.name, query, projection, {**options, "limit": 1}))
-        found: Document | None = await self._collection.find_one(query, projection, **options)
-        self._reads.end(read, [] if found is None else [found])
-        return found
+        plan = deriving.of_find(self.name, query, projection, {**options, "limit": 1})
+
+        async def read(reads: ReadSet) -> list[Document]:
+            read = reads.begin(plan)
+            found: Document | None = await self._collection.find_one(query, projection, **options)
+            rows = [] if found is None else [found]
+            reads.end(read, rows)
+            return rows
+
+        is_part = self._reads.has_parts and isinstance(projection, ComparedProjection)
+        rows = await (self._reads.part(read, _shown_by(projection)) if is_part else read(self._reads))
+        return rows[0] if rows else None
 
     async def aggregate(self, pipeline: Sequence[Mapping[str, Any]], **options: Any) -> RecordedCursor | KnownRows:
         plan = deriving.of_pipeline(self.name, pipeline)
         if isinstance(plan, Counts) and (rows := await self._counted(plan)) is not None:
             return KnownRows(rows)
-        if isinstance(plan, Matching | Counts) and self._reads.has_parts:
+        if self._reads.has_parts and (plan.is_compared or isinstance(plan, Matching | Counts)):
             return KnownRows(await self._reads.part(lambda own: self._computed(plan, pipeline, options, own)))
         read = self._reads.begin(plan)
         return RecordedCursor(await self._collection.aggregate(pipeline, **options), read, self._reads)
@@ -169,6 +183,43 @@ class KnownRows:
     async def __aiter__(self) -> AsyncIterator[Document]:
         for row in self._rows:
             yield row
+
+
+class ComparedCursor:
+    """The result of a read that is a part of the run: it is read again after a change, and its rows are compared."""
+
+    def __init__(self, cursor: Callable[[], Any], plan: Plan, reads: ReadSet, shown: Shown | None) -> None:
+        self._cursor = cursor
+        self._plan = plan
+        self._reads = reads
+        self._shown = shown
+
+    async def to_list(self) -> list[Document]:
+        found: list[Document] = await self._reads.part(self._rows, self._shown)
+        return found
+
+    async def _rows(self, reads: ReadSet) -> list[Document]:
+        read = reads.begin(self._plan)
+        rows: list[Document] = await self._cursor().to_list()
+        reads.end(read, rows)
+        return rows
+
+    async def __aiter__(self) -> AsyncIterator[Document]:
+        for row in await self.to_list():
+            yield row
+
+    def __getattr__(self, name: str) -> Any:
+        # Until the run ends, any document of its filter may be read.
+        self._reads.begin(self._plan)
+        return getattr(self._cursor(), name)
+
+
+def _shown_by(projection: Mapping[str, Any] | None) -> Shown | None:
+    """Returns what is compared of rows with this projection; None: the whole rows."""
+    if not isinstance(projection, ComparedProjection):
+        return None
+    shown = projection.shown
+    return lambda rows: list(map(shown, rows))
 
 
 class RecordedCursor:

@@ -23,7 +23,7 @@ less of the gateway's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from portico.resolvers.documents import Database, Document, DocumentId, Projection
@@ -145,7 +145,7 @@ class _Round:
             for one, row in zip(some, rows, strict=True):
                 found[one] = [walks.place_of(post) for post in row]
                 posts |= {post["_id"]: post for post in row}
-        relations = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
+        relations = await self._find_relations(posts.values())
         for one, places in found.items():
             one.take(places, posts, self.window, self.viewer, relations)
 
@@ -160,9 +160,13 @@ class _Round:
             one.keep(most)
         found = {one: [post["_id"] for post in one.shown[had[one] :]] for one in readers}
         posts = await walks.find_by_ids(self.db, [key for keys in found.values() for key in keys], self.shown)
-        relations = await visibility.find_relations(self.db, self.viewer, visibility.people_in(posts.values()))
+        relations = await self._find_relations(posts.values())
         for one, keys in found.items():
             one.shown[had[one] :] = one.views(keys, posts, self.viewer, relations)
+
+    async def _find_relations(self, posts: Collection[Document]) -> visibility.Relations:
+        people, circles = visibility.people_in(posts), visibility.circles_in(posts)
+        return await visibility.find_relations(self.db, self.viewer, people, circles, with_follows=True)
 
     async def _find_places(self, reader: _Reader) -> list[Place]:
         behind = feeds.Behind(reader.behind("post"), reader.behind("_id"))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NotRequired
+from typing import Any, NamedTuple, NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.hints import with_hint
+from portico.resolvers.parts import as_part
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import Repeatable
 
@@ -68,6 +69,13 @@ class RelationDocument(Repeatable):
     is_merged: NotRequired[bool]
     # The other document may lack the current version.
     uncopied: NotRequired[Change]
+
+
+class Decided(NamedTuple):
+    """What one member has decided about another."""
+
+    follows: bool = False
+    has_blocked: bool = False
 
 
 RELATIONS = CollectionSpec(
@@ -244,9 +252,14 @@ async def find_all_blocking(db: Database, of: str, most: int) -> set[str] | None
     return None if len(found) > most else {relation["to"] for relation in found}
 
 
-async def find_decided(db: Database, others: Sequence[str], *, viewer: str) -> dict[str, Document]:
-    """Returns what the viewer has decided about these others, by their subjects: {circles, blocks}. One command."""
-    return await find(db, viewer, others, {"_id": 0, "to": 1, "circles": 1, "blocks": 1})
+async def find_decided(db: Database, others: Sequence[str], *, viewer: str) -> dict[str, Decided]:
+    """Returns what the viewer has decided about these others, by their subjects. One command."""
+
+    async def read(db: Database) -> dict[str, Decided]:
+        found = await find(db, viewer, others, {"_id": 0, "to": 1, "circles": 1, "blocks": 1})
+        return {to: Decided(follows(found[to]), bool(found[to].get("blocks"))) for to in sorted(found)}
+
+    return await as_part(db, read)
 
 
 async def find_names_of_blocking(db: Database, of: str, others: Sequence[str]) -> dict[str, str]:
@@ -263,5 +276,6 @@ async def find_names_of_blocking(db: Database, of: str, others: Sequence[str]) -
 async def find_blocked(db: Database, of: str, limit: int) -> list[str]:
     """Returns the first members whom the member has blocked, by subject."""
     wanted = {"of": of, "blocks": True}
-    found = db[RELATIONS.name].find(wanted, {"_id": 0, "to": 1}, sort=[("blocks", ASCENDING), ("to", ASCENDING)])
-    return [relation["to"] async for relation in found.limit(limit)]
+    sort = [("blocks", ASCENDING), ("to", ASCENDING)]
+    found = await db[RELATIONS.name].find(wanted, {"_id": 0, "to": 1}, sort=sort, limit=limit).to_list()
+    return [relation["to"] for relation in found]

@@ -22,6 +22,7 @@ from typing import Any
 from pymongo import ReadPreference
 
 from portico.resolvers.documents import Database, Document, DocumentId
+from portico.resolvers.parts import as_part
 from portico.resolvers.writes.sweeps import DAMAGED
 
 from . import relations as relations_of
@@ -66,12 +67,49 @@ def commenters_of(post: Mapping[str, Any]) -> list[str]:
     return [comment["by"]["id"] for comment in post.get("comments") or ()] if found is None else found
 
 
-async def find_relations(db: Database, viewer: str | None, others: Collection[str]) -> dict[str, Document]:
-    """Returns the relations of the viewer with these members, by their subjects. One command, or none."""
+def circles_in(posts: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Returns the circles that the posts name. Leaves out damaged ones."""
+    circles: set[str] = set()
+    for post in posts:
+        with contextlib.suppress(*DAMAGED):
+            circles |= set(post.get("circles") or ())
+    return circles
+
+
+async def find_relations(
+    db: Database,
+    viewer: str | None,
+    others: Collection[str],
+    circles: Collection[str] = (),
+    *,
+    with_follows: bool = False,
+) -> dict[str, Document]:
+    """Returns the relations of the viewer with these members, by their subjects. One command, or none.
+
+    They have what decides about posts that name these circles; `follows` needs `with_follows`. So a live query does not
+    run again after other changes of them.
+    """
     wanted = [other for other in others if other != viewer]
     if viewer is None or not wanted:
         return {}
-    return await relations_of.find(db, viewer, wanted)
+
+    async def read(db: Database) -> dict[str, Document]:
+        found = await relations_of.find(db, viewer, wanted)
+        deciding = {other: _deciding(found[other], circles, with_follows=with_follows) for other in sorted(found)}
+        return {other: relation for other, relation in deciding.items() if relation}
+
+    return await as_part(db, read)
+
+
+def _deciding(relation: Document, circles: Collection[str], *, with_follows: bool) -> Document:
+    """Returns what of a relation decides about posts that name these circles."""
+    found: Document = {path: True for path in ("blocks", "blocked") if relation.get(path)}
+    if names := relation.get("in_circles"):
+        # The empty text names no circle. It stands for all others.
+        found["in_circles"] = [name for name in names if name in circles] or [""]
+    if with_follows and relations_of.follows(relation):
+        found["circles"] = True
+    return found
 
 
 def is_blocked(relations: Relations, other: str) -> bool:
@@ -201,7 +239,7 @@ async def show_posts(
 
     The posts must have been read before the call. One command for all of them; see also `count_hidden_in_pages`.
     """
-    relations = await find_relations(db, viewer, people_in(posts))
+    relations = await find_relations(db, viewer, people_in(posts), circles_in(posts))
     hidden = await count_hidden_in_pages(db, viewer, posts)
     return [_view_of(post, viewer, relations, hidden.get(post["_id"], 0)) for post in posts]
 

@@ -80,7 +80,12 @@ class AdZone(Node):
     site_id: str = stored(description="The site.")
     zone_id: str = stored(description="The zone of the site.")
     ads: list[Ad] = computed(
-        _live_ads, "_id", "ads", length=zones.MAX_ADS, description="The ads in the zone, dearest first."
+        _live_ads,
+        "_id",
+        "ads",
+        length=zones.MAX_ADS,
+        compared=True,
+        description="The ads in the zone, dearest first.",
     )
 
 

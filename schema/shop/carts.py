@@ -97,12 +97,14 @@ class Cart(Node):
         "_id",
         "items",
         length=carts.MAX_LINES,
+        compared=True,
         description="Its lines, in the order in which they were added.",
     )
     total: Money = computed(
         lambda cart: {"amount": carts.total_of(dict(cart)), "currency": cart["currency"]},
         "items",
         "currency",
+        compared=True,
         description="The amount to pay at checkout, at the prices when the items were added.",
     )
     last_modified: datetime = stored(description="When a buyer changed it last.")

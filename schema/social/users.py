@@ -9,7 +9,6 @@ import strawberry
 
 from portico.loaders.social import members as loaders
 from portico.resolvers import errors
-from portico.resolvers.documents import Document
 from portico.resolvers.social import circles, follower_counts, member_edits, member_lists, members, relations
 from portico.resolvers.social.member_lists import MemberListing
 from portico.resolvers.social.members import MemberDocument
@@ -127,12 +126,12 @@ class User(Node):
     @reads("_id", description="Whether the member is in a circle of the viewer; false without a token.")
     @staticmethod
     async def viewer_follows(root: strawberry.Parent[Source], info: Info) -> bool:
-        return relations.follows(await _decided(info.context, root["_id"]))
+        return (await _decided(info.context, root["_id"])).follows
 
     @reads("_id", description="Whether the viewer has blocked the member; false without a token.")
     @staticmethod
     async def viewer_has_blocked(root: strawberry.Parent[Source], info: Info) -> bool:
-        return bool((await _decided(info.context, root["_id"])).get("blocks"))
+        return (await _decided(info.context, root["_id"])).has_blocked
 
     @reads(
         "_id",
@@ -186,13 +185,13 @@ class Circle:
         return await _user_page(info, listing, DEFAULT_CIRCLE_MEMBERS, Span(first, after, last, before))
 
 
-async def _decided(context: Context, member: str) -> Document:
+async def _decided(context: Context, member: str) -> relations.Decided:
     """Returns what the viewer has decided about the member."""
     viewer = context.subject
     if viewer is None or viewer == member:
-        return {}
+        return relations.Decided()
     loader = context.loader("decided about members", lambda: loaders.decided(context.db, viewer=viewer))
-    return await loader.load(member) or {}
+    return await loader.load(member) or relations.Decided()
 
 
 async def _user_page(info: Info, listing: MemberListing, default: int, span: Span) -> Connection[User]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ from portico.gateway.reads.feed import Feed
 from portico.gateway.reads.interests import ALL, Change
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.recorded import recorded
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import ComparedProjection, Database, with_version
 from portico.resolvers.parts import as_part
 from tests.support.sockets import until
 
@@ -123,6 +123,48 @@ async def test_after_a_change_without_effect_the_part_follows_what_it_has_read_t
     assert feed.checks.made == 1
 
     await put(db, "b", 2)
+    await until(lambda: run.affected == [1])
+
+
+async def test_rows_without_keys_are_compared(db: Database, feed: Feed) -> None:
+    async def kinds(db: Database) -> list[dict[str, Any]]:
+        return await db[VALUES].find({"kind": "a"}, {"_id": 0, "size": 1}).to_list()
+
+    await db[VALUES].insert_one({"_id": "a", "kind": "a", "size": 1})
+    run = Run(feed, db, kinds)
+    assert await run.begin() == [{"size": 1}]
+
+    await db[VALUES].delete_one({"_id": "other"})
+    await db[VALUES].insert_one({"_id": "b", "kind": "b"})
+    await db[VALUES].delete_one({"_id": "b"})
+    await run.passes()
+    await db[VALUES].update_one({"_id": "a"}, {"$set": {"size": 2}})
+    await until(lambda: run.affected == [1])
+
+
+@pytest.mark.parametrize("by_one", [True, False])
+async def test_only_what_is_shown_of_a_row_is_compared(db: Database, feed: Feed, by_one: bool) -> None:
+    def shown(row: Mapping[str, Any]) -> Any:
+        return [line["title"] for line in row.get("lines", ()) if not line.get("is_hidden")]
+
+    projection = with_version(ComparedProjection({"lines": 1}, shown))
+
+    async def lines(db: Database) -> Any:
+        if by_one:
+            return await db[VALUES].find_one({"_id": "a"}, projection)
+        return await db[VALUES].find({"_id": {"$in": ["a"]}}, projection).to_list()
+
+    async def write(*lines: dict[str, Any]) -> None:
+        await db[VALUES].update_one({"_id": "a"}, {"$set": {"lines": list(lines)}}, upsert=True)
+
+    await write({"title": "A"})
+    run = Run(feed, db, lines)
+    found = await run.begin()
+    assert (found if by_one else found[0]) == {"_id": "a", "lines": [{"title": "A"}]}
+
+    await write({"title": "A", "note": 1}, {"title": "B", "is_hidden": True})
+    await run.passes()
+    await write({"title": "A", "note": 1}, {"title": "B"})
     await until(lambda: run.affected == [1])
 
 

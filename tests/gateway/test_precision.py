@@ -7,18 +7,22 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bench.precision import measured
 from portico.gateway.settings import Settings
+from portico.schema.ads.advertisers import ADVERTISER
 from tests.support.demo import Demo
 from tests.support.harness import GatewayClient, create_product, new_key
 from tests.support.sockets import until
 
 ACCOUNTS = "{ viewer { accounts { name balance { amount } } } }"
 STOCK = """query ($sku: String!) { product(sku: $sku) { stock { available reserved sold } } }"""
+CART = """query ($id: ID!) { cart(id: $id) { items { sku quantity } } }"""
+ADS = """{ adZone(siteId: "shop", zoneId: "top") { ads { ecpm } } }"""
 SEARCH = """{ products(filter: {search: "blue"}) { totalCount facets { types { value count } } nodes { title } } }"""
 
 
@@ -92,6 +96,29 @@ async def test_what_carts_reserve_shows_without_runs_in_vain(gateway: GatewayCli
             await gateway.result("addItemToCart", given)
             await until(lambda: seen["last"]["product"]["stock"]["reserved"] == number + 1)  # noqa: B023 - awaited here
             await rests(gateway)
+    assert runs_in_vain(gateway) == 0
+
+
+async def test_what_a_cart_notes_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
+    sku = (await create_product(gateway))["sku"]
+    await gateway.result("restock", {"sku": sku, "quantity": 10, "idempotencyKey": new_key()})
+    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    async with followed(gateway, CART, {"id": cart}) as seen:
+        for number in range(1, 4):
+            await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1})
+            await rests(gateway)
+            assert seen["last"]["cart"]["items"] == [{"sku": sku, "quantity": number}]
+    assert runs_in_vain(gateway) == 0
+
+
+async def test_a_pending_ad_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
+    advertiser = replace(gateway, roles=(ADVERTISER,))
+    ad, zone = {"campaignId": "tea:spring", "adUnitId": "banner"}, {"siteId": "shop", "zoneId": "top"}
+    async with followed(advertiser, ADS) as seen:
+        for ecpm in (100, 200):
+            await advertiser.result("placeAd", {**zone, "ad": {**ad, "ecpm": ecpm}})
+            await rests(gateway)
+            assert [one["ecpm"] for one in seen["last"]["adZone"]["ads"]] == [ecpm]
     assert runs_in_vain(gateway) == 0
 
 

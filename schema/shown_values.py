@@ -1,0 +1,68 @@
+"""What an answer shows of a document, if functions of it make some of its fields.
+
+A live query reads a changed document again, and runs only if this is something else. A list of a cart's items, for
+example, is the same before and after a note in them is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What is shown of objects in a document: what functions make of each, and the fields with these paths."""
+
+    functions: Sequence[Callable[[Any], Any]]
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, functions: Sequence[Callable[[Any], Any]], paths: Iterable[str]) -> Elements:
+        """Returns what is shown by these functions and paths."""
+        return cls(functions, sorted(map(_first_name, paths)))
+
+    def shown(self, value: Any) -> Any:
+        """Returns what is shown of an object, or of a list of objects."""
+        if isinstance(value, list | tuple):
+            return [self.shown(one) for one in value]
+        if not isinstance(value, Mapping):
+            return value
+        return [value.get(name) for name in self.names], [function(value) for function in self.functions]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value that a function makes of a document, of which `elements` are shown; None for all of it."""
+
+    function: Callable[[Any], Any]
+    elements: Elements | None
+
+    def of(self, document: Document) -> Any:
+        """Returns what is shown of the value."""
+        value = self.function(document)
+        return value if self.elements is None else self.elements.shown(value)
+
+
+class Shown:
+    """What is shown of documents: some values, and all of their other fields."""
+
+    def __init__(self, values: Sequence[Value], projection: Iterable[str], others: Collection[str]) -> None:
+        """`others` are the paths of the projection that something else than the values needs."""
+        self._values = values
+        self._hidden = set(map(_first_name, projection)) - set(map(_first_name, others))
+
+    def of(self, document: Document) -> Any:
+        """Returns what is shown of the document. Nothing is known of one that no value can be made of."""
+        try:
+            values = [value.of(document) for value in self._values]
+        except Exception:  # noqa: BLE001 - the field says what is wrong with the document
+            return document
+        return {name: value for name, value in document.items() if name not in self._hidden}, values
+
+
+def _first_name(path: str) -> str:
+    return path.partition(".")[0]
