@@ -21,7 +21,7 @@ from portico.gateway.settings import Settings
 from tests.gateway.support.large_data import CALLER, fill
 from tests.gateway.support.large_operations import ATTACKS, BODIES, Attack
 from tests.support.harness import IS_SOAK, GatewayClient, new_key, running
-from tests.support.memory import MB, MOST, forget_peak, memory, request, socket_of, unbuffered
+from tests.support.memory import MB, MOST, forget_peak, memory, request, socket_of, unbuffered, wait_until_quiet
 from tests.support.processes import Served, environment, eventually, own_database, served
 from tests.support.roles import ROLES
 from tests.support.sockets import subscribe
@@ -122,18 +122,6 @@ def attacked(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         assert process.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
 
 
-def wait_until_quiet(gateway: Served) -> None:
-    """Waits until no operation runs, or waits to run."""
-
-    def is_quiet() -> bool:
-        text = httpx.get(f"{gateway.url}/metrics", timeout=SECONDS).text
-        names = ("portico_operations_running{", "portico_operations_queued{")
-        return not sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(names))
-
-    time.sleep(0.5)
-    eventually(is_quiet, SECONDS)
-
-
 def largest(operations: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Returns the operations of all domains whose answers are whole, without those that take the longest."""
     return [operations[name][0] for name in operations if name not in {"content", "introspection", "nodes"}]
@@ -178,7 +166,7 @@ def test_unread_answers_use_a_bounded_amount_of_memory(target: Target, attacked:
         for number in range(5 * CLIENTS):
             client = stack.enter_context(unbuffered(attacked.served))
             client.sendall(attacked.request(operations[number % len(operations)], Accept=accept))
-        wait_until_quiet(attacked.served)
+        wait_until_quiet(attacked.served, SECONDS)
         assert attacked.peak() < MOST
 
 
@@ -188,7 +176,7 @@ def test_unread_answers_of_sockets_use_a_bounded_amount_of_memory(target: Target
         for client in [stack.enter_context(socket_of(attacked.served, attacked.token)) for _ in range(4)]:
             for number in range(UNREAD):
                 client.send(json.dumps(subscribe(str(number), **operations[number % len(operations)])))
-        wait_until_quiet(attacked.served)
+        wait_until_quiet(attacked.served, SECONDS)
         assert attacked.peak() < MOST
 
 
@@ -203,7 +191,7 @@ def test_messages_that_wait_use_a_bounded_amount_of_memory(attacked: Attacked) -
             for number in range(UNREAD):
                 # The client reads nothing, so the operations of its socket wait for each other.
                 client.send(orjson.dumps(subscribe(str(number), query, variables=variables)).decode())
-        wait_until_quiet(attacked.served)
+        wait_until_quiet(attacked.served, SECONDS)
         assert attacked.peak() < MOST
 
 

@@ -67,14 +67,22 @@ async function subscribed(client) {
   return { found, isLive, ended };
 }
 
-// The counts that a live query shows until it shows enough.
-async function counted(client, enough) {
-  const found = [];
-  for await (const { data } of client.iterate({ query: COUNT, variables })) {
-    found.push(data.node.commentCount);
-    if (found.at(-1) >= enough) break;
-  }
-  return found;
+// The counts that a live query shows until it shows enough, and when it has shown the first.
+function counted(client, enough) {
+  let live;
+  const isLive = new Promise((resolve) => {
+    live = resolve;
+  });
+  const follow = async () => {
+    const found = [];
+    for await (const { data } of client.iterate({ query: COUNT, variables })) {
+      found.push(data.node.commentCount);
+      live();
+      if (found.at(-1) >= enough) break;
+    }
+    return found;
+  };
+  return { isLive, ended: follow() };
 }
 
 const seen = {};
@@ -90,7 +98,8 @@ seen.refused = [await failure(sockets('x'), { query: VIEWER }), await failure(st
 
 const post = (text) => first(ws, { query: POST, variables: { input: { discussionId: discussion, text } } });
 // 'begin' and three others at least.
-const counts = Promise.all([counted(ws, 4), counted(sse, 4)]);
+const counts = [counted(ws, 4), counted(sse, 4)];
+await Promise.race([Promise.all(counts.map(({ isLive }) => isLive)), Promise.all(counts.map(({ ended }) => ended))]);
 const subscribers = await Promise.all([subscribed(ws), subscribed(sse)]);
 let isBegun = false;
 const begun = Promise.all(subscribers.map(({ isLive }) => isLive)).then(() => {
@@ -104,7 +113,7 @@ await begun;
 for (const text of ['one', 'two', 'three']) await post(text);
 await Promise.all(subscribers.map(({ ended }) => ended));
 seen.received = subscribers.map(({ found }) => found);
-seen.live = (await counts).map((found) => found[0] === 0 && found.every((count, at) => !at || count > found[at - 1]));
+seen.live = (await Promise.all(counts.map(({ ended }) => ended))).map((found) => found[0] === 0 && found.every((count, at) => !at || count > found[at - 1]));
 console.log(JSON.stringify(seen));
 await ws.dispose();
 sse.dispose();

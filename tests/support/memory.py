@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_socket
 
@@ -17,7 +19,7 @@ from portico.gateway.http.websocket import PROTOCOL
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from tests.catalog.support.catalog import add_products, product
-from tests.support.processes import Served
+from tests.support.processes import Served, eventually
 
 MB = 1_000_000
 # What a worker may use, whatever its clients ask for.
@@ -56,6 +58,18 @@ def request(query: str, variables: Mapping[str, Any] | None = None, **headers: s
     lines = {"Host": "a", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
     return f"POST /graphql HTTP/1.1\r\n{head}\r\n".encode() + body
+
+
+def wait_until_quiet(gateway: Served, seconds: float = 30.0) -> None:
+    """Waits until no operation runs, or waits to run."""
+
+    def is_quiet() -> bool:
+        text = httpx.get(f"{gateway.url}/metrics", timeout=seconds).text
+        names = ("portico_operations_running{", "portico_operations_queued{")
+        return not sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(names))
+
+    time.sleep(0.5)
+    eventually(is_quiet, seconds)
 
 
 @contextlib.contextmanager
