@@ -27,6 +27,7 @@ from pymongo.errors import ExecutionTimeout
 from pymongo.monitoring import CommandListener
 from pymongo.read_concern import ReadConcern
 from pymongo.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
+from pymongo.write_concern import WriteConcern
 
 from portico.resolvers.answer_bounds import METER, Meter
 from portico.resolvers.documents import CODEC, LENIENT, Document, Update
@@ -50,6 +51,7 @@ _WRITING = {"$merge", "$out"}
 _UPDATE_OPTIONS = {"upsert": "upsert", "array_filters": "arrayFilters"}
 _FIND_AND_UPDATE_OPTIONS = {"upsert": "upsert", "projection": "fields", "return_document": "new"}
 _LOCAL, _MAJORITY = ReadConcern("local"), ReadConcern("majority")
+_PRIMARY_ALONE = WriteConcern(w=1)
 
 
 def _decoded(reply: bytes) -> Document:
@@ -195,11 +197,14 @@ class DirectDatabase:
 class DirectCollection:
     """A collection of the driver, with direct reads and writes. Those with other options fall back to the driver."""
 
-    def __init__(self, collection: Any, reader: Reader, writer: Writer, concern: ReadConcern = _LOCAL) -> None:
+    def __init__(
+        self, collection: Any, reader: Reader, writer: Writer, concern: ReadConcern = _LOCAL, *, waits: bool = True
+    ) -> None:
         self._collection = collection
         self._reader = reader
         self._writer = writer
         self._concern = concern
+        self._waits = waits
         self.name: str = collection.name
 
     def __getattr__(self, name: str) -> Any:
@@ -209,7 +214,12 @@ class DirectCollection:
         collection = self._collection.with_options(**options)
         if options == {"read_concern": _MAJORITY}:
             return DirectCollection(collection, self._reader, self._writer, _MAJORITY)
+        if options == {"write_concern": _PRIMARY_ALONE}:
+            return DirectCollection(collection, self._reader, self._writer, self._concern, waits=False)
         return collection
+
+    async def _write(self, command: Document) -> Document | None:
+        return await self._writer.write(command, waits=self._waits)
 
     def find(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
@@ -251,7 +261,7 @@ class DirectCollection:
         if not options and isinstance(document, dict):
             if "_id" not in document:
                 document["_id"] = ObjectId()
-            answer = await self._writer.write({"insert": self.name, "documents": [document]})
+            answer = await self._write({"insert": self.name, "documents": [document]})
             if answer is not None:
                 require_done(answer)
                 return InsertOneResult(document["_id"], acknowledged=True)
@@ -260,7 +270,7 @@ class DirectCollection:
     async def update_one(self, query: Mapping[str, Any], change: Any, *more: Any, **options: Any) -> UpdateResult:
         if not more and options.keys() <= _UPDATE_OPTIONS.keys() and _is_change(change):
             update = {"q": query, "u": change, **{_UPDATE_OPTIONS[name]: value for name, value in options.items()}}
-            answer = await self._writer.write({"update": self.name, "updates": [update]})
+            answer = await self._write({"update": self.name, "updates": [update]})
             if answer is not None:
                 require_done(answer)
                 return update_result(answer)
@@ -269,7 +279,7 @@ class DirectCollection:
 
     async def delete_one(self, query: Mapping[str, Any], **options: Any) -> DeleteResult:
         if not options:
-            answer = await self._writer.write({"delete": self.name, "deletes": [{"q": query, "limit": 1}]})
+            answer = await self._write({"delete": self.name, "deletes": [{"q": query, "limit": 1}]})
             if answer is not None:
                 require_done(answer)
                 return DeleteResult({"n": answer["n"]}, acknowledged=True)
@@ -279,7 +289,7 @@ class DirectCollection:
     async def bulk_write(self, requests: Sequence[Any], ordered: bool = True, **options: Any) -> BulkWriteResult:
         if not options and requests and all(isinstance(request, Update) for request in requests):
             updates = [request.statement for request in requests]
-            answer = await self._writer.write({"update": self.name, "updates": updates, "ordered": ordered})
+            answer = await self._write({"update": self.name, "updates": updates, "ordered": ordered})
             if answer is not None:
                 return bulk_result(answer)
         written: BulkWriteResult = await self._collection.bulk_write(requests, ordered=ordered, **options)
@@ -291,7 +301,7 @@ class DirectCollection:
         if not more and options.keys() <= _FIND_AND_UPDATE_OPTIONS.keys() and _is_change(change):
             command: Document = {"findAndModify": self.name, "query": query, "update": change}
             command |= {_FIND_AND_UPDATE_OPTIONS[name]: value for name, value in options.items()}
-            answer = await self._writer.write(command)
+            answer = await self._write(command)
             if answer is not None:
                 require_done(answer)
                 one: Document | None = answer["value"]

@@ -1,8 +1,8 @@
 """Sends small writes over the wire without the driver, whose overhead is most of the cost of a small write.
 
 An insert, an update, a deletion, a bulk of updates, and `find_one_and_update` go to the primary of a replica set, on a
-connection that is taken over from the driver (`links`). They wait for a majority. If no connection is idle, or the
-write is large, or has other options, the driver sends it: nothing has been sent then.
+connection that is taken over from the driver (`links`). They wait for a majority, or for the primary alone. If no
+connection is idle, or the write is large, or has other options, the driver sends it: nothing has been sent then.
 
 A write must have its effect once, even if the reply is lost. MongoDB has retryable writes for that: it remembers the
 latest write of a session by its number, and answers a repetition without repeating the effect.
@@ -56,6 +56,7 @@ _PAUSE_SECONDS = 0.05
 _DUPLICATE_KEY = 11000
 _MAX_TIME_EXPIRED = 50
 _RETRYABLE = "RetryableWriteError"
+_MAJORITY, _PRIMARY_ALONE = {"w": "majority"}, {"w": 1}
 
 
 class _Session:
@@ -65,9 +66,10 @@ class _Session:
         self.lent: AsyncClientSession = client.start_session(causal_consistency=False)
         self._numbers = itertools.count(time.time_ns())
 
-    def numbered(self, command: Document) -> Document:
-        """Returns the command with the session and the next number."""
-        return {**command, "lsid": self.lent.session_id, "txnNumber": Int64(next(self._numbers))}
+    def numbered(self, command: Document, concern: Document) -> Document:
+        """Returns the command with the session, the next number and a write concern."""
+        number = Int64(next(self._numbers))
+        return {**command, "lsid": self.lent.session_id, "txnNumber": number, "writeConcern": concern}
 
 
 class Writer:
@@ -86,11 +88,12 @@ class Writer:
         self._listeners = listeners
         self._links = Links(client)
         self._sessions: list[_Session] = []
-        self._common = {"writeConcern": {"w": "majority"}, "maxTimeMS": int(seconds * 1000), "$db": database.name}
+        self._common = {"maxTimeMS": int(seconds * 1000), "$db": database.name}
 
-    async def write(self, command: Document) -> Document | None:
+    async def write(self, command: Document, *, waits: bool = True) -> Document | None:
         """Returns the answer to a write, see `require_done`. None: nothing was sent, so the caller uses the driver.
 
+        Args:     waits: for a majority; otherwise, for the primary alone.
         Raises what `bson.encode` raises, and the errors of the driver if the connection is lost and does not return.
         """
         link = self._links.idle()
@@ -102,7 +105,7 @@ class Writer:
             if link.primary.election is None:
                 return None
             session = self._sessions.pop() if self._sessions else _Session(self._client)
-            numbered = session.numbered(command)
+            numbered = session.numbered(command, _MAJORITY if waits else _PRIMARY_ALONE)
             sent = message({**numbered, **self._common})
             if len(sent) > _MOST_BYTES:
                 self._sessions.append(session)
@@ -160,7 +163,6 @@ class Writer:
     async def _by_driver(self, command: Document, session: _Session, deadline: float) -> Document | None:
         """Returns the answer; None if the write can be sent again. Raises the error of the driver at the deadline."""
         writing = {name: value for name, value in command.items() if name != "lsid"}
-        writing["writeConcern"] = self._common["writeConcern"]
         try:
             with timeout(max(deadline - time.monotonic(), _PAUSE_SECONDS)):
                 # The driver adds the session, and what else it needs.

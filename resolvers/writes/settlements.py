@@ -30,10 +30,10 @@ A reader shows exactly what is decided: it reads the records that the notes of a
 applies those notes whose key is stored, and takes back the others (`shown`). A document without notes costs nothing
 more. A writer whose guard does not match settles first what is decided (`settle_decided`).
 
-Every note waits for a majority, although the decision on the same primary would imply that. Only the reply to the
-decision shows whether there was an election in between. If the process crashed before this reply, the record would stay
-decided, and its notes, which were rolled back, would look as if they had been settled. Not to wait would save about a
-tenth of the time.
+Every note waits for a majority, although the decision on the same primary would imply that. A primary can lose its
+role, roll back the notes, and be elected again, and it keeps the connections of its clients meanwhile. It then accepts
+the decision. Only the reply shows the later election. If the process crashed before this reply, the record would stay
+decided, and its notes, which were rolled back, would look as if they had been settled.
 """
 
 from __future__ import annotations
