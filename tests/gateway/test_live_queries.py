@@ -293,8 +293,7 @@ async def test_an_invalid_live_query_ends_at_once(socket: Socket) -> None:
 
 async def test_a_live_query_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
     product = await create(gateway)
-    # A token is accepted for ten seconds after it expires, because clocks differ. At least four of them are left, so
-    # that it is still good when the gateway sees it, also on a busy machine.
+    # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
     almost = SystemClock().now() - timedelta(seconds=9)
     token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
     async with opened(port) as socket, streamed(port, TITLE, {"sku": product["sku"]}, token=token) as events:

@@ -298,8 +298,7 @@ async def test_the_token_is_checked_for_each_event(
 
 async def test_a_stream_ends_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
-    # A token is accepted for ten seconds after it expires, because clocks differ. At least four of them are left, so
-    # that it is still good when the gateway sees it, also on a busy machine.
+    # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
     almost = SystemClock().now() - timedelta(seconds=9)
     token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
 

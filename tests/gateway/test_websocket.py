@@ -141,8 +141,7 @@ async def test_a_token_that_cannot_be_verified_now_closes_the_socket_with_try_ag
 
 
 async def test_the_socket_closes_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
-    # A token is accepted for ten seconds after it expires, because clocks differ. At least four of them are left, so
-    # that it is still good when the gateway sees it, also on a busy machine.
+    # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
     almost = SystemClock().now() - timedelta(seconds=9)
     token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
     async with opened(port) as socket:
