@@ -4,9 +4,11 @@ Every change has an operation time, and the oplog keeps changes in the order of 
 last event it has got can so get the next ones from any process, as far back as the oplog goes.
 
 Clients come back together, e.g. after a restart. One change stream at a time reads for all who wait, from the earliest
-place to the newest operation; those who come meanwhile share the next one. A client gets a page of events at a time, so
-nothing piles up for one that is slow. Clients that were away for longer than a minute have a change stream of their
-own, so that the others, who have missed little, do not wait for them.
+place to the newest operation. Those who come meanwhile share the next one. If these are many, more are on their way,
+and it begins a little later, so that fewer change streams serve all. Nobody waits for others while nothing is read.
+
+A client gets a page of events at a time, so nothing piles up for one that is slow. Clients that were away for longer
+than a minute have a change stream of their own, so that the others, who have missed little, do not wait for them.
 
 Source: MongoDB manual, "Change Streams", `startAtOperationTime`.
 """
@@ -45,6 +47,9 @@ _LONGEST_PAUSE = 2.0
 # The seconds after which a client was away for long, and the changes that the server returns at a time.
 _LONG_SECONDS = 60
 _BATCH = 500
+# How many clients that wait are many, and how long they wait for more.
+_MANY = 20
+_GATHER_SECONDS = 0.3
 # No change has this digest in practice, so all changes of the time come before it.
 _NO_CHANGE = "0" * 16
 _POSITION = re.compile(r"([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{16})([0-9a-f]{1,8})", re.ASCII)
@@ -139,7 +144,7 @@ class Replays:
         self._seconds = seconds
         self._on_open = on_open
         self._on_failure = on_failure
-        self._missed: Combiner[bool, _Missed] = Combiner(self._serve)
+        self._missed: Combiner[bool, _Missed] = Combiner(self._serve, linger=self._gather)
         self._asking: Combiner[None, _Asking] = Combiner(self._ask)
 
     async def now(self) -> Position:
@@ -151,7 +156,8 @@ class Replays:
 
         Raises:   ChangesLost if the place is too far back; a driver's error, after many attempts.
         """
-        missed = _Missed(db=self._db, topics=topics, after=after, most=most)
+        is_urgent = self._missed.is_idle(key=False)
+        missed = _Missed(db=self._db, topics=topics, after=after, most=most, is_urgent=is_urgent)
         self._missed.add(missed.was_long_away, missed)
         return await missed.done
 
@@ -159,6 +165,10 @@ class Replays:
         """Waits until nobody waits."""
         await self._missed.close()
         await self._asking.close()
+
+    def _gather(self, were_long_away: bool) -> float:
+        """Returns how many seconds those who wait do so for more."""
+        return _GATHER_SECONDS if len(self._missed.waiting(were_long_away)) >= _MANY else 0
 
     async def _newest(self) -> Timestamp:
         asking = _Asking(db=self._db)
