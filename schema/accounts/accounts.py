@@ -1,7 +1,5 @@
 """Accounts, and transfers between them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -84,7 +82,7 @@ class Account(Node):
         "that the viewer takes part in.",
     )
     @staticmethod
-    async def pending_transfers(root: strawberry.Parent[AccountDocument], info: Info) -> list[Transfer]:
+    async def pending_transfers(root: strawberry.Parent[AccountDocument], info: Info) -> "list[Transfer]":
         answers = [load(core(info), TRANSFER, note.get("record") or note["id"]) for note in root["pending"]]
         return [as_type(Transfer, document) for answer in answers if (document := await answer) is not None]
 

@@ -1,7 +1,5 @@
 """The product hierarchy."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import strawberry
@@ -60,7 +58,7 @@ class Category(Node):
         length=8,
         description="The ancestors from the root down to the parent.",
     )
-    parent: Category | None = related("Category", "parent", description="The parent category; null for a root.")
+    parent: "Category | None" = related("Category", "parent", description="The parent category; null for a root.")
 
     @reads("_id", description="The direct children of this category, by name.")
     @staticmethod
@@ -71,7 +69,7 @@ class Category(Node):
         after: After = None,
         last: Last = None,
         before: Before = None,
-    ) -> Connection[Category]:
+    ) -> "Connection[Category]":
         return await _category_page(info, categories.children_of(root["_id"]), Span(first, after, last, before))
 
     @reads("_id", description="Every category below this one, at any depth, by name.")
@@ -83,7 +81,7 @@ class Category(Node):
         after: After = None,
         last: Last = None,
         before: Before = None,
-    ) -> Connection[Category]:
+    ) -> "Connection[Category]":
         return await _category_page(info, categories.descendants_of(root["_id"]), Span(first, after, last, before))
 
 

@@ -1,7 +1,5 @@
 """Discussions and their comments. The mutations are in `posting`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -94,7 +92,7 @@ MaxDepth = Annotated[int | None, described("Omits deeper replies; `replyCount` s
 @strawberry.type(description="A comment in a discussion.")
 class Comment(Node):
     id: strawberry.ID = node_id(COMMENT.name, comments.REF)
-    discussion: Discussion = related(
+    discussion: "Discussion" = related(
         DISCUSSION.name, "discussion", description="The discussion that contains the comment."
     )
     slug: str = stored(
@@ -110,7 +108,7 @@ class Comment(Node):
         description="CommonMark. Empty if the comment is deleted; a deleted comment stays while it has replies.",
     )
     deleted: bool = stored(description="Whether it was deleted, and only stays because of its replies.")
-    parent: Comment | None = related(
+    parent: "Comment | None" = related(
         COMMENT.name, "parent", description="The comment that it replies to; null for the first of a thread."
     )
     reply_count: int = stored("replies", default=0, description="The number of direct replies.")
@@ -143,7 +141,7 @@ class Comment(Node):
         after: After = None,
         last: Last = None,
         before: Before = None,
-    ) -> Connection[Comment]:
+    ) -> "Connection[Comment]":
         return await _comment_page(info, comments.replies_of(root[comments.REF]), Span(first, after, last, before))
 
     @reads(comments.REF, "key", extra=_BELOW, description="All comments below this one, in thread order.")
@@ -155,7 +153,7 @@ class Comment(Node):
         after: After = None,
         last: Last = None,
         before: Before = None,
-    ) -> Connection[Comment]:
+    ) -> "Connection[Comment]":
         listing = comments.thread_of(root[comments.REF], root["key"])
         return await _comment_page(info, listing, Span(first, after, last, before))
 

@@ -1,7 +1,5 @@
 """The types and queries of the site. Mutations are in `creation` and `edits`, photos in `photos`."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -72,7 +70,7 @@ class ContentNode(Node):
     id: strawberry.ID = node_id(CONTENT.name, "_id")
     slug: str = stored(description="Unique below the parent, for use in URLs.")
     title: str = stored(description="For display.")
-    parent: ContentNode | None = related(
+    parent: "ContentNode | None" = related(
         CONTENT.name, "parent", description="The section that contains it; null at the root."
     )
     created: datetime = stored(description="When it was created.")

@@ -1,7 +1,5 @@
 """Finding members: all of them by name, and those whose names begin with given words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

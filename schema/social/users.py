@@ -1,7 +1,5 @@
 """Members, their profiles, their circles and their followers. The mutations are in `membership`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -102,7 +100,7 @@ class User(Node):
         after: After = None,
         last: Last = None,
         before: Before = None,
-    ) -> Connection[User]:
+    ) -> "Connection[User]":
         listing = member_lists.followers_of(root["_id"])
         if members.IS_HIDDEN in root:
             return Connection(page=member_lists.no_page(info.context.db, listing))
@@ -140,7 +138,7 @@ class User(Node):
         description="The viewer's own circles that have a member; null for other members.",
     )
     @staticmethod
-    async def circles(root: strawberry.Parent[MemberDocument], info: Info) -> list[Circle] | None:
+    async def circles(root: strawberry.Parent[MemberDocument], info: Info) -> "list[Circle] | None":
         if root["_id"] != info.context.subject:
             return None
         names = await circles.existing(info.context.db, root["_id"], root.get("circles", []))
@@ -154,7 +152,7 @@ class User(Node):
         "when the viewer blocked them, or their subject.",
     )
     @staticmethod
-    async def blocked(root: strawberry.Parent[MemberDocument], info: Info) -> list[User] | None:
+    async def blocked(root: strawberry.Parent[MemberDocument], info: Info) -> "list[User] | None":
         if root["_id"] != info.context.subject:
             return None
         context, raw = info.context, core(info)

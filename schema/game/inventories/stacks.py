@@ -1,7 +1,5 @@
 """Inventories of any size, their stacks, and trades. The mutations are in `trading`."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import Enum
 from typing import Annotated
@@ -99,7 +97,7 @@ class Stack(Node):
     description: str | None = stored(description="What the item is; null for no description.")
     image: str | None = stored(description="The address of an image, or its path on your site; null for no image.")
     quantity: BigInt = stored(description="The number of items. A stack that has become empty is in no list.")
-    held_in: Inventory = composed(
+    held_in: "Inventory" = composed(
         {"owner": "owner", "name": "inventory"}, description="The inventory that has the stack."
     )
 

@@ -1,7 +1,5 @@
 """Items, wherever they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import strawberry
@@ -57,7 +55,7 @@ class Item:
         description="Gold pieces; in a shopkeeper's inventory, what it asks for it. Null for what cannot be bought.",
     )
     # Each item is in one place, so the contents at all levels are not more than the items of the inventory.
-    contents: list[Item] | None = computed(
+    contents: "list[Item] | None" = computed(
         lambda item: None if item["capacity"] is None else item["contents"],
         "capacity",
         "contents",

@@ -1,8 +1,6 @@
 """Rooms, and the copies of rooms that characters have."""
 
 # An exit refers to rooms, which refer to exits.
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated
 
@@ -48,7 +46,7 @@ class Exit:
     location_id: strawberry.ID = computed(
         lambda way: Kind.encode_id(LOCATION.name, way["to"]), "to", description="The `id` of the room that it leads to."
     )
-    location: Location | None = related(
+    location: "Location | None" = related(
         LOCATION.name, "to", description="The room that it leads to; null if there is none."
     )
 
