@@ -108,8 +108,7 @@ def acknowledge_early(uri: str) -> None:
     from pymongo.errors import OperationFailure  # noqa: PLC0415
 
     with MongoClient[dict[str, Any]](uri) as client:
-        for name, value in _LEAN.items():
-            client.admin.command({"setParameter": 1, name: value})
+        client.admin.command({"setParameter": 1, **_LEAN})
         while (config := client.admin.command("replSetGetConfig")["config"])[_JOURNALED]:
             # Another worker may change the configuration at the same moment.
             with contextlib.suppress(OperationFailure):
