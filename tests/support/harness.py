@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -58,16 +57,6 @@ def running(
 ) -> AbstractAsyncContextManager[GatewayClient]:
     """Starts a gateway, and stops it at the end of the block."""
     return running_as(GatewayClient, settings, clock=clock, commands=commands)
-
-
-def seed_or_new(seed: int | None) -> int:
-    """Returns the seed, or without one another seed in each run, which a failing test shows.
-
-    Repeat it with the `--randomly-seed` that a failed run prints.
-    """
-    chosen = random.randrange(2**31) if seed is None else seed
-    sys.stderr.write(f"The random writes have the seed {chosen}.\n")
-    return chosen
 
 
 def new_key() -> str:
