@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NotRequired
 
@@ -146,6 +146,13 @@ class ComparedProjection(dict[str, int]):
     def __init__(self, paths: Projection, shown: Callable[[Mapping[str, Any]], Any]) -> None:
         super().__init__(paths)
         self.shown = shown
+
+
+def projection_name(projection: Projection | None) -> Hashable:
+    """Returns the same for projections whose reads can be shared: they have the same paths, and show the same."""
+    if isinstance(projection, ComparedProjection):
+        return tuple(projection), projection.shown
+    return None if projection is None else tuple(projection)
 
 
 def with_paths(projection: Projection, *paths: str) -> Projection:

@@ -11,7 +11,7 @@ from graphql import GraphQLObjectType
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.backward_pages import BackwardPage
-from portico.resolvers.documents import CollectionSpec, D, Document, Projection
+from portico.resolvers.documents import CollectionSpec, D, Document, Projection, projection_name
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Key, Listing, Page, page_size
 from portico.schema.kinds import BatchRule, Kind, types_of
@@ -218,8 +218,7 @@ class Paged:
         kind: Kind = context.served.kinds[self.kind]
         if self.shown_to is not None:
             kind = replace(kind, shown_to=self.shown_to)
-        paths = None if projection is None else tuple(projection)
-        name = ("pages", self.name or self.kind, self.shown_to, size, key, paths)
+        name = ("pages", self.name or self.kind, self.shown_to, size, key, projection_name(projection))
         loader = context.loader(
             name, lambda: read(first=size, after=key) if kind.is_open else _Visible(context, kind, read, size, key)
         )

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from typing import Any
 
 from portico.loaders.batching import BatchRead, Loader
-from portico.resolvers.documents import D, Projection
+from portico.resolvers.documents import D, Projection, projection_name
 from portico.resolvers.errors import NotFound
 
 from .context import Context
@@ -70,11 +70,11 @@ def loader_of(
 
     With `discloses`, the loader also reads documents that the caller may not see.
     """
-    paths = None if projection is None else tuple(projection)
+    reads = projection_name(projection)
     if discloses or kind.is_open:
-        name: Hashable = (kind.name, paths)
+        name: Hashable = (kind.name, reads)
         return lambda context: context.loader(name, lambda: kind.read(context.reading, projection))
-    checked: Hashable = ("visible", kind.name, paths)
+    checked: Hashable = ("visible", kind.name, reads)
     return lambda context: context.loader(checked, lambda: _visible_read(context, kind, projection))
 
 

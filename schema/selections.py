@@ -108,7 +108,7 @@ class Selection:
         if not values and not self._has_lists(types[0]):
             return projection
         others = {"_id", *always, *self._paths(types[0], "", besides={name for name, _ in values})}
-        return ComparedProjection(projection, Shown([value for _, value in values], projection, others).of)
+        return ComparedProjection(projection, Shown.of([value for _, value in values], projection, others))
 
     def _values(self, object_type: GraphQLObjectType) -> Iterator[tuple[str, Value]]:
         """Yields the fields whose values are compared, with what is shown of these."""

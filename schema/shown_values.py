@@ -6,7 +6,7 @@ example, is the same before and after a note in them is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,13 @@ Document = Mapping[str, Any]
 class Elements:
     """What is shown of objects in a document: what functions make of each, and the fields with these paths."""
 
-    functions: Sequence[Callable[[Any], Any]]
-    names: Sequence[str]
+    functions: tuple[Callable[[Any], Any], ...]
+    names: tuple[str, ...]
 
     @classmethod
     def of(cls, functions: Sequence[Callable[[Any], Any]], paths: Iterable[str]) -> Elements:
         """Returns what is shown by these functions and paths."""
-        return cls(functions, sorted(map(_first_name, paths)))
+        return cls(tuple(functions), tuple(sorted(map(_first_name, paths))))
 
     def shown(self, value: Any) -> Any:
         """Returns what is shown of an object, or of a list of objects."""
@@ -47,21 +47,25 @@ class Value:
         return value if self.elements is None else self.elements.shown(value)
 
 
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of documents: some values, and all of their other fields."""
+    """What is shown of documents: some values, and all of their fields that are not hidden."""
 
-    def __init__(self, values: Sequence[Value], projection: Iterable[str], others: Collection[str]) -> None:
+    values: tuple[Value, ...]
+    hidden: frozenset[str]
+
+    @classmethod
+    def of(cls, values: Iterable[Value], projection: Iterable[str], others: Iterable[str]) -> Shown:
         """`others` are the paths of the projection that something else than the values needs."""
-        self._values = values
-        self._hidden = set(map(_first_name, projection)) - set(map(_first_name, others))
+        return cls(tuple(values), frozenset(map(_first_name, projection)) - set(map(_first_name, others)))
 
-    def of(self, document: Document) -> Any:
+    def __call__(self, document: Document) -> Any:
         """Returns what is shown of the document. Nothing is known of one that no value can be made of."""
         try:
-            values = [value.of(document) for value in self._values]
+            values = [value.of(document) for value in self.values]
         except Exception:  # noqa: BLE001 - the field says what is wrong with the document
             return document
-        return {name: value for name, value in document.items() if name not in self._hidden}, values
+        return {name: value for name, value in document.items() if name not in self.hidden}, values
 
 
 def _first_name(path: str) -> str:

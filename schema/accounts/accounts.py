@@ -12,6 +12,7 @@ from portico.loaders.accounts import transfers as transfer_loaders
 from portico.resolvers.accounts import accounts, transfer_records, transfers
 from portico.resolvers.accounts.accounts import AccountDocument
 from portico.resolvers.accounts.refusals import InsufficientFunds
+from portico.resolvers.documents import projection_name
 from portico.schema.context import Caller, Info, core
 from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_type, computed, costs, reads, related, stored
@@ -109,7 +110,7 @@ class AccountViewer:
     @strawberry.field(description="The viewer's accounts, oldest first.", metadata=costs(length=accounts.MAX_ACCOUNTS))
     async def accounts(self, info: Info) -> list[Account] | None:
         context, projection = info.context, projection_of(core(info), ACCOUNT)
-        name = ("the viewer's accounts", None if projection is None else tuple(projection))
+        name = ("the viewer's accounts", projection_name(projection))
         mine = context.loader(name, lambda: account_loaders.by_owner(context.db, projection))
         return as_type(list[Account], await mine.load(self.caller.subject) or ())
 

@@ -8,7 +8,7 @@ from portico.loaders.catalog import categories as loaders
 from portico.resolvers.catalog import categories, category_edits
 from portico.resolvers.catalog.categories import CategoryDocument
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
-from portico.resolvers.documents import Document, DocumentId
+from portico.resolvers.documents import Document, DocumentId, projection_name
 from portico.resolvers.errors import SlugTaken
 from portico.resolvers.paging import Listing
 from portico.resolvers.texts import trimmed
@@ -94,7 +94,7 @@ class CategoryQuery:
     @strawberry.field(description="The category with this slug.")
     async def category(self, info: Info, slug: Annotated[str, described("The category's slug.")]) -> Category | None:
         projection = projection_of(core(info), CATEGORY)
-        name = ("Category by slug", None if projection is None else tuple(projection))
+        name = ("Category by slug", projection_name(projection))
         loader = info.context.loader(name, lambda: loaders.by_slug(info.context.reading, projection))
         return as_type(Category, await loader.load(trimmed(slug)))
 

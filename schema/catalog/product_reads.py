@@ -18,7 +18,7 @@ from portico.resolvers.catalog.product_listings import ProductListing
 from portico.resolvers.catalog.products import ProductDocument
 from portico.resolvers.catalog.related_products import MAX_RELATED, Subject
 from portico.resolvers.catalog.settings import CatalogSettings
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import Document, projection_name
 from portico.resolvers.paging import page_size
 from portico.resolvers.texts import check_length
 from portico.resolvers.typed_text import MAX_TEXT
@@ -99,7 +99,7 @@ async def related(
     """
     page_size(first, MAX_RELATED, most=MAX_RELATED)
     context, projection = info.context, projection_of(core(info), kind)
-    name = ("related products", first, None if projection is None else tuple(projection))
+    name = ("related products", first, projection_name(projection))
     batch = context.loader(name, lambda: loaders.related(context.reading, first=first, projection=projection))
     return await batch.load(Subject.of(product)) or []
 

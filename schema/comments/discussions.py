@@ -18,7 +18,7 @@ from portico.resolvers.comments import edits as comment_edits
 from portico.resolvers.comments.comments import PublicComment
 from portico.resolvers.comments.discussions import DiscussionDocument
 from portico.resolvers.comments.rules import LONGEST
-from portico.resolvers.documents import DocumentId
+from portico.resolvers.documents import DocumentId, projection_name
 from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
@@ -221,7 +221,7 @@ class Discussion(Node):
         root: strawberry.Parent[DiscussionDocument], info: Info, slug: Annotated[str, described("The comment's slug.")]
     ) -> Comment | None:
         projection = projection_of(core(info), COMMENT)
-        name = ("Comment by slug", None if projection is None else tuple(projection))
+        name = ("Comment by slug", projection_name(projection))
         links = info.context.loader(name, lambda: comment_loaders.by_link(info.context.reading, projection))
         return as_type(Comment, await links.load((root["storage"], root["_id"], slug)))
 

@@ -12,7 +12,7 @@ from portico.resolvers.content import nodes as content
 from portico.resolvers.content import revisions
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.rules import comparable_tag
-from portico.resolvers.documents import document_id
+from portico.resolvers.documents import document_id, projection_name
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing
 from portico.resolvers.texts import trimmed
@@ -293,7 +293,7 @@ class ContentQuery:
         if slugs is None:
             return None
         projection = projection_of(core(info), CONTENT)
-        name = ("content by path", None if projection is None else tuple(projection))
+        name = ("content by path", projection_name(projection))
         loader = info.context.loader(name, lambda: loaders.by_path(info.context.reading, projection))
         node = (await loader.load_all((slugs,))).get(slugs)
         if node is None or not await is_visible(info.context, CONTENT, node):

@@ -10,7 +10,7 @@ import strawberry
 
 from portico.loaders.shop import carts as loaders
 from portico.resolvers import errors
-from portico.resolvers.documents import Document
+from portico.resolvers.documents import Document, projection_name
 from portico.resolvers.shop import cart_edits, carts, refusals, viewer_carts
 from portico.resolvers.shop.cart_edits import Buyer
 from portico.resolvers.shop.carts import Line
@@ -122,7 +122,7 @@ class CartQuery:
         except errors.NotFound:
             return None
         projection = projection_of(core(info), CART)
-        name = ("Cart", None if projection is None else tuple(projection))
+        name = ("Cart", projection_name(projection))
         cart = await info.context.loader(name, lambda: loaders.by_id(info.context.db, projection)).load(key)
         is_shown = cart is not None and await is_visible(info.context, CART, cart)
         return as_type(Cart, cart) if is_shown else None
@@ -135,7 +135,7 @@ class CartViewer:
     @strawberry.field(description="The viewer's last changed cart that is active or being paid for.")
     async def cart(self, info: Info) -> Cart | None:
         context, projection = info.context, projection_of(core(info), CART)
-        name = ("the viewer's cart", None if projection is None else tuple(projection))
+        name = ("the viewer's cart", projection_name(projection))
         mine = context.loader(name, lambda: loaders.of_owner(context.db, projection))
         return as_type(Cart, await mine.load(self.caller.subject))
 

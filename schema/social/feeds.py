@@ -5,6 +5,7 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.social import posts as loaders
+from portico.resolvers.documents import projection_name
 from portico.resolvers.social import listed_posts
 from portico.resolvers.social.listed_posts import PostList
 from portico.resolvers.social.months import end_of_month
@@ -102,9 +103,8 @@ async def _page(info: Info, name: str, member: str, month: str | None, span: Spa
     wanted = PostList(name, member, None if month is None else end_of_month(month))
     extent = extent_of(context, wanted.listing(), span, default=DEFAULT_POSTS)
     projection = LISTED.projection(core(info))
-    paths = None if projection is None else tuple(projection)
     loader = context.loader(
-        ("lists of posts", extent, paths),
+        ("lists of posts", extent, projection_name(projection)),
         lambda: loaders.pages(context.db, viewer=context.subject, projection=projection, **extent._asdict()),
     )
     page = (await loader.load_all((wanted,)))[wanted]

@@ -111,6 +111,21 @@ async def test_what_a_cart_notes_lets_no_query_run_in_vain(gateway: GatewayClien
     assert runs_in_vain(gateway) == 0
 
 
+async def test_each_of_two_selections_of_a_cart_follows_what_it_shows(gateway: GatewayClient) -> None:
+    sku = (await create_product(gateway))["sku"]
+    await gateway.result("restock", {"sku": sku, "quantity": 10, "idempotencyKey": new_key()})
+    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1})
+    query = (
+        """query ($id: ID!) { few: cart(id: $id) { items { sku } } all: cart(id: $id) { items { sku quantity } } }"""
+    )
+    async with followed(gateway, query, {"id": cart}) as seen:
+        await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1})
+        await rests(gateway)
+        assert seen["last"]["few"]["items"] == [{"sku": sku}]
+        assert seen["last"]["all"]["items"] == [{"sku": sku, "quantity": 2}]
+
+
 async def test_a_pending_ad_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
     advertiser = replace(gateway, roles=(ADVERTISER,))
     ad, zone = {"campaignId": "tea:spring", "adUnitId": "banner"}, {"siteId": "shop", "zoneId": "top"}

@@ -9,7 +9,7 @@ import strawberry
 from portico.loaders.game.world import characters as loaders
 from portico.loaders.game.world.characters import CharacterKey
 from portico.resolvers import errors
-from portico.resolvers.documents import Document, document_id
+from portico.resolvers.documents import Document, document_id, projection_name
 from portico.resolvers.game.world import characters, locations
 from portico.resolvers.game.world.characters import MAX_CHARACTERS, ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
@@ -182,7 +182,7 @@ class CharacterViewer:
                 text, "first", code=errors.InvalidInput.OUT_OF_RANGE, least=1, most=MAX_CHARACTERS
             )
         context, projection = info.context, projection_of(core(info), CHARACTER)
-        name = ("the viewer's characters", None if projection is None else tuple(projection))
+        name = ("the viewer's characters", projection_name(projection))
         mine = context.loader(name, lambda: loaders.by_owner(context.db, projection))
         found = await mine.load(self.caller.subject) or ()
         return as_type(list[Character], found[:first])
