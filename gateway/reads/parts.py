@@ -6,6 +6,7 @@ affected part are repeated, without the rest of the run, and their result is com
 run is affected.
 
 While a part is repeated, its new reads follow changes like those of a run. If one affects these, it is repeated again.
+Nothing is repeated before the run ends, because its end needs what the first reads have returned.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Checks:
 class Part:
     """A part of a run. `read` reads it into a read set. What `shown` returns of a result is compared; None: all."""
 
-    __slots__ = ("_cause", "_checks", "_digest", "_is_direct", "_read", "_run", "_shown", "_task", "own")
+    __slots__ = ("_cause", "_checks", "_digest", "_has_ended", "_is_direct", "_read", "_run", "_shown", "_task", "own")
 
     def __init__(self, run: ReadSet, checks: Checks, read: PartRead, shown: Shown | None = None) -> None:
         self.own = run.of_part(self.affected)
@@ -49,6 +50,8 @@ class Part:
         self._digest: bytes | None = None
         # The run is affected by what affects the part.
         self._is_direct = False
+        # Whether the run has ended.
+        self._has_ended = False
         self._cause: Change | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -56,12 +59,12 @@ class Part:
         """Reads the part for the first time. Returns the result."""
         result = await self._read(self.own)
         self._digest = self._digest_of(result)
-        self._check_later()
         return result
 
     def finish(self, *, is_direct: bool) -> None:
         """Ends the first read. With `is_direct`, or if its result is not known, what affects it affects the run."""
-        self._is_direct = is_direct or self._digest is None
+        self._is_direct = self._is_direct or is_direct or self._digest is None
+        self._has_ended = True
         self.own.finish()
         self._check_later()
 
@@ -81,7 +84,7 @@ class Part:
             return
         if self._is_direct:
             self._run.affected(self._cause)
-        elif self._digest is not None and self._task is None:
+        elif self._has_ended and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._check())
 
     async def _check(self) -> None:

@@ -151,6 +151,8 @@ class ReadSet:
     def of_part(self, affected: Callable[[Change], None]) -> ReadSet:
         """Returns an empty read set for a part, which tells what affects it."""
         own = ReadSet(self._index, lambda: None if own.cause is None else affected(own.cause))
+        if self._is_released:
+            own.release()
         return own
 
     def drop(self, read: Read) -> None:

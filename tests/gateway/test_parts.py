@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -279,6 +279,37 @@ async def test_a_run_that_compares_dates_with_the_time_does_not_depend_on_result
     await until(lambda: 2 in run.affected)
     await until(lambda: feed.checks.equal == 1)
     assert run.affected == [2]
+
+
+async def test_a_part_that_is_affected_during_the_run_keeps_its_dates(db: Database, feed: Feed) -> None:
+    later = datetime.now(UTC).replace(microsecond=0, tzinfo=None) + timedelta(hours=1)
+    await db[VALUES].insert_one({"_id": "a", "kind": "a", "at": later})
+    await passed(feed, db)
+    affected: list[int] = []
+    reads = ReadSet(feed.index, lambda: affected.append(1), feed.checks)
+    found = recorded(db, reads)[VALUES].find({"kind": "a"}, {"_id": 0, "at": 1})
+    assert await found.to_list() == [{"at": later}]
+
+    await db[VALUES].insert_one({"_id": "b", "kind": "a"})
+    await db[VALUES].delete_one({"_id": "b"})
+    await passed(feed, db)
+    await passed(feed, db)
+    reads.compare(datetime.now(UTC))
+    reads.finish()
+
+    assert reads.changes_at == later
+    assert affected == [1]
+
+
+async def test_nothing_is_kept_of_parts_that_begin_after_the_run_is_released(db: Database, feed: Feed) -> None:
+    """A task of a cancelled run goes on."""
+    await put(db, "a", 1)
+    reads = ReadSet(feed.index, lambda: None, feed.checks)
+    reads.release()
+
+    assert await recorded(db, reads)[VALUES].find({}, {"_id": 0, "value": 1}).to_list() == [{"value": 1}]
+
+    assert not feed.index.collections
 
 
 async def test_without_checks_a_part_is_read_like_everything_else(db: Database, feed: Feed) -> None:
