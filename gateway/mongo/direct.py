@@ -213,7 +213,7 @@ class DirectCollection:
     def with_options(self, **options: Any) -> Any:
         collection = self._collection.with_options(**options)
         if options == {"read_concern": _MAJORITY}:
-            return DirectCollection(collection, self._reader, self._writer, _MAJORITY)
+            return DirectCollection(collection, self._reader, self._writer, _MAJORITY, waits=self._waits)
         if options == {"write_concern": _PRIMARY_ALONE}:
             return DirectCollection(collection, self._reader, self._writer, self._concern, waits=False)
         return collection

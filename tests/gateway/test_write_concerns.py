@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pymongo.errors import DuplicateKeyError
+from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from portico.gateway.settings import Settings
@@ -22,12 +23,13 @@ async def test_a_write_waits_for_the_primary_alone_only_where_that_is_asked_for(
         await alone.update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True)
         with pytest.raises(DuplicateKeyError):
             await alone.insert_one({"_id": 1})
+        await alone.with_options(read_concern=ReadConcern("majority")).update_one({"_id": 1}, {"$inc": {"n": 1}})
         await db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}})
         sent = list(commands.sent)
         found = await plain(db)["written"].find_one({})
         await plain(db)["written"].drop()
 
-    assert [command["writeConcern"] for command in sent] == [{"w": 1}, {"w": 1}, {"w": "majority"}]
+    assert [command["writeConcern"] for command in sent] == [{"w": 1}, {"w": 1}, {"w": 1}, {"w": "majority"}]
     # Only the driver sends the times of the cluster.
     assert not any("$clusterTime" in command for command in sent)
-    assert found == {"_id": 1, "n": 2}
+    assert found == {"_id": 1, "n": 3}
