@@ -138,9 +138,10 @@ class CollectionSpec(Generic[D]):
 
 
 class ComparedProjection(dict[str, int]):
-    """A projection of which it is known what an answer shows of the rows.
+    """A projection that also says what an answer shows of a row.
 
-    `shown` returns something for a row. If its `repr` is the same for another row, the answer shows the same of both.
+    `shown` returns what to compare of a row: if its `repr` is the same for two rows, the answer shows the same of both.
+    Equal functions compare the same.
     """
 
     def __init__(self, paths: Projection, shown: Callable[[Mapping[str, Any]], Any]) -> None:
@@ -149,7 +150,10 @@ class ComparedProjection(dict[str, int]):
 
 
 def projection_name(projection: Projection | None) -> Hashable:
-    """Returns the same for projections whose reads can be shared: they have the same paths, and show the same."""
+    """Returns the name of a projection. Reads can be shared if the names of their projections are equal.
+
+    A read that is compared by what one field shows would hide changes from another field, which shows more.
+    """
     if isinstance(projection, ComparedProjection):
         return tuple(projection), projection.shown
     return None if projection is None else tuple(projection)

@@ -4,8 +4,9 @@ Every change has an operation time, and the oplog keeps changes in the order of 
 last event it has got can so get the next ones from any process, as far back as the oplog goes.
 
 Clients come back together, e.g. after a restart. One change stream at a time reads for all who wait, from the earliest
-place to the newest operation. Those who come meanwhile share the next one. If these are many, more are on their way,
-and it begins a little later, so that fewer change streams serve all. Nobody waits for others while nothing is read.
+place to the newest operation. Clients that come meanwhile share the next one. If many of them wait, more are probably
+on their way. The next stream then starts a little later, so that fewer streams serve all clients. While no stream is
+open, a client does not wait for others.
 
 A client gets a page of events at a time, so nothing piles up for one that is slow. Clients that were away for longer
 than a minute have a change stream of their own, so that the others, who have missed little, do not wait for them.
@@ -47,7 +48,7 @@ _LONGEST_PAUSE = 2.0
 # The seconds after which a client was away for long, and the changes that the server returns at a time.
 _LONG_SECONDS = 60
 _BATCH = 500
-# How many clients that wait are many, and how long they wait for more.
+# From this number of waiting clients on, the next change stream starts so many seconds later.
 _MANY = 20
 _GATHER_SECONDS = 0.3
 # No change has this digest in practice, so all changes of the time come before it.
@@ -110,7 +111,7 @@ class _Missed(Waiting[Page]):
 
     def take(self, event: Event) -> None:
         """Takes an event of the topics, if it comes after the place. Answers if the page is full."""
-        # Others may wait for events since an earlier place, which the stream returns first.
+        # The stream begins at the earliest place of all clients.
         if event.at is None or not self.is_open or event.at.time < self.after.time:
             return
         if event.at.time == self.after.time and not self.has_passed:
@@ -167,7 +168,7 @@ class Replays:
         await self._asking.close()
 
     def _gather(self, were_long_away: bool) -> float:
-        """Returns how many seconds those who wait do so for more."""
+        """Returns how many seconds later the next change stream starts."""
         return _GATHER_SECONDS if len(self._missed.waiting(were_long_away)) >= _MANY else 0
 
     async def _newest(self) -> Timestamp:

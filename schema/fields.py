@@ -107,8 +107,8 @@ class Cost:
     `length` is the number of values that a list counts as: the bound that the write rules enforce if all callers can
     fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
     If a field has one result for each value of a list argument, or as many as a number says, `each` names the argument:
-    the list counts as that many values, up to `length`. If the field has no such argument,
-    as in a payload, it is that of the mutation.
+    the list counts as that many values, up to `length`. If the field has no such argument, as in a payload, `each`
+    names an argument of the mutation.
     `weight` names an argument, or `argument.field` for a field of an input, and how much each of its values adds to the
     cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
@@ -204,7 +204,8 @@ def computed(
     """Returns a field that a function computes from the paths `needs` of the document.
 
     With `compared`, a live query does not run again if these paths change and the value does not: for example, a list
-    that leaves out some elements of a stored one. Nothing may change the document between its read and the field.
+    that leaves out some elements of a stored one. The `repr` of the value is compared, so it must show all of the
+    value. Nothing may change the document between its read and the field.
     """
     return _without_argument(Computed(function, needs, is_compared=compared), description, length)
 

@@ -101,7 +101,7 @@ class Selection:
     def _compared(
         self, types: Sequence[GraphQLObjectType], always: Sequence[str], projection: Projection
     ) -> Projection:
-        """Returns the projection with what is shown of a row, if more can change in the row than is shown."""
+        """Returns the projection. If a row can change without a change of the answer, it says what to compare."""
         if len(types) != 1:
             return projection
         values = list(self._values(types[0]))

@@ -1,7 +1,7 @@
-"""What an answer shows of a document, if functions of it make some of its fields.
+"""What an answer shows of a document, if functions compute some of its fields.
 
-A live query reads a changed document again, and runs only if this is something else. A list of a cart's items, for
-example, is the same before and after a note in them is removed.
+After a change, a live query reads the document again. It runs only if the answer would show something else. For
+example, the items of a cart are the same before and after a note in them is removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """What is shown of objects in a document: what functions make of each, and the fields with these paths."""
+    """What is shown of objects in a document: what functions compute from each, and its fields with these names."""
 
     functions: tuple[Callable[[Any], Any], ...]
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value that a function makes of a document, of which `elements` are shown; None for all of it."""
+    """The value that a function computes from a document. `elements` says what is shown of it; None: everything."""
 
     function: Callable[[Any], Any]
     elements: Elements | None
@@ -60,7 +60,7 @@ class Shown:
         return cls(tuple(values), frozenset(map(_first_name, projection)) - set(map(_first_name, others)))
 
     def __call__(self, document: Document) -> Any:
-        """Returns what is shown of the document. Nothing is known of one that no value can be made of."""
+        """Returns what is shown of the document. If a function fails, that is the whole document."""
         try:
             values = [value.of(document) for value in self.values]
         except Exception:  # noqa: BLE001 - the field says what is wrong with the document

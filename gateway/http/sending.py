@@ -8,14 +8,15 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-# For how long a timer waits after another one, so that the event loop reads in between.
+# How long after the first timer the second one is due. In between, the event loop reads.
 ONE_MORE_TIMER_SECONDS = 0.01
 
 
 class ClientTimeout:
-    """Raises TimeoutError like `asyncio.timeout`, but only if the client has sent, or taken, nothing in time.
+    """Raises TimeoutError like `asyncio.timeout`, but never because the event loop was busy when the client answered.
 
-    If the event loop was busy, it calls timers before it reads what has arrived. It reads before a second timer.
+    After a pause, the loop calls timers before it reads what has arrived. So a second timer follows: before it, the
+    loop reads.
     """
 
     def __init__(self, seconds: float) -> None:

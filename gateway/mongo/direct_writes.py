@@ -93,7 +93,7 @@ class Writer:
     async def write(self, command: Document, *, waits: bool = True) -> Document | None:
         """Returns the answer to a write, see `require_done`. None: nothing was sent, so the caller uses the driver.
 
-        Args:     waits: for a majority; otherwise, for the primary alone.
+        Args:     waits: whether to wait for a majority, and not for the primary alone.
         Raises what `bson.encode` raises, and the errors of the driver if the connection is lost and does not return.
         """
         link = self._links.idle()

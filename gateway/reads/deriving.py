@@ -111,7 +111,7 @@ class Listed(Plan):
         self._limit = limit
         self._queries = [Query(branch.query) for branch in branches]
         self._shown = [_shown(branch.projection) for branch in branches]
-        # Nobody knows which documents the rows are, or which ones a search finds.
+        # It is not known which documents the rows come from, or which ones a search finds.
         self.is_compared = not all(one.has_key for one in self._shown) or any(
             one.filter.is_text for one in self._queries
         )

@@ -34,7 +34,7 @@ class Plan:
     collections: frozenset[str] = frozenset()
     # Whether nothing of the documents is returned but their number.
     is_count = False
-    # Whether a change of what is read often leaves the rows as they are, so that it is worth to read them again.
+    # Whether the rows are often the same after a change of what is read, so that reading them again saves runs.
     is_compared = False
 
     def compares(self, value: datetime) -> bool:

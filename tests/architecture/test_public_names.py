@@ -59,6 +59,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "Projection",
             "UPGRADE_FAILED",
             "in_batches",
+            "projection_name",
             "upgrade_read",
             "with_version",
         },
