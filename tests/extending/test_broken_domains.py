@@ -45,7 +45,7 @@ class Thing(schema.Node):
     id: strawberry.ID = schema.node_id("Thing", "_id")
     {field}
 
-KIND = schema.document_kind("Thing", THINGS, {rule})
+KIND = schema.Kind.of("Thing", THINGS, {rule})
 DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), kinds=(KIND,), {types_of})
 """
 CASES = {
@@ -127,13 +127,13 @@ CASES = {
         "declares the kind Thing without a visibility rule. Give it `visible_to` (`everybody`, if all",
     ),
     "a kind without a type": Broken(
-        THING.format(rule="visible_to=schema.everybody", field="", types_of=""),
+        THING.format(rule="visible_to=schema.Kind.everybody", field="", types_of=""),
         "declares the kind Thing, but the schema has no type Thing. "
         "Return the type from a field, or list it in `types` of the domain.",
     ),
     "a relation to an unknown kind": Broken(
         THING.format(
-            rule="visible_to=schema.everybody",
+            rule="visible_to=schema.Kind.everybody",
             field='other: "Thing | None" = schema.related("Thingg", "other", description="Another.")',
             types_of="types=(Thing,)",
         ),

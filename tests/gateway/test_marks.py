@@ -11,7 +11,7 @@ import pytest
 
 from portico.resolvers.comments import embedded_storage, ledger
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from portico.resolvers.writes import idempotency
+from portico.resolvers.writes import marks as operation_marks
 from portico.resolvers.writes.operation_records import OPERATIONS
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.site import create_page
@@ -110,7 +110,7 @@ MARKED = ("stock", "carts", "categories", "cms.nodes", "comments", "comment_disc
 @pytest.fixture(autouse=True)
 def few_marks_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the number of marks that a document keeps, so that a few writes exceed it."""
-    monkeypatch.setattr(idempotency, "_MARKS_KEPT", KEPT)
+    monkeypatch.setattr(operation_marks, "_MARKS_KEPT", KEPT)
     for module in (ledger, embedded_storage):
         monkeypatch.setattr(module, "MARKS_KEPT", KEPT)
 

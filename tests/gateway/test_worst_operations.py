@@ -44,6 +44,9 @@ SHORT |= {"related products", "pages of related products"}
 SHORT |= {"suggestions", "many suggestions", "maps", "narrow maps"}
 # This reads the blocks of the viewer once, up to a bound that the databases do not reach.
 BLOCKS = {"latest comments, with blocks"}
+# This ends when its answer is too large. How many of its reads, at 20,000 documents each, have begun by then depends on
+# the machine: 120,000 to 210,000 documents, in databases of both sizes.
+CUT_OFF = {"statistics of sessions"}
 # Documents and commands of operations that are dearer than the others: of members with blocks, and of an ANALYST, who
 # reads 20,000 documents for each list of statistics until the answer is too large.
 DEARER = {
@@ -87,7 +90,7 @@ async def test_the_worst_operations_cost_the_same_in_a_database_of_any_size(sett
     assert refused == expected
     examined = {name: (small[name].examined, cost.examined) for name, cost in large.items()}
     grown = {name for name, counts in examined.items() if counts[1] > 1.2 * counts[0] + 1_000}
-    assert grown <= BOUNDED | SHORT | BLOCKS, {name: (small[name], large[name]) for name in grown}
+    assert grown <= BOUNDED | SHORT | BLOCKS | CUT_OFF, {name: (small[name], large[name]) for name in grown}
     assert {name: examined[name] for name in BOUNDED & examined.keys() if max(examined[name]) > MOST_BOUNDED} == {}
     most = {name: DEARER.get(name, (MOST_EXAMINED, MOST_COMMANDS)) for name in examined}
     assert {name: counts for name, counts in examined.items() if max(counts) > most[name][0]} == {}
