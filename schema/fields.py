@@ -24,6 +24,7 @@ method works too. Because it can read anything, the whole document is fetched fo
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
@@ -302,6 +303,16 @@ def as_document(value: object) -> Mapping[str, Any]:
 
 def getter(path: str, default: Any = None) -> Getter:
     """Returns a function that reads the value at a dotted path, or `default` if it is missing or null."""
+    # Each selection of a field asks for one. A default need not be hashable.
+    return _plain_getter(path) if default is None else _getter(path, default)
+
+
+@functools.lru_cache(4_096)
+def _plain_getter(path: str) -> Getter:
+    return _getter(path, None)
+
+
+def _getter(path: str, default: Any) -> Getter:
     names = path.split(".")
     if len(names) == 1:
 

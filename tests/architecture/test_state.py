@@ -42,6 +42,7 @@ CACHES = {
     ("gateway/settings.py", "_types_of"),  # by the class
     ("resolvers/catalog/product_search.py", "_of_all"),  # by the order
     ("resolvers/projections.py", "_sorted_projection"),
+    ("schema/fields.py", "_plain_getter"),  # by the path
 }
 CHANGING = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"),
