@@ -7,8 +7,10 @@ which Python 3.11 does not always end when it is cancelled (https://github.com/p
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 _CANCEL_AGAIN = 1.0
 
 
@@ -22,6 +24,22 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             # Retrieves an error that nobody waits for, so that asyncio does not log it.
             task.exception()
+
+
+async def complete(work: Coroutine[Any, Any, T]) -> T:
+    """Returns the result of work that ends even if its caller is cancelled meanwhile, such as the undoing of a write.
+
+    Raises:   CancelledError after the work, if the caller was cancelled; what the work raises.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            # Retrieves an error that nobody waits for, so that asyncio does not log it.
+            task.exception()
+        raise
 
 
 def end_if_cancelled() -> None:

@@ -29,7 +29,7 @@ from portico.resolvers.content.refusals import EditConflict, PhotoLocked
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound, OperationKeyReused, UnacceptableFile
 from portico.resolvers.pictures import SIGNATURE_BYTES, SUFFIXES, Picture, Pictures
-from portico.resolvers.tasks import end
+from portico.resolvers.tasks import complete, end
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.marks import derived_id, derived_nonce, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
@@ -192,9 +192,9 @@ async def _carry_out(upload: _Upload, file: AsyncIterator[bytes]) -> NodeDocumen
             picture = await _examine(upload, writer)
             done = await _finish(upload, writer, picture)
     except BaseException:
-        # If the database does not respond, a job undoes the upload.
+        # A gateway that stops can cancel the call also meanwhile. If the database does not respond, a job undoes it.
         with contextlib.suppress(PyMongoError):
-            await _undo(upload)
+            await complete(_undo(upload))
         raise
     # If the photo was deleted in the meantime, the file stays unsettled, and a job deletes it.
     await assets.settle_file(upload.db, upload.file_id, passed=None, **photos.file_facts(done))

@@ -131,12 +131,15 @@ async def test_a_slow_replacement_gives_readers_of_the_old_bytes_their_full_time
 
 async def test_a_photo_imported_after_slow_ones_keeps_its_lock(scene: Photos) -> None:
     db = scene.gateway.db
+    # All three take longer than a lock lasts, and each takes less, even if the machine pauses for seconds.
+    slow, lasts = 2.0, timedelta(seconds=5)
+    rules = replace(scene.gateway.state.resources.of(UploadRules), lock_lasts=lasts)
     gallery = await create_gallery(scene.gateway, slug="gallery")
     await create_photo(scene.gateway, gallery, slug="there")
 
     def record(number: int) -> PhotoRecord:
         async def read() -> AsyncIterator[bytes]:
-            await asyncio.sleep(SLOW / 2)
+            await asyncio.sleep(slow)
             await photo_jobs.finish_uploads(db, now=SystemClock().now())
             yield noise_of(28, 28, number)
 
@@ -145,7 +148,7 @@ async def test_a_photo_imported_after_slow_ones_keeps_its_lock(scene: Photos) ->
     result = await import_photos(
         db,
         [record(number) for number in range(3)],
-        rules=scene.gateway.state.resources.of(UploadRules),
+        rules=rules,
         now=SystemClock().now(),
     )
 

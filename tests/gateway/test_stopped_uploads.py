@@ -11,7 +11,8 @@ import httpx
 
 from portico.gateway.settings import Settings
 from tests.content.support.photos import create_gallery, noise, photo_input, stored, upload_body
-from tests.support.harness import SettableClock, running
+from tests.support.harness import GatewayClient, SettableClock, running
+from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
 from tests.support.processes import environment, served
 
@@ -45,3 +46,24 @@ async def test_an_interrupted_upload_is_removed_before_the_database_connection_c
         record = await gateway.db["operations"].find_one({})
         assert record is not None
         assert record["lease_until"] <= clock.now()
+
+
+async def test_an_upload_that_is_cancelled_while_it_is_undone_leaves_nothing(gateway: GatewayClient) -> None:
+    """The connection of an upload closes when the gateway stops, and its time is over at that moment, too."""
+    given = photo_input(await create_gallery(gateway))
+    body = upload_body("uploadPhoto", given, noise(6)[:-1_000])
+    headers = {"content-type": CONTENT_TYPE, "authorization": f"Bearer {gateway.token()}", **PREFLIGHT}
+    stopped: list[str] = []
+
+    async def stop() -> None:
+        stopped.append("undoing")
+        sending.cancel()
+        await asyncio.sleep(0)
+
+    with database_of(gateway, interrupted(gateway.db, "cms.assets.chunks", "delete_many", stop)):
+        sending = asyncio.create_task(gateway.http.post("/graphql", content=body, headers=headers))
+        await asyncio.wait({sending})
+
+    assert sending.cancelled()
+    assert stopped == ["undoing"]
+    assert await stored(gateway.db) == (0, 0)
