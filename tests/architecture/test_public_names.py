@@ -105,7 +105,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.roll_ups": ("a roll-up in batches", {"REVISION"}),
     "resolvers.server_time": ("claims that expire", {"server_time"}),
     "resolvers.snapshots": ("invariants over several collections", {"read_at_one_time"}),
-    "resolvers.tasks": ("services that end with the gateway", {"end"}),
+    "resolvers.tasks": ("services that end with the gateway, and what ends although it stops", {"complete", "end"}),
     "resolvers.texts": (
         "limits of the own forms",
         {"MAX_AUTHOR", "MAX_SLUG"},
