@@ -8,6 +8,7 @@ from typing import Any
 
 from bench import worst_data, worst_world
 from bench.copies import numbered
+from bench.worst_arguments import of_arguments
 from bench.worst_network import HERMIT, READER, STAR, TALK
 from bench.worst_operation import Operation
 from bench.worst_world import PLAYER, cart_key
@@ -36,6 +37,7 @@ def operations(known: Mapping[str, str], size: int) -> dict[str, Operation]:
         **_of_the_shop(size),
         **_of_accounts(),
         **_of_analytics(),
+        **of_arguments(),
     }
 
 

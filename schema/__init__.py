@@ -48,7 +48,7 @@ class Query(ViewerQuery, SuggestQuery):
 
     @strawberry.field(
         description="The objects with these ids, in the order of `ids`. An item is null if there is no such object.",
-        metadata=costs(length=MAX_NODES, each="ids", weight=("ids", 10)),
+        metadata=costs(length=MAX_NODES, each="ids", weights={"ids": 10}),
     )
     async def nodes(
         self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100 ids.")]

@@ -110,8 +110,8 @@ class Cost:
     If a field has one result for each value of a list argument, or as many as a number says, `each` names the argument:
     the list counts as that many values, up to `length`. If the field has no such argument, as in a payload, `each`
     names an argument of the mutation.
-    `weight` names an argument, or `argument.field` for a field of an input, and how much each of its values adds to the
-    cost. `row` is the least that a row of a connection costs, for what the server reads for each row.
+    `weights` says how much each value of an argument, or of `argument.field` for a field of an input, adds to the cost.
+    `row` is the least that a row of a connection costs, for what the server reads for each row.
     A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
     `shares` the read of another field is free beside it.
     `max_age` is how many seconds old a value may be that a browser or a CDN has kept: an answer is used without asking
@@ -123,7 +123,7 @@ class Cost:
     costly: bool = False
     each: str | None = None
     shares: str | None = None
-    weight: tuple[str, float] | None = None
+    weights: Mapping[str, float] | None = None
     row: int = 2
     max_age: int | None = None
 
@@ -147,12 +147,12 @@ def costs(
     costly: bool = False,
     each: str | None = None,
     shares: str | None = None,
-    weight: tuple[str, float] | None = None,
+    weights: Mapping[str, float] | None = None,
     row: int = Cost.row,
     max_age: int | None = None,
 ) -> dict[str, Any]:
     """Returns the metadata of a field with this cost."""
-    return {_COST: Cost(length, extra, costly, each, shares, weight, row, max_age)}
+    return {_COST: Cost(length, extra, costly, each, shares, weights, row, max_age)}
 
 
 def cost_of(field: GraphQLField | GraphQLInputField) -> Cost:
@@ -257,16 +257,16 @@ def reads(
     text: int = 0,
     extra: int = 0,
     row: int = Cost.row,
-    weight: tuple[str, float] | None = None,
+    weights: Mapping[str, float] | None = None,
     max_age: int | None = None,
     description: str | None = None,
 ) -> Any:
     """Returns a field with a resolver method that reads the paths `needs` of the document.
 
-    Args:     text: as in `stored`.  each, extra, row, weight, max_age: as in `Cost`.
+    Args:     text: as in `stored`.  each, extra, row, weights, max_age: as in `Cost`.
     """
     extra += _METHOD + text // TEXT_UNIT
-    cost = {_COST: Cost(length, extra, each=each, row=row, weight=weight, max_age=max_age)}
+    cost = {_COST: Cost(length, extra, each=each, row=row, weights=weights, max_age=max_age)}
     return strawberry.field(metadata={_SOURCE: Method(needs), **cost}, description=description)
 
 

@@ -230,7 +230,7 @@ def mutation(
     *,
     role: Role | None = None,
     description: str,
-    weight: tuple[str, float] | None = None,
+    weights: Mapping[str, float] | None = None,
     settles: bool = False,
     is_decided: idempotency.IsDecided | None = None,
 ) -> Any:
@@ -239,12 +239,12 @@ def mutation(
     A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided. If a
     record of the domain decides it, `is_decided` looks for that record by the operation id. Then the outcome of the
     first call is not stored, and the write must return it again to whoever repeats its steps.
-    Each use of it costs `MUTATION_COST`, and what the `weight` of the list in its input adds: see `Cost`.
+    Each use of it costs `MUTATION_COST`, and what the `weights` of the lists in its input add: see `Cost`.
     Raises TypeError for a role that no caller could have.
     """
     if role is not None and not isinstance(role, Role):
         raise TypeError(f"`role` of a mutation must be a `portico.Role`; got {role!r}.")
-    declared = costs(extra=MUTATION_COST, weight=weight)
+    declared = costs(extra=MUTATION_COST, weights=weights)
     write = Write(role, settles=settles, is_decided=is_decided)
     return strawberry.mutation(description=description, extensions=[write], metadata=declared)
 

@@ -58,10 +58,10 @@ class CostlyFields:
 
     @functools.cached_property
     def input_names(self) -> list[str]:
-        """The fields of inputs that an operation's cost depends on: costly ones, and those with a weight."""
+        """The fields of inputs that an operation's cost depends on: costly ones, and those with weights."""
         types = (found for found in self._schema.type_map.values() if isinstance(found, GraphQLObjectType))
-        weights = (cost_of(field).weight for found in types for field in found.fields.values())
-        weighed = {name.partition(".")[2] for name, _ in filter(None, weights)}
+        costs = (cost_of(field) for found in types for field in found.fields.values())
+        weighed = {name.partition(".")[2] for cost in costs for name in cost.weights or ()}
         return sorted({name for names in self._inputs.values() for name in names} | weighed - {""})
 
     def count(

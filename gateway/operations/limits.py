@@ -102,14 +102,18 @@ class Limits:
     ) -> str:
         if found.fields > _MOST_EXPLAINED:
             return "Ask for smaller pages, or select fewer fields below them."
-        return advice(self.weights(document, operation, variables), found.cost, self._max_cost)
+        scale, sizes = self._scale(document, operation, variables)
+        heaviest = advice(self._weights(scale, sizes, operation), found.cost, self._max_cost)
+        name, size = sizes.largest()
+        return f"{heaviest} The variable `{name}` counts as {size:,} in each field that uses it." if size else heaviest
 
     def weights(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
     ) -> list[Weighed]:
         """Returns the fields of a validated operation with their weights, see `weights`."""
-        scale, sizes = self._scale(document, operation, variables)
+        return self._weights(*self._scale(document, operation, variables), operation)
 
+    def _weights(self, scale: _Scale, sizes: Sizes, operation: OperationDefinitionNode) -> list[Weighed]:
         def weigh(node: FieldNode, parent: GraphQLNamedType) -> tuple[float, float]:
             weight = scale.field(node, parent)
             return weight.cost, weight.paged
@@ -237,9 +241,8 @@ class _Scale:
             return _Weight(introspection=self.of(node.selection_set, _META_TYPES[name]).cost, depth=1)
         field = getattr(parent, "fields", {})[name]
         declared = cost_of(field)
-        extra: float = declared.extra
-        if declared.weight is not None:
-            name_of_list, weight = declared.weight
+        extra: float = declared.extra + self._sizes.arguments(node)
+        for name_of_list, weight in (declared.weights or {}).items():
             extra += weight * self._sizes.given(node, name_of_list, declared.length)
         may_be_costly = self._costly.is_costly(node, field)
         length = self._length(node, parent, self._sizes.length(node, field))

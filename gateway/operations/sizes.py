@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from graphql import (
@@ -16,6 +17,7 @@ from graphql import (
     NullValueNode,
     ObjectValueNode,
     OperationDefinitionNode,
+    StringValueNode,
     ValueNode,
     VariableNode,
     get_named_type,
@@ -28,25 +30,48 @@ MAX_FIRST = 100
 DEFAULT_LENGTH = 100
 # Integers with fewer digits fit into 32 bits.
 _BITS_32 = 10
+# What the conversion of arguments costs, in units of 10 µs: 22 µs for an object of two texts, in each field that it is
+# passed to, and up to 0.3 µs for a character. Smaller arguments than a step are free.
+_VALUE, _CHARACTERS, _STEP = 0.75, 50, 100
 
 
 def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
     """Returns what the sizes depend on: numbers, conditions, lengths, and which of the named input fields are set.
 
-    Of an input object, it also has the lengths of its lists: see `Cost.weight`.
+    Of an input object, it also has the lengths of its lists: see `Cost.weights`.
     """
     facts: list[Any] = []
     for variable, value in variables.items():
         if value is None or isinstance(value, bool | int | float):
             facts.append((variable, value))
         elif isinstance(value, str):
-            facts.append((variable, bool(value)))
+            facts.append((variable, bool(value), stepped(_size_of(value))))
         elif isinstance(value, list):
-            facts.append((variable, len(value)))
+            facts.append((variable, len(value), stepped(_size_of(value))))
         elif isinstance(value, Mapping):
             lengths = ((name, len(given)) for name, given in value.items() if isinstance(given, list))
-            facts.append((variable, *(name for name in names if value.get(name)), *lengths))
+            size = stepped(_size_of(value))
+            facts.append((variable, size, *(name for name in names if value.get(name)), *lengths))
     return tuple(facts)
+
+
+def stepped(size: float) -> int:
+    """Returns the size as it counts: in whole steps, so that most inputs have the same facts."""
+    return int(size) // _STEP * _STEP
+
+
+def _size_of(given: Any) -> float:
+    """Returns the size of a value of a variable, by its values and its characters."""
+    values = characters = 0
+    pending = [given]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            characters += len(value)
+        elif isinstance(value, list | Mapping):
+            values += len(value)
+            pending.extend(value if isinstance(value, list) else value.values())
+    return values * _VALUE + characters / _CHARACTERS
 
 
 class Sizes:
@@ -54,8 +79,34 @@ class Sizes:
 
     def __init__(self, operation: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
         self._variables = variables
+        self._of_variables: dict[str, float] = {}
         self._roots = operation.selection_set.selections
         self._defaults = {node.variable.name.value: node.default_value for node in operation.variable_definitions or ()}
+
+    def arguments(self, node: FieldNode) -> int:
+        """Returns what the arguments of a field cost by their size. A variable counts in each field that uses it."""
+        given = node.arguments
+        return sum(stepped(self._size(one.value)) for one in given) if given else 0
+
+    def _size(self, given: ValueNode) -> float:
+        if isinstance(given, VariableNode):
+            name = given.name.value
+            if name in self._variables:
+                if name not in self._of_variables:
+                    self._of_variables[name] = _size_of(self._variables[name])
+                return self._of_variables[name]
+            default = self._defaults.get(name)
+            return 0 if default is None else self._size(default)
+        if isinstance(given, ListValueNode):
+            return len(given.values) * _VALUE + sum(map(self._size, given.values))
+        if isinstance(given, ObjectValueNode):
+            return len(given.fields) * _VALUE + sum(self._size(field.value) for field in given.fields)
+        return len(given.value) / _CHARACTERS if isinstance(given, StringValueNode) else 0
+
+    def largest(self) -> tuple[str, int]:
+        """Returns the variable that costs most by its size, and what it costs wherever it is used."""
+        sizes = {name: stepped(size) for name, size in self._of_variables.items()}
+        return max(sizes.items(), key=itemgetter(1), default=("", 0))
 
     def page(self, node: FieldNode, field: GraphQLField) -> float:
         """Returns how many rows a connection can have."""
@@ -90,7 +141,7 @@ class Sizes:
         )
 
     def given(self, node: FieldNode, name: str, most: Length | None) -> int:
-        """Returns how many values an argument has, up to a number `most`. The name is as in `Cost.weight`."""
+        """Returns how many values an argument has, up to a number `most`. The name is as in `Cost.weights`."""
         outer, _, field = name.partition(".")
         given = argument(node, outer)
         values = self._values_in(given, field) if field else self._values(given, 0)

@@ -17,6 +17,8 @@ MAX_TITLE = 300
 MAX_TEXT = 256 * 1024
 MAX_TAG = 100
 MAX_TAGS = 100
+# Characters of a tag to search for, with its superfluous spaces.
+_MAX_QUERY = 1_000
 
 _HOLDER = {PAGE: FOLDER, ENTRY: BLOG, PHOTO: GALLERY}
 _PERMALINK = re.compile(PERMALINK)
@@ -60,8 +62,8 @@ def _require_tag(tag: str, number: int) -> str:
 
 
 def comparable_tag(tag: str) -> str:
-    """Returns the form in which `require_tags` stores a tag, for searches."""
-    return " ".join(_plain(tag).split())
+    """Returns the form in which `require_tags` stores a tag, for searches. Raises InvalidInput."""
+    return " ".join(_plain(check_length(tag, "tag", longest=_MAX_QUERY)).split())
 
 
 def _plain(text: str) -> str:

@@ -84,7 +84,7 @@ class ChoosingQuery:
         description="The best ads of a zone for a page view: the dearest ones; with keywords, the best by price and "
         "relevance. Equal ones come in random order. Leaves out ads that this user has seen as often as "
         "their daily caps allow, and ads whose impressions are used up. It is a preview, which counts nothing.",
-        metadata=costs(extra=100, weight=("keywords", KEYWORD_COST)),
+        metadata=costs(extra=100, weights={"keywords": KEYWORD_COST}),
     )
     async def choose_ads(
         self,

@@ -113,7 +113,7 @@ class ServingMutation:
     @mutation(
         description="Chooses ads as `chooseAds` does, and counts an impression of each in the same step. So no cap is "
         "ever exceeded, however many pages load at once. For all callers.",
-        weight=("input.keywords", KEYWORD_COST),
+        weights={"input.keywords": KEYWORD_COST},
     )
     async def serve_ads(self, info: Info, input: ServeAdsInput) -> ServeAdsResult | None:
         with InvalidInput.collect() as check:

@@ -14,14 +14,14 @@ from portico.schema.context import Info
 from portico.schema.fields import reads
 from portico.schema.inputs import After, Before, First, Last, Span, described
 
-from .products import DEFAULT_PRODUCTS, WEIGHT_OF_TYPED, Filter, Order, ProductConnection, ProductSort, product_page
+from .products import DEFAULT_PRODUCTS, WEIGHTS_OF_FILTER, Filter, Order, ProductConnection, ProductSort, product_page
 
 
 @strawberry.type
 class CategoryProducts:
     @reads(
         "_id",
-        weight=WEIGHT_OF_TYPED,
+        weights=WEIGHTS_OF_FILTER,
         description="Products in this category and, unless you turn it off, anywhere below it.",
     )
     @staticmethod

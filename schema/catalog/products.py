@@ -247,8 +247,8 @@ class ProductFilter:
         )
 
 
-# Each word of a typed text is looked up before the products are.
-WEIGHT_OF_TYPED = ("filter.typed", 400)
+# Each word of a typed text is looked up before the products are. Each pair of a name and a value is a condition.
+WEIGHTS_OF_FILTER = {"filter.typed": 400, "filter.properties": 6}
 Filter = Annotated[ProductFilter | None, described("Only products that match these conditions.")]
 Order = Annotated[ProductSort | None, described("The order of the list.")]
 
@@ -322,7 +322,9 @@ class ProductQuery:
             key = await load_one(info, product_slugs.find_skus, trimmed(slug))
         return None if key is None else as_type(Product, await load_one(info, PRODUCT, trimmed(key)))
 
-    @strawberry.field(description="All products, or those that match a filter.", metadata=costs(weight=WEIGHT_OF_TYPED))
+    @strawberry.field(
+        description="All products, or those that match a filter.", metadata=costs(weights=WEIGHTS_OF_FILTER)
+    )
     async def products(
         self,
         info: Info,

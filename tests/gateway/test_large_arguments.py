@@ -1,0 +1,106 @@
+"""Large arguments: each field converts and checks its own, so they add to the cost of an operation by their size.
+
+A variable counts in each field that uses it. Small values are free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from portico.schema.kinds import Kind
+from tests.support.harness import GatewayClient
+
+BY_TAG = "contentByTag(first: 1, tag: $tag) { nodes { id } }"
+FILTERED = "products(first: 1, filter: $filter) { nodes { id } }"
+# 600,000 bytes, as JSON is sent.
+LONG = "É" * 300_000
+MANY = {"categoryIds": [""] * 70_000}
+
+
+SPREAD = """query ($tag: String!) { ...Tagged ...Other ...Other } fragment Other on Query { ...Tagged ...Tagged ...Tagged
+  ...Tagged } fragment Tagged on Query { contentByTag(first: 1, tag: $tag) { nodes { id } } }"""
+
+
+def aliased(field: str, times: int) -> str:
+    return " ".join(f"a{number}: {field}" for number in range(times))
+
+
+async def refusal(gateway: GatewayClient, query: str, variables: dict[str, Any] | None = None) -> str:
+    answer = await gateway.ask(query, variables)
+    assert answer.codes == ["OPERATION_TOO_COMPLEX"], answer.body
+    message: str = answer.body["errors"][0]["message"]
+    return message
+
+
+@pytest.mark.parametrize(
+    ("query", "variables"),
+    [
+        (f"query ($tag: String!) {{ {aliased(BY_TAG, 10)} }}", {"tag": LONG}),
+        (f"query ($filter: ProductFilter) {{ {FILTERED} }}", {"filter": MANY}),
+        (f"query ($filter: ProductFilter) {{ {aliased(FILTERED, 30)} }}", {"filter": {"genres": [""] * 3_000}}),
+        ("query ($ids: [ID!]!) { products(filter: { categoryIds: $ids }) { nodes { id } } }", {"ids": ["x"] * 70_000}),
+        (f"query ($id: ID!) {{ {aliased('node(id: $id) { id }', 10)} }}", {"id": Kind.encode_id("Product", LONG)}),
+        (
+            "query ($after: String) { categories(first: 100) { nodes { products(after: $after) { nodes { id } } } } }",
+            {"after": LONG},
+        ),
+        (
+            SPREAD,
+            {"tag": LONG},
+        ),
+        (
+            "mutation ($hits: [HitInput!]!) { " + aliased("recordHits(input: $hits) { __typename }", 40) + " }",
+            {"hits": [{"site": "", "page": ""}] * 1_000},
+        ),
+    ],
+    ids=["text", "list", "lists", "list in an input", "id", "cursor of rows", "fragments", "mutation"],
+)
+async def test_a_variable_counts_by_its_size_in_each_field_that_uses_it(
+    gateway: GatewayClient, query: str, variables: dict[str, Any]
+) -> None:
+    message = await refusal(gateway, query, variables)
+    assert f"The variable `{next(iter(variables))}` counts as " in message
+
+
+async def test_a_long_default_and_a_long_literal_count_like_a_variable(gateway: GatewayClient) -> None:
+    default = f'query ($tag: String! = "{LONG}") {{ {aliased(BY_TAG, 10)} }}'
+    literal = f'query {{ ...T ...A ...B }} fragment T on Query {{ node(id: "{LONG}") {{ id }} }} '
+    literal += "fragment A on Query { ...T ...T ...B } fragment B on Query { ...T ...T ...T }"
+
+    await refusal(gateway, default)
+    await refusal(gateway, literal)
+
+
+async def test_the_advice_names_the_field_and_the_variable(gateway: GatewayClient) -> None:
+    message = await refusal(gateway, f"query ($filter: ProductFilter) {{ {FILTERED} }}", {"filter": MANY})
+
+    assert message == (
+        "The operation can return more than 50,000 fields. `products` weighs most: 52,523 of 52,523. Ask for smaller "
+        "pages, or select fewer fields below it. The variable `filter` counts as 52,500 in each field that uses it."
+    )
+
+
+async def test_one_use_of_the_longest_text_is_allowed(gateway: GatewayClient) -> None:
+    long = {"id": Kind.encode_id("Product", "x" * 700_000)}
+
+    assert await gateway.data("query ($id: ID!) { node(id: $id) { id } }", long) == {"node": None}
+
+
+async def test_small_variables_cost_nothing(gateway: GatewayClient) -> None:
+    query = f"query ($tag: String!) {{ {aliased(BY_TAG, 10)} }}"
+    operations = gateway.state.executor.operations
+    found = operations.get(query)
+
+    costs = [operations.check(found, None, {"tag": "x" * length})[1] for length in (1, 4_999, 5_000)]
+    assert costs[0] == costs[1] == costs[2] - 10 * 100
+
+
+async def test_a_tag_to_search_for_has_a_bound(gateway: GatewayClient) -> None:
+    query = f"query ($tag: String!) {{ {BY_TAG} }}"
+
+    answer = await gateway.ask(query, {"tag": "x" * 1_001})
+    assert answer.codes == ["BAD_USER_INPUT"]
+    assert answer.body["errors"][0]["message"] == "Tag has 1,001 characters; 1,000 are allowed."
+    assert await gateway.data(query, {"tag": "x" * 1_000}) == {"contentByTag": {"nodes": []}}
