@@ -25,7 +25,7 @@ from types import NoneType
 from typing import Any
 
 import bson
-from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId
+from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
@@ -35,8 +35,8 @@ from .undecodable import bytes_of, is_undecodable, text_of
 
 # Positions are filled up to a multiple of this many bytes, so that the length of a cursor does not show that of a key.
 _BLOCK = 64
-# The name of the bytes of a text that is not valid UTF-8, in an object of its own. No sort value is an object.
-_UNDECODABLE = "bytes"
+# Texts that are not valid UTF-8, as bytes, and objects are in an object of their own, under one of these names.
+_UNDECODABLE, _OBJECT = "bytes", "object"
 
 
 def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: bool) -> list[Document]:
@@ -59,7 +59,8 @@ def behind(keys: Sequence[tuple[str, int]], key: tuple[Any, ...], *, inclusive: 
             if direction < 0 and path != "_id":
                 beyond.append({**equal, path: None})
         found = beyond + found
-        equal[path] = value
+        # An object would be read as a condition if its fields are named like operators.
+        equal[path] = {"$eq": value} if isinstance(value, dict) else value
     return found
 
 
@@ -94,8 +95,8 @@ _ORDER: Sequence[tuple[str, ...]] = (
     ("regex",),
     ("maxKey",),
 )
-# The types of sort values, and their places in this order. The server does not compare others, e.g. regular
-# expressions.
+# The types of sort values, and their places in this order. The server does not compare regular expressions, and nobody
+# stores the smallest and the largest key.
 _PLACES: dict[type, int] = {
     **dict.fromkeys((int, Int64, float, Decimal128), _ORDER.index(_NUMBERS)),
     str: _ORDER.index(_TEXTS),
@@ -103,6 +104,8 @@ _PLACES: dict[type, int] = {
     ObjectId: _ORDER.index(("objectId",)),
     bool: _ORDER.index(("bool",)),
     **dict.fromkeys((datetime, DatetimeMS), _ORDER.index(("date",))),
+    dict: _ORDER.index(("object",)),
+    Timestamp: _ORDER.index(("timestamp",)),
 }
 _KEY_TYPES = {NoneType, *_PLACES}
 
@@ -116,11 +119,15 @@ def _types_beyond(value: object, direction: int) -> list[str]:
 
 def _storable(value: Any) -> Any:
     """Returns a sort value in the form that a cursor contains: text that is not valid UTF-8 as its bytes."""
+    if isinstance(value, dict):
+        return {_OBJECT: value}
     return {_UNDECODABLE: bytes_of(value)} if isinstance(value, str) and is_undecodable(value) else value
 
 
 def _restored(value: Any) -> Any:
-    return text_of(value[_UNDECODABLE]) if isinstance(value, dict) and value.keys() == {_UNDECODABLE} else value
+    if not isinstance(value, dict):
+        return value
+    return text_of(value[_UNDECODABLE]) if _UNDECODABLE in value else value[_OBJECT]
 
 
 class Cursors:

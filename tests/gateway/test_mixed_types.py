@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from bson import Binary, Decimal128, Int64, ObjectId
+from bson import Binary, Decimal128, Int64, ObjectId, Timestamp
 
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.documents import Database, Document
@@ -27,6 +27,9 @@ VALUES: list[Any] = [
     "",
     "a title",
     "ÿ",
+    {},
+    {"a": 1},
+    {"$gt": "no condition", "bytes": b"no text"},
     b"bytes",
     Binary(b"more", 5),
     ObjectId("5f0000000000000000000000"),
@@ -34,6 +37,8 @@ VALUES: list[Any] = [
     True,
     datetime(1970, 1, 1),  # noqa: DTZ001 - as the driver returns it, UTC without a zone
     datetime(2026, 1, 1),  # noqa: DTZ001 - same
+    Timestamp(1, 2),
+    Timestamp(2, 1),
 ]
 SECRET = b"0" * 32
 
