@@ -24,7 +24,7 @@ from portico.resolvers.notifying import Notifications
 from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
-from portico.schema.roles import OWN_CLAIMS, OWN_ROLES
+from portico.schema.roles import OWN_CLAIMS, OWN_ROLES, Role
 from portico.schema.sharing import SharedReads
 
 GROUP = "portico.domains"
@@ -62,6 +62,7 @@ def load_once(names: Sequence[str] | None) -> Domains:
     domains = Domains(found, sources={name: _package_of(entry) for name, entry in outside.items()})
     _require_own("collection", domains, [spec.name for spec in SHARED_COLLECTIONS], _collections_of)
     _require_own("job", domains, [UPGRADES], lambda domain: [job.name for job in domain.jobs])
+    _require_kinds(domains)
     own_roles = [role.name for role in OWN_ROLES]
     _require_own("role", domains, own_roles, lambda domain: [role.name for role in domain.roles], is_shared=True)
     _require_own("claim", domains, OWN_CLAIMS, lambda domain: [claim.name for claim in domain.claims], is_shared=True)
@@ -163,6 +164,9 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
         ) from error
     if not isinstance(domain, Domain) or domain.name != entry.name:
         raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain with the name {entry.name}.")
+    for role in domain.roles:
+        if not isinstance(role, Role):
+            raise InvalidDomains(f"the package {package} has {role!r} among its roles, which is not a `portico.Role`.")
     return domain
 
 
@@ -186,6 +190,18 @@ def _require_own(
                 )
             if not is_shared:
                 owners[name] = domains.source_of(domain.name)
+
+
+def _require_kinds(domains: Domains) -> None:
+    """Raises InvalidDomains for a kind whose objects are in a collection that nobody declares."""
+    declared_ones = {spec.name for spec in SHARED_COLLECTIONS}.union(*map(_collections_of, domains.all))
+    for domain in domains.all:
+        for kind in domain.kinds:
+            if kind.collection and kind.collection not in declared_ones:
+                raise InvalidDomains(
+                    f"{domains.source_of(domain.name)} declares the kind {kind.name}, but no domain declares its "
+                    f"collection {kind.collection}. Add it to `collections`."
+                )
 
 
 def _require_hosts(domains: Domains) -> None:

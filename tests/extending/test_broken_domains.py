@@ -85,6 +85,20 @@ CASES = {
         "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('a'), CollectionSpec('a')))",
         "declares the collection a twice.",
     ),
+    "a kind of a collection that is not declared": Broken(
+        THING.format(field="", rule="visible_to=schema.Kind.everybody", types_of="types=(Thing,)").replace(
+            "collections=(THINGS,), ", ""
+        ),
+        "declares the kind Thing, but no domain declares its collection things. Add it to `collections`.",
+    ),
+    "a kind within something that is no function": Broken(
+        THING.format(field="", rule="within=('Product', 'product_id')", types_of="types=(Thing,)"),
+        "cannot be imported: TypeError: `within` of the kind Thing must be a function; got ('Product', 'product_id').",
+    ),
+    "a role that is a text": Broken(
+        "DOMAIN = Domain(name='extra', about='Extra.', roles=('BOSS',))",
+        "has 'BOSS' among its roles, which is not a `portico.Role`.",
+    ),
     "a job of the gateway": Broken(
         "DOMAIN = Domain(name='extra', about='Extra.', jobs=(portico.jobs.Job('upgrade-documents', print),))",
         "declares the job upgrade-documents, which the gateway already declares.",

@@ -19,8 +19,9 @@ LONG = "É" * 300_000
 MANY = {"categoryIds": [""] * 70_000}
 
 
-SPREAD = """query ($tag: String!) { ...Tagged ...Other ...Other } fragment Other on Query { ...Tagged ...Tagged ...Tagged
-  ...Tagged } fragment Tagged on Query { contentByTag(first: 1, tag: $tag) { nodes { id } } }"""
+SPREAD = """query ($tag: String!) { ...Tagged ...Other ...Other }
+  fragment Other on Query { ...Tagged ...Tagged ...Tagged ...Tagged }
+  fragment Tagged on Query { contentByTag(first: 1, tag: $tag) { nodes { id } } }"""
 
 
 def aliased(field: str, times: int) -> str:
