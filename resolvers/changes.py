@@ -42,6 +42,8 @@ _REMEMBERED = 1_000
 # The type of a timestamp, with which every resume token begins. The seconds and the increment follow, four bytes each.
 # Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
 _TIMESTAMP = "82"
+# A collection that nobody has: the server reads the conditions of a query, and finds nothing.
+_NOTHING = "changes.none"
 _numbers = count()
 
 
@@ -83,7 +85,8 @@ class ChangeSource:
 
     `events` also gets the changes that other sources of the same collections match, and makes no events of them.
 
-    If `events` raises, this source makes no events of the change. Those of other sources are not affected.
+    If `events` raises, this source makes no events of the change. If the server refuses `match`, it makes no events at
+    all. Those of other sources are not affected.
 
     With `with_renamed`, it also gets the change by which another collection gets the name of one of these.
 
@@ -160,12 +163,29 @@ async def follow(
                     yield () if change is None or seen.is_repeat(change) else events_of(sources, change, on_failure)
         except PyMongoError as error:
             if not is_open:
-                raise
+                accepted = await _accepted(db, sources, on_failure) if isinstance(error, OperationFailure) else sources
+                if len(accepted) in {0, len(sources)}:
+                    raise
+                sources = accepted
+                continue
             await _wait_out(error, on_interruption, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:
             # The database was dropped. A new one with its name has another history.
             raise ChangesLost
+
+
+async def _accepted(db: Database, sources: Sequence[ChangeSource], on_failure: OnFailure) -> Sequence[ChangeSource]:
+    """Returns the sources whose conditions the server accepts. Calls `on_failure` for the others."""
+    found = []
+    for source in sources:
+        try:
+            await db[_NOTHING].find_one(source.match)
+        except OperationFailure as error:
+            on_failure(source, error)
+        else:
+            found.append(source)
+    return found
 
 
 class _Watched:

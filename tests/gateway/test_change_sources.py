@@ -111,3 +111,19 @@ async def test_a_source_that_raises_loses_its_own_events_and_is_logged_and_count
     failures = [one for one in logged if one["event"] == "change source failed"]
     # One line in a minute.
     assert [(one["collections"], str(one["exc_info"])) for one in failures] == [("things", "a mistake")]
+
+
+async def test_a_source_whose_conditions_the_server_refuses_loses_its_own_events_and_is_logged_and_counted(
+    db: Database, hubs: list[Hub]
+) -> None:
+    wrong = ChangeSource(frozenset({"others"}), {"operationType": {"$is": "insert"}}, ("documentKey",), lambda _: ())
+    hub = Hub(db, (wrong, PLAIN), Counts(), max_waiting=5)
+    hubs.append(hub)
+
+    with structlog.testing.capture_logs() as logged:
+        plain = await hub.listen("plain")
+    await db["things"].insert_one({"_id": 0})
+
+    assert await take(plain) == 0
+    assert hub.counts.failures == {"others": 1}
+    assert [one["collections"] for one in logged if one["event"] == "change source failed"] == ["others"]
