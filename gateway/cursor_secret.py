@@ -27,6 +27,6 @@ async def cursors_of(settings: Settings, db: Database) -> Cursors:
     if stored is None:
         raise SettingsError(
             "The database has no secret for cursors, and PORTICO_READ_ONLY does not allow to store one. "
-            "Start a gateway without PORTICO_READ_ONLY once."
+            "Start a gateway without PORTICO_READ_ONLY once, or set PORTICO_JWT_SECRET."
         )
     return Cursors(stored)
