@@ -51,6 +51,17 @@ def be_busy() -> None:
     time.sleep(2 * SECONDS)
 
 
+@contextlib.asynccontextmanager
+async def upgraded(settings: Settings) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Opens a WebSocket to a gateway with these settings, and sends no message."""
+    async with running(settings) as gateway, listening(gateway) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            writer.write(UPGRADE)
+            await reader.readuntil(b"\r\n\r\n")
+            yield reader, writer
+
+
 async def while_reading(work: Callable[[], None]) -> None:
     """Runs the work while the event loop reads from connections. It calls timers before it reads again."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
@@ -92,26 +103,31 @@ async def test_a_request_that_arrives_while_the_gateway_is_busy_is_answered(
 
 
 async def test_a_pong_that_arrives_while_the_gateway_is_busy_keeps_the_socket_open(settings: Settings) -> None:
-    patient = replace(settings, keep_alive_seconds=2 * SECONDS, init_seconds=60.0)
-    async with running(patient) as gateway, listening(gateway) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        with contextlib.closing(writer):
-            writer.write(UPGRADE)
-            await reader.readuntil(b"\r\n\r\n")
-            _, ping = await frame(reader)
+    async with upgraded(replace(settings, keep_alive_seconds=2 * SECONDS, init_seconds=60.0)) as (reader, writer):
+        _, ping = await frame(reader)
 
-            def answer() -> None:
-                os.write(writer.get_extra_info("socket").fileno(), masked(Opcode.PONG, ping))
-                be_busy()
-                be_busy()
+        def answer() -> None:
+            os.write(writer.get_extra_info("socket").fileno(), masked(Opcode.PONG, ping))
+            be_busy()
+            be_busy()
 
-            await while_reading(answer)
-            await asyncio.sleep(0.1)
-            writer.write(masked(Opcode.TEXT, b'{"type": "ping"}'))
-            # The next ping of the keep-alive comes at once.
-            while (found := await frame(reader))[0] == Opcode.PING:
-                pass
-            assert found == (Opcode.TEXT, b'{"type":"pong"}')
+        await while_reading(answer)
+        await asyncio.sleep(0.1)
+        writer.write(masked(Opcode.TEXT, b'{"type": "ping"}'))
+        # The next ping of the keep-alive comes at once.
+        while (found := await frame(reader))[0] == Opcode.PING:
+            pass
+        assert found == (Opcode.TEXT, b'{"type":"pong"}')
+
+
+async def test_a_first_message_that_arrives_while_the_gateway_is_busy_is_acknowledged(settings: Settings) -> None:
+    async with upgraded(replace(settings, init_seconds=SECONDS)) as (reader, writer):
+        os.write(writer.get_extra_info("socket").fileno(), masked(Opcode.TEXT, b'{"type": "connection_init"}'))
+        be_busy()
+
+        assert await frame(reader) == (Opcode.TEXT, b'{"type":"connection_ack"}')
+        writer.write(masked(Opcode.TEXT, b'{"type": "ping"}'))
+        assert await frame(reader) == (Opcode.TEXT, b'{"type":"pong"}')
 
 
 async def test_a_part_of_an_upload_that_arrives_while_the_gateway_is_busy_is_read() -> None:
