@@ -61,8 +61,11 @@ from .telemetry.exporters import exporters_of
 from .telemetry.recording import Telemetry
 from .telemetry.start import start
 
-# How long a gateway that stops waits for the requests in flight, and for the database connections to close.
+# How long a gateway that stops waits for the requests in flight.
 CLOSE_SECONDS = 2.0
+# The most that the closing of the database connections takes. They themselves wait less for a server that does not
+# answer, but a cancellation can get lost in the driver.
+_DRIVER_SECONDS = 10.0
 _PATH = "/graphql"
 
 
@@ -349,7 +352,7 @@ class Gateway:
 
 async def _close(connection: Connection) -> None:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(CLOSE_SECONDS):
+        async with asyncio.timeout(_DRIVER_SECONDS):
             await connection.close()
 
 

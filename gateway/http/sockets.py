@@ -23,6 +23,7 @@ from websockets.protocol import State
 
 from .backlog import Backlog
 from .connections import count_unread
+from .sending import ONE_MORE_TIMER_SECONDS
 
 # How many bytes a client may have left to read before the next message waits. One message can exceed it.
 WINDOW = 256 * 1024
@@ -184,6 +185,10 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._count(0)
 
     def keepalive_timeout(self) -> None:
+        """Closes the socket, unless a pong has arrived while the event loop was busy: see `ClientTimeout`."""
+        self.pong_timer = self.loop.call_later(ONE_MORE_TIMER_SECONDS, self._end_keepalive)
+
+    def _end_keepalive(self) -> None:
         super().keepalive_timeout()
         if self.close_sent:
             # The client reads the reason of the close if it reads again soon.

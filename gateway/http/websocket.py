@@ -36,7 +36,7 @@ from .cors import log_refused_page
 from .origins import may_connect
 from .requests import LONG_SUBSCRIPTION, NO_ROOM, Refused, Request, parse_request
 from .resolving import resolved_for
-from .sending import within
+from .sending import ONE_MORE_TIMER_SECONDS, within
 from .socket_messages import (
     FAULT,
     FORBIDDEN,
@@ -184,8 +184,7 @@ class Connection:
         self.close(Close(RESTART, "The gateway is stopping"))
 
     async def _read(self) -> None:
-        overdue = Close(INIT_TIMEOUT, "Connection initialisation timeout")
-        self._timer = asyncio.get_running_loop().call_later(self.state.settings.init_seconds, self.close, overdue)
+        self._timer = asyncio.get_running_loop().call_later(self.state.settings.init_seconds, self._end_after_reading)
         try:
             while (event := await self._receive())["type"] != "websocket.disconnect":
                 await self._handle(event)
@@ -196,6 +195,11 @@ class Connection:
             self.close(Close(FAULT, "Internal server error"))
         finally:
             self._timer.cancel()
+
+    def _end_after_reading(self) -> None:
+        """Closes the connection, unless its first message has arrived: see `ClientTimeout`."""
+        overdue = Close(INIT_TIMEOUT, "Connection initialisation timeout")
+        self._timer = asyncio.get_running_loop().call_later(ONE_MORE_TIMER_SECONDS, self.close, overdue)
 
     async def _handle(self, event: Mapping[str, Any]) -> None:
         """Does what one message asks for. Raises Close."""

@@ -31,6 +31,8 @@ from .restricted import ReadOnlyDatabase, RenamingDatabase
 T = TypeVar("T")
 
 SELECTION_TIMEOUT_MS = 5_000
+# How long a client that closes waits for the server.
+_CLOSE_SECONDS = 1.0
 # The writes rely on these options, so the URI cannot change them: a read after a marker must see the markers of others.
 _PRIMARY: dict[str, Any] = {
     "codec_options": CODEC,
@@ -115,9 +117,12 @@ class _PyMongoConnection:
         self.reading = self.database if is_primary else plain.with_options(read_preference=preference)
 
     async def close(self) -> None:
-        await self._reader.close()
-        await self._writer.close()
-        await self._client.close()
+        # The writer gives its sessions back to the client.
+        await asyncio.gather(self._reader.close(), self._writer.close())
+        # Closed in the middle, the client would leave its connections open. It first ends its sessions on the server,
+        # which may not answer.
+        with timeout(_CLOSE_SECONDS):
+            await self._client.close()
 
 
 class _MotorConnection:

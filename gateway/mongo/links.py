@@ -37,6 +37,7 @@ from pymongo.errors import NetworkTimeout, PyMongoError
 from pymongo.topology_description import TopologyDescription
 
 from portico.resolvers.documents import Document
+from portico.resolvers.tasks import end
 
 # The most per process. When all are busy, reads wait.
 CONNECTIONS = 16
@@ -248,8 +249,7 @@ class Links:
         if self._opening:
             # A driver that is cancelled while it connects leaves its socket open.
             _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
-            for task in late:
-                task.cancel()
+            await end(*late)
         for link in self._idle:
             link.close()
         self._fall_back()

@@ -18,6 +18,7 @@ import hashlib
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterable
 
 # The process, the user and the group of the sender of a message.
@@ -32,15 +33,19 @@ class Duty:
               patience: for how many seconds an answer counts.
               wake: is called with the names of the shared jobs for which the process on duty has found work; in the
               process on duty, with the names of the jobs that others have woken.
+              now: returns a time in seconds.
     """
 
-    def __init__(self, work: str, patience: float, wake: Callable[[str], None]) -> None:
+    def __init__(
+        self, work: str, patience: float, wake: Callable[[str], None], now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._address = b"\0portico-jobs-" + hashlib.blake2b(work.encode(), digest_size=16).hexdigest().encode()
         self._patience = patience
         self._wake = wake
         self._loop = asyncio.get_running_loop()
+        self._now = now
         # At the start, another process is given time to answer.
-        self._answered = self._loop.time()
+        self._answered = now()
         self._socket: socket.socket | None = None
         self._is_on_duty = False
         self.at_work: set[str] = set()
@@ -53,7 +58,7 @@ class Duty:
             return True
         with contextlib.suppress(OSError):
             self._socket.sendto(b"?", self._address)
-        return self._loop.time() - self._answered > self._patience
+        return self._now() - self._answered > self._patience
 
     def wake_on_duty(self, job: str) -> None:
         """Wakes a job of the process on duty, which has the lease of the job."""
@@ -109,7 +114,7 @@ class Duty:
                 elif self._is_on_duty and sender:
                     own.sendto(b"," + ",".join(sorted(self.at_work)).encode(), sender)
                 elif not self._is_on_duty and message.startswith(b","):
-                    self._answered = self._loop.time()
+                    self._answered = self._now()
                     self._wake_all(message[1:].decode().split(","))
 
     def _wake_all(self, jobs: Iterable[str]) -> None:

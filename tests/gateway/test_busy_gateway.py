@@ -8,11 +8,12 @@ import json
 import os
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
 from starlette.types import Message
+from websockets.frames import Frame, Opcode
 
 from portico.gateway.http.multipart import MultipartBody
 from portico.gateway.http.sending import ClientTimeout
@@ -27,9 +28,54 @@ HEAD = b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n
 ANSWER = {"data": {"__typename": "Query"}}
 
 
+UPGRADE = (
+    b"GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    b"Sec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n"
+)
+
+
+def masked(opcode: Opcode, data: bytes) -> bytes:
+    """Returns a frame of a client."""
+    return Frame(opcode, data).serialize(mask=True)
+
+
+async def frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Reads a short frame of the gateway. Returns its opcode and its data."""
+    first, length = await reader.readexactly(2)
+    return first & 0x0F, await reader.readexactly(length)
+
+
 def be_busy() -> None:
     """Blocks the event loop for longer than a client has."""
     time.sleep(2 * SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def upgraded(settings: Settings) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Opens a WebSocket to a gateway with these settings, and sends no message."""
+    async with running(settings) as gateway, listening(gateway) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            writer.write(UPGRADE)
+            await reader.readuntil(b"\r\n\r\n")
+            yield reader, writer
+
+
+async def while_reading(work: Callable[[], None]) -> None:
+    """Runs the work while the event loop reads from connections. It calls timers before it reads again."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    near, far = socket.socketpair()
+
+    def run() -> None:
+        loop.remove_reader(near)
+        work()
+        done.set()
+
+    with near, far:
+        loop.add_reader(near, run)
+        far.send(b"x")
+        await done.wait()
 
 
 @pytest.fixture
@@ -54,6 +100,34 @@ async def test_a_request_that_arrives_while_the_gateway_is_busy_is_answered(
 
             answer = await reader.readuntil(b"}}")
             assert json.loads(answer.partition(b"\r\n\r\n")[2]) == ANSWER
+
+
+async def test_a_pong_that_arrives_while_the_gateway_is_busy_keeps_the_socket_open(settings: Settings) -> None:
+    async with upgraded(replace(settings, keep_alive_seconds=2 * SECONDS, init_seconds=60.0)) as (reader, writer):
+        _, ping = await frame(reader)
+
+        def answer() -> None:
+            os.write(writer.get_extra_info("socket").fileno(), masked(Opcode.PONG, ping))
+            be_busy()
+            be_busy()
+
+        await while_reading(answer)
+        await asyncio.sleep(0.1)
+        writer.write(masked(Opcode.TEXT, b'{"type": "ping"}'))
+        # The next ping of the keep-alive comes at once.
+        while (found := await frame(reader))[0] == Opcode.PING:
+            pass
+        assert found == (Opcode.TEXT, b'{"type":"pong"}')
+
+
+async def test_a_first_message_that_arrives_while_the_gateway_is_busy_is_acknowledged(settings: Settings) -> None:
+    async with upgraded(replace(settings, init_seconds=SECONDS)) as (reader, writer):
+        os.write(writer.get_extra_info("socket").fileno(), masked(Opcode.TEXT, b'{"type": "connection_init"}'))
+        be_busy()
+
+        assert await frame(reader) == (Opcode.TEXT, b'{"type":"connection_ack"}')
+        writer.write(masked(Opcode.TEXT, b'{"type": "ping"}'))
+        assert await frame(reader) == (Opcode.TEXT, b'{"type":"pong"}')
 
 
 async def test_a_part_of_an_upload_that_arrives_while_the_gateway_is_busy_is_read() -> None:

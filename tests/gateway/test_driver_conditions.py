@@ -20,10 +20,10 @@ def _patched() -> None:
     patch_driver()
 
 
-async def wait(module: ModuleType, condition: Any) -> bool:
+async def wait(module: ModuleType, condition: Any, seconds: float = SECONDS) -> bool:
     async with condition:
         # mypy knows no private name of a module.
-        notified: bool = await getattr(module, "_async_cond_wait")(condition, SECONDS)  # noqa: B009
+        notified: bool = await getattr(module, "_async_cond_wait")(condition, seconds)  # noqa: B009
         return notified
 
 
@@ -57,7 +57,7 @@ async def test_a_wait_ends_when_it_is_notified_or_after_its_time(module: ModuleT
         async with condition:
             condition.notify_all()
 
-    waiting = asyncio.create_task(wait(module, condition))
+    waiting = asyncio.create_task(wait(module, condition, 60))
     await asyncio.sleep(0)
     await notify()
 

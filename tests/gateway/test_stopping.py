@@ -18,11 +18,14 @@ import pytest
 
 from portico.gateway.settings import Settings
 from tests.gateway.support.workers import serving_processes
+from tests.support.harness import running
 from tests.support.multipart import BOUNDARY, CONTENT_TYPE, body_of, upload_parts
 from tests.support.processes import Served, environment, eventually, served
+from tests.support.sockets import until
 from tests.support.wire import through_wire
 
 CLIENTS = 6
+PRODUCTS = "{ products { nodes { id } } }"
 BODY = b'{"query": "{ __typename }"}'
 REQUEST = b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
     len(BODY),
@@ -124,9 +127,20 @@ def test_a_worker_that_waits_for_its_database_stops_at_once(settings: Settings, 
         assert _is_refused(gateway)
 
 
+async def test_a_gateway_whose_database_does_not_answer_leaves_no_connection_open(settings: Settings) -> None:
+    with through_wire(settings) as (wire, over_wire):
+        async with running(over_wire) as gateway:
+            await gateway.ask(PRODUCTS)
+            assert wire.connections
+            wire.block()
+
+        wire.unblock()
+        await until(lambda: not wire.connections)
+
+
 def _ask_quietly(gateway: Served) -> None:
     with contextlib.suppress(httpx.TransportError):
-        gateway.ask("{ products { nodes { id } } }")
+        gateway.ask(PRODUCTS)
 
 
 def _is_refused(gateway: Served) -> bool:

@@ -34,6 +34,11 @@ class Wire:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._ends) // 2
+
     def cut(self) -> None:
         """Closes all connections, and new ones immediately."""
         self._is_cut = True
