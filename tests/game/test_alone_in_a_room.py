@@ -12,6 +12,7 @@ from bson import ObjectId
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.action_refusals import ItemGone
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.world.room_turns import PICK_UP
@@ -140,6 +141,36 @@ async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_
     entered = ["update game.locations", "findAndModify game.characters", "find game.locations"]
     assert commands.names() == [*acted, *entered, "update game.locations"]
     await assert_settled(gateway.db)
+
+
+async def test_the_next_turn_in_the_room_need_not_read_the_character(
+    gateway: GatewayClient, commands: Commands, clock: SettableClock
+) -> None:
+    cave, rooms = await Cave.of(gateway.db, clock), Rooms()
+    await cave.pick_up(rooms)
+    commands.clear()
+
+    dropped = await room_actions.drop(cave.acting(rooms), item_id=cave.thing("lamp"))
+
+    assert dropped["items"] == []
+    assert commands.names() == ["update game.characters", "update game.locations", "findAndModify game.characters"]
+    await cave.assert_current(cave.ann)
+    await assert_settled(gateway.db)
+
+
+async def test_a_character_that_has_acted_elsewhere_is_read_again(cave: Cave) -> None:
+    here, elsewhere = Rooms(), Rooms()
+    await cave.pick_up(here)
+    await room_actions.pick_up(cave.acting(elsewhere), item_id=cave.thing("rope"))
+
+    # The first process remembers her without the rope, and then the second one with it.
+    after = await room_actions.drop(cave.acting(here), item_id=cave.thing("rope"))
+    with pytest.raises(ItemGone):
+        await room_actions.drop(cave.acting(elsewhere), item_id=cave.thing("rope"))
+
+    assert [one["name"] for one in after["items"]] == ["lamp"]
+    await cave.assert_current(cave.ann)
+    await assert_settled(cave.db)
 
 
 @pytest.mark.parametrize("skip", range(3))

@@ -52,7 +52,7 @@ from .locations import LOCATIONS, copy_of
 from .room_queues import Reader, Room, StillOurs, WaitingStep
 from .room_turns import NotHere, keeps_outcome
 
-# Rooms that a process remembers. A room is usually below 100 kB.
+# Rooms that a process remembers, and characters. A room is usually below 100 kB, and so is the copy of a character.
 _REMEMBERED = 200
 # Steps in one update. It bounds how long the event loop computes without a break.
 _MOST_STEPS = 100
@@ -90,6 +90,7 @@ class Rooms:
         self._report = report
         self._settler = settler
         self._rooms: Lru[ObjectId, Room] = Lru(_REMEMBERED)
+        self._characters: Lru[ObjectId, Document] = Lru(_REMEMBERED)
         self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS), linger=lambda _room: _LINGER)
         self._readers = Combiner(self._refresh)
         self._moments = count(1)
@@ -153,6 +154,15 @@ class Rooms:
     def forget_turn(self, room_id: ObjectId, character: ObjectId, turn: int) -> None:
         """Lets the next update of the room empty `took` of a turn that is over."""
         self._of(room_id).over[character] = turn
+
+    def remember(self, character: Document) -> None:
+        """Remembers a character as it was after its turn, by an acknowledged write."""
+        self._characters.put(character["_id"], {**character})
+
+    def recall(self, character: ObjectId, owner: str | None) -> Document | None:
+        """Returns what is remembered of a character, and forgets it. None if there is nothing, or of another owner."""
+        known = self._characters.pop(character)
+        return known if known is None or owner in {None, known["owner"]} else None
 
     async def close(self) -> None:
         """Waits for the tasks that work for rooms."""
