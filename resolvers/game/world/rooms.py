@@ -43,6 +43,7 @@ from portico.resolvers.elections import met_election
 from portico.resolvers.errors import Conflict
 from portico.resolvers.lru import Lru
 from portico.resolvers.writes.combining import Combiner, take_first
+from portico.resolvers.writes.marks import was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settler import Settler
 
@@ -52,7 +53,7 @@ from .locations import LOCATIONS, copy_of
 from .room_queues import Reader, Room, StillOurs, WaitingStep
 from .room_turns import NotHere, keeps_outcome
 
-# Rooms that a process remembers, and characters. A room is usually below 100 kB, and so is the copy of a character.
+# Rooms that a process remembers, and characters. A room is usually below 100 kB, a character without its copy smaller.
 _REMEMBERED = 200
 # Steps in one update. It bounds how long the event loop computes without a break.
 _MOST_STEPS = 100
@@ -156,13 +157,19 @@ class Rooms:
         self._of(room_id).over[character] = turn
 
     def remember(self, character: Document) -> None:
-        """Remembers a character as it was after its turn, by an acknowledged write."""
-        self._characters.put(character["_id"], {**character})
+        """Remembers a character as an acknowledged write has left it in its room, without the copy of the room."""
+        place = {name: character["location"][name] for name in ("_id", "version")}
+        self._characters.put(character["_id"], {**character, "location": place})
 
-    def recall(self, character: ObjectId, owner: str | None) -> Document | None:
-        """Returns what is remembered of a character, and forgets it. None if there is nothing, or of another owner."""
+    def recall(self, character: ObjectId, owner: str | None, operation_id: str) -> Document | None:
+        """Returns what is remembered of a character, and forgets it.
+
+        None if there is nothing, if it has another owner, or if the operation is done.
+        """
         known = self._characters.pop(character)
-        return known if known is None or owner in {None, known["owner"]} else None
+        if known is None or was_applied(known, operation_id):
+            return None
+        return known if owner in {None, known["owner"]} else None
 
     async def close(self) -> None:
         """Waits for the tasks that work for rooms."""

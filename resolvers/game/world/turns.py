@@ -94,7 +94,8 @@ async def act(acting: Acting, plan: Planning, *, recalls: bool = False) -> Docum
     Raises:   NotFound (the character), what `plan` raises, why the room refused; Conflict.
     Writes:   game.characters and game.locations; a turn.
     """
-    recalled = acting.rooms.recall(acting.character, acting.owner) if recalls else None
+    known = acting.rooms.recall(acting.character, acting.owner, acting.operation_id)
+    recalled = known if recalls else None
     async for _ in attempts(steps=4):
         is_recalled, character = recalled is not None, recalled or await _require(acting)
         recalled = None
@@ -116,6 +117,8 @@ async def act(acting: Acting, plan: Planning, *, recalls: bool = False) -> Docum
             raise
         ended = await _take_turn(acting, character, chosen)
         if ended is not None:
+            if recalls:
+                acting.rooms.remember(ended)
             return ended
     raise Conflict("Other calls act for the character. Try again.")
 
@@ -128,7 +131,6 @@ async def _take_turn(acting: Acting, character: Document, chosen: Plan) -> Docum
     ended = begun if begun is None or chosen.kind is None else await _finish_as(acting, begun, checked)
     if ended is not None:
         await trim_marks(acting.db, CHARACTERS, ended)
-        acting.rooms.remember(ended)
     return ended
 
 
