@@ -45,7 +45,7 @@ class Lru(Generic[K, V]):
         """Iterates over the keys. The key that was used last comes last."""
         return iter(self._values)
 
-    def __contains__(self, key: K) -> bool:
+    def __contains__(self, key: object) -> bool:
         """Returns whether there is a value, which does not count as a use."""
         return key in self._values
 

@@ -49,9 +49,10 @@ _FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
 _WRITING = {"$merge", "$out"}
 # The options of the driver, with their names in the commands.
 _UPDATE_OPTIONS = {"upsert": "upsert", "array_filters": "arrayFilters"}
-_FIND_AND_UPDATE_OPTIONS = {"upsert": "upsert", "projection": "fields", "return_document": "new"}
+_FIND_AND_UPDATE_OPTIONS = {"upsert": "upsert", "return_document": "new"}
 _LOCAL, _MAJORITY = ReadConcern("local"), ReadConcern("majority")
 _PRIMARY_ALONE = WriteConcern(w=1)
+_DIRECT_OPTIONS: tuple[Document, ...] = ({"read_concern": _MAJORITY}, {"write_concern": _PRIMARY_ALONE})
 
 
 def _decoded(reply: bytes) -> Document:
@@ -205,18 +206,24 @@ class DirectCollection:
         self._writer = writer
         self._concern = concern
         self._waits = waits
+        # The same collection with one of `_DIRECT_OPTIONS`, by its name. The driver takes long to make one.
+        self._others: dict[str, DirectCollection] = {}
         self.name: str = collection.name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._collection, name)
 
     def with_options(self, **options: Any) -> Any:
-        collection = self._collection.with_options(**options)
-        if options == {"read_concern": _MAJORITY}:
-            return DirectCollection(collection, self._reader, self._writer, _MAJORITY, waits=self._waits)
-        if options == {"write_concern": _PRIMARY_ALONE}:
-            return DirectCollection(collection, self._reader, self._writer, self._concern, waits=False)
-        return collection
+        if options not in _DIRECT_OPTIONS:
+            return self._collection.with_options(**options)
+        [name] = options
+        found = self._others.get(name)
+        if found is None:
+            collection, concern = self._collection.with_options(**options), options.get("read_concern", self._concern)
+            waits = self._waits and "write_concern" not in options
+            found = DirectCollection(collection, self._reader, self._writer, concern, waits=waits)
+            self._others[name] = found
+        return found
 
     async def _write(self, command: Document) -> Document | None:
         return await self._writer.write(command, waits=self._waits)
@@ -296,17 +303,18 @@ class DirectCollection:
         return written
 
     async def find_one_and_update(
-        self, query: Mapping[str, Any], change: Any, *more: Any, **options: Any
+        self, query: Mapping[str, Any], change: Any, projection: Any = None, *more: Any, **options: Any
     ) -> Document | None:
-        if not more and options.keys() <= _FIND_AND_UPDATE_OPTIONS.keys() and _is_change(change):
-            command: Document = {"findAndModify": self.name, "query": query, "update": change}
+        is_simple = not more and options.keys() <= _FIND_AND_UPDATE_OPTIONS.keys() and _is_change(change)
+        if is_simple and (projection is None or isinstance(projection, Mapping)):
+            command: Document = {"findAndModify": self.name, "query": query, "update": change, "fields": projection}
             command |= {_FIND_AND_UPDATE_OPTIONS[name]: value for name, value in options.items()}
             answer = await self._write(command)
             if answer is not None:
                 require_done(answer)
                 one: Document | None = answer["value"]
                 return one
-        found: Document | None = await self._collection.find_one_and_update(query, change, *more, **options)
+        found: Document | None = await self._collection.find_one_and_update(query, change, projection, *more, **options)
         return found
 
 

@@ -9,7 +9,7 @@ Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import NotRequired
 
@@ -85,14 +85,14 @@ MAX_ACCOUNTS = 100
 
 
 async def find_by_ids(
-    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None, *, decided: str | None = None
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None, *, decided: Container[str] = ()
 ) -> dict[ObjectId, AccountDocument]:
-    """Returns the accounts with these ids. `decided` is the key of a transfer that is known to be decided."""
+    """Returns the accounts with these ids. `decided` has the keys of transfers that are known to be decided."""
     return await as_part(db, lambda db: _find_shown(db, ids, projection, decided))
 
 
 async def _find_shown(
-    db: Database, ids: Sequence[ObjectId], projection: Projection | None, decided: str | None
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None, decided: Container[str]
 ) -> dict[ObjectId, AccountDocument]:
     found = await find_stored(db, ids, projection)
     await NOTED.shown(db, list(found.values()), decided=decided)

@@ -108,7 +108,7 @@ async def deposit(
     """
     _require_money(amount, currency)
     if answering.is_repeated and (made := await _made(db, operation_id)):
-        return await _account_after(db, account_id, made)
+        return await _account_after(db, account_id, made, answering)
     [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
@@ -127,14 +127,15 @@ async def deposit(
         begun=(attempt, noted is not None),
     )
     if noted is None or made.get("key") != attempt.key:
-        return await _account_after(db, account_id, made)
-    await NOTED.shown(db, [noted], decided=attempt.key)
+        return await _account_after(db, account_id, made, answering)
+    await NOTED.shown(db, [noted], decided=answering.decided(attempt.key))
     return noted
 
 
-async def _account_after(db: Database, account_id: ObjectId, made: Document) -> AccountDocument:
+async def _account_after(db: Database, account_id: ObjectId, made: Document, answering: Answering) -> AccountDocument:
     """Returns the account, after the transfer or deposit that was made."""
-    return (await accounts.find_by_ids(db, [account_id], decided=made.get("key")))[account_id]
+    decided = answering.decided(made["key"]) if "key" in made else ()
+    return (await accounts.find_by_ids(db, [account_id], decided=decided))[account_id]
 
 
 def _require_money(amount: int, currency: str) -> None:

@@ -57,9 +57,8 @@ from typing import Any
 from uuid import uuid4
 
 from bson import ObjectId
-from pymongo import ReturnDocument
 
-from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.marks import forgettable, is_repeatable, mark_applied, not_applied, was_applied
 from portico.resolvers.writes.retries import attempts, pause
@@ -185,7 +184,7 @@ class LedgerStorage(ABC):
         parent = draft.stored_parent
         entry = _entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
         attempt = entry["attempt"]
-        await _add_entry(db, draft.discussion, entry, {"_id": 1})
+        await _add_entry(db, draft.discussion, entry)
         listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
             await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
@@ -250,7 +249,10 @@ class LedgerStorage(ABC):
     async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
         discussion, cell = comment["discussion"], to_stored(comment)
         entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
-        before = await _add_entry(db, discussion, entry, {"storage": 1, "under_way": 1})
+        shown = {"storage": 1, "under_way": 1}
+        before = await db[DISCUSSIONS.name].find_one_and_update(*_adding(discussion, entry), shown)
+        if before is None:
+            raise NotFound("Discussion", str(discussion))
         for other in before["under_way"]:
             # The comment is not counted yet, and cannot be counted after it is removed.
             if other["id"] == cell["_id"] and other["by"] > 0:
@@ -297,7 +299,7 @@ class LedgerStorage(ABC):
         if not comment["deleted"] or not is_childless(comment):
             return
         entry = _entry(comment["_id"], by=-1, parent=comment["parent"], now=now)
-        await _add_entry(db, comment["discussion"], entry, {"_id": 1})
+        await _add_entry(db, comment["discussion"], entry)
         if await self._mark_removing(db, comment, entry) is None:
             await self._close_entry(db, comment["discussion"], entry, None, is_counted=False, now=now)
         else:
@@ -386,14 +388,12 @@ def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datet
     return {"id": comment_id, "attempt": uuid4().hex, "by": by, "parent": parent, "at": now}
 
 
-async def _add_entry(db: Database, discussion: ObjectId, entry: Document, shown: Projection) -> Document:
-    """Adds an entry to the discussion. Returns the discussion as it was before."""
-    before = await db[DISCUSSIONS.name].find_one_and_update(
-        {"_id": discussion, **OPEN},
-        {"$push": {"under_way": entry}},
-        projection=shown,
-        return_document=ReturnDocument.BEFORE,
-    )
-    if before is None:
+async def _add_entry(db: Database, discussion: ObjectId, entry: Document) -> None:
+    # For each `find_one_and_update`, MongoDB also stores the whole document, in case the driver sends it again.
+    if not (await db[DISCUSSIONS.name].update_one(*_adding(discussion, entry))).matched_count:
         raise NotFound("Discussion", str(discussion))
-    return before
+
+
+def _adding(discussion: ObjectId, entry: Document) -> tuple[Document, Document]:
+    """Returns the guard and the update that add an entry to the discussion."""
+    return {"_id": discussion, **OPEN}, {"$push": {"under_way": entry}}

@@ -44,6 +44,8 @@ from .storing import Storing
 
 # The changes of one batch, and the batches of one run.
 _BATCH, _BATCHES = 500, 10
+# How long it rests between commands, and how long the changes take that came with one command, both in seconds.
+_REST, _BURST = 0.05, 0.005
 # Without changes, the position is stored this often, so that the server still has what follows it.
 _SAVED_EVERY = timedelta(minutes=1)
 # How much earlier than the lost position the backlogs are read: the clocks of writers may differ.
@@ -174,14 +176,21 @@ class Delivery:
             self._token = token["_data"]
 
     async def _read(self, timer: Timer, patience: float) -> list[Document]:
-        """Returns the next changes, at most a batch. Without any, waits for the first."""
+        """Returns the next changes, at most a batch. Without any, waits for the first.
+
+        If it may wait, it rests between its commands: otherwise, each write would cause a command.
+        """
         assert self._stream is not None
         found: list[Document] = []
-        until = timer.seconds + patience
+        until, rested = timer.seconds + patience, 0.0
         while len(found) < _BATCH:
             change = await self._stream.try_next()
             if change is not None:
                 found.append(change)
+                # The changes that came with the last command follow each other without a rest.
+                if patience and timer.seconds - rested > _BURST:
+                    await asyncio.sleep(_REST)
+                    rested = timer.seconds
             elif found or timer.seconds >= until:
                 break
         self._note_token()

@@ -102,7 +102,7 @@ async def _find_poll(db: Database, post_id: ObjectId, post: Mapping[str, Any] | 
 async def _has_voted(db: Database, slot: Document, voter: str, option: int, operation_id: str) -> bool:
     """Returns whether the member has chosen this option, or the operation has taken effect before."""
     found = await db[VOTES.name].find_one({"_id": slot, "post": slot["post"]}, _shown(voter))
-    return found is not None and (_option_in(found) == option or was_applied(found, operation_id))
+    return found is not None and (_option_in(found, voter) == option or was_applied(found, operation_id))
 
 
 def _shown(voter: str) -> Document:
@@ -110,9 +110,10 @@ def _shown(voter: str) -> Document:
     return {"voters": {"$elemMatch": {"id": voter}}, "applied": 1, "post": 1}
 
 
-def _option_in(slot: Document) -> int | None:
-    """Returns the option of the voter whom the projection shows; None without a vote."""
-    return next((one["option"] for one in slot.get("voters", ())), None)
+def _option_in(slot: Document, voter: str) -> int | None:
+    """Returns the option of the voter; None without a vote."""
+    # If a write is sent again, the server ignores the projection, and returns the whole slot.
+    return next((one["option"] for one in slot.get("voters", ()) if one["id"] == voter), None)
 
 
 class Ballot(NamedTuple):
@@ -140,7 +141,7 @@ async def _put(db: Database, slot: Document, ballot: Ballot, operation_id: str) 
             # The upsert has created the slot, or the operation has taken effect before.
             return is_upsert
         await trim_marks(db, VOTES, before)
-        return _option_in(before) != ballot.option
+        return _option_in(before, ballot.voter) != ballot.option
     return False
 
 

@@ -28,7 +28,8 @@ Every interleaving is correct, even if processes stop or are suspended between a
 
 A reader shows exactly what is decided: it reads the records that the notes of a document name, after the document. It
 applies those notes whose key is stored, and takes back the others (`shown`). A document without notes costs nothing
-more. A writer whose guard does not match settles first what is decided (`settle_decided`).
+more. A key that was decided stays so. Therefore, a call need not read the records of what its process has just decided.
+A writer whose guard does not match settles first what is decided (`settle_decided`).
 
 Every note waits for a majority, although the decision on the same primary would imply that. A primary can lose its
 role, roll back the notes, and be elected again, and it keeps the connections of its clients meanwhile. It then accepts
@@ -40,7 +41,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -89,18 +90,18 @@ class Noted:
         """
         return Part(self, document, facts or {}, allowed, taken or {})
 
-    async def shown(self, db: Database, documents: Sequence[Any], *, decided: str | None = None) -> None:
+    async def shown(self, db: Database, documents: Sequence[Any], *, decided: Container[str] = ()) -> None:
         """Makes documents, as they were read, show exactly what was decided when this read the records.
 
         The notes leave the lists. Documents without the list of notes stay as they are.
 
-        Args:     decided: a key that the caller knows to be decided.
+        Args:     decided: keys that the caller knows to be decided: see `Answering.decided`.
         """
-        notes = [note for document in documents for note in _notes(self, document) if note["key"] != decided]
+        notes = [note for document in documents for note in _notes(self, document) if note["key"] not in decided]
         records = await _read(db, self, notes)
         for document in documents:
             for note in _notes(self, document):
-                is_decided = note["key"] == decided or was_decided(self, records.get(note["record"]), note)
+                is_decided = note["key"] in decided or was_decided(self, records.get(note["record"]), note)
                 document[self.path].remove(note)
                 for name, added in (self.given(note) if is_decided else self.back(note)).items():
                     if name in document:
@@ -170,6 +171,13 @@ class Answering:
     def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
         return self.settler is not None and self.settler.add(db, *steps, otherwise=otherwise)
+
+    def decided(self, key: str) -> Container[str]:
+        """Returns the keys that this process knows to be decided, with this one. See `Settler.decided`."""
+        if self.settler is None:
+            return (key,)
+        self.settler.decided.put(key, None)
+        return self.settler.decided
 
     async def confirmed(self) -> None:
         """Waits until the call may decide. See `confirm`."""
@@ -250,6 +258,7 @@ async def confirm(db: Database, answering: Answering, attempt: Attempt) -> None:
 
 async def conclude(db: Database, answering: Answering, attempt: Attempt) -> None:
     """Settles a decided attempt: after the answer if there is a settler for it, otherwise now."""
+    answering.decided(attempt.key)
     notes = ((part, attempt.note(part)) for part in attempt.parts)
     bulks = _bulks((part.noted, part.document, note, part.noted.given(note)) for part, note in notes)
     if not answering.later(db, bulks):

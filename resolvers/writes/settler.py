@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from portico.resolvers.documents import Change, Database, Update
+from portico.resolvers.lru import Lru
 
 from .combining import Combiner, Waiting
 from .retries import attempts
@@ -73,6 +74,8 @@ class Settler:
 
     def __init__(self) -> None:
         self._is_closing = False
+        # The keys of settlements that calls of this process have decided lately. Most of their notes are not settled.
+        self.decided: Lru[str, None] = Lru(_MOST_WAITING)
         self._decided: Combiner[Database, _Decided] = Combiner(self._settle_all, linger=lambda _db: _LINGER)
         self._left: Combiner[Database, _Left] = Combiner(_finish_all)
 

@@ -98,6 +98,22 @@ async def test_room_is_there_before_the_transfer_that_made_it_is_settled(unsettl
     assert paid["account"]["balance"]["amount"] == 2**53 - 1
 
 
+async def test_a_deposit_reads_no_record_of_what_its_process_has_decided(unsettled: GatewayClient) -> None:
+    mine, theirs = await open_account(unsettled.db, 100), await open_account(unsettled.db)
+    await unsettled.result("transfer", transfer_input(mine, theirs, 30))
+    await deposit(unsettled, deposit_input(theirs, 5))
+    unsettled.commands.clear()
+
+    paid = await deposit(unsettled, deposit_input(theirs, 7))
+
+    assert paid["account"]["balance"]["amount"] == 42
+    assert sorted(unsettled.commands.names()) == [
+        "findAndModify accounts",
+        "insert operations",
+        "insert transfers",
+    ]
+
+
 async def test_a_read_without_notes_sends_one_command(gateway: GatewayClient) -> None:
     await open_account(gateway.db, 100)
     gateway.commands.clear()

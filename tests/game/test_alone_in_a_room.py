@@ -11,7 +11,10 @@ from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.errors import NotFound
 from portico.resolvers.game.world import room_actions
+from portico.resolvers.game.world.action_refusals import ItemGone
+from portico.resolvers.game.world.character_edits import delete_character
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
 from portico.resolvers.game.world.room_turns import PICK_UP
@@ -142,6 +145,50 @@ async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_
     await assert_settled(gateway.db)
 
 
+async def test_the_next_turn_in_the_room_need_not_read_the_character(
+    gateway: GatewayClient, commands: Commands, clock: SettableClock
+) -> None:
+    cave, rooms = await Cave.of(gateway.db, clock), Rooms()
+    await cave.pick_up(rooms)
+    commands.clear()
+
+    dropped = await room_actions.drop(cave.acting(rooms), item_id=cave.thing("lamp"))
+
+    assert dropped["items"] == []
+    assert commands.names() == ["update game.characters", "update game.locations", "findAndModify game.characters"]
+    await cave.assert_current(cave.ann)
+    await assert_settled(gateway.db)
+
+
+async def test_a_character_that_has_acted_elsewhere_is_read_again(cave: Cave) -> None:
+    here, elsewhere = Rooms(), Rooms()
+    await cave.pick_up(here)
+    await room_actions.pick_up(cave.acting(elsewhere), item_id=cave.thing("rope"))
+
+    # The first process remembers her without the rope, and then the second one with it.
+    after = await room_actions.drop(cave.acting(here), item_id=cave.thing("rope"))
+    with pytest.raises(ItemGone):
+        await room_actions.drop(cave.acting(elsewhere), item_id=cave.thing("rope"))
+
+    assert [one["name"] for one in after["items"]] == ["lamp"]
+    await cave.assert_current(cave.ann)
+    await assert_settled(cave.db)
+
+
+async def test_a_character_that_has_left_or_is_deleted_is_read_again(cave: Cave) -> None:
+    rooms = Rooms()
+    await cave.pick_up(rooms)
+    await cave.move(rooms)
+    dropped = await room_actions.drop(cave.acting(rooms), item_id=cave.thing("lamp"))
+    assert dropped["location"]["name"] == "hall"
+
+    await delete_character(cave.acting(rooms))
+
+    with pytest.raises(NotFound):
+        await cave.pick_up(rooms)
+    await assert_settled(cave.db)
+
+
 @pytest.mark.parametrize("skip", range(3))
 async def test_somebody_who_arrives_during_the_turn_sees_its_outcome(cave: Cave, skip: int) -> None:
     bob = await add_character(cave.db, "bob", cave.hall)
@@ -177,7 +224,11 @@ async def test_a_late_step_of_a_turn_that_is_over_does_not_hide_that_copies_are_
     await cave.assert_current(cave.ann, bob)
 
 
-async def test_a_move_is_answered_before_the_old_room_drops_the_entry(cave: Cave) -> None:
+async def test_a_move_is_answered_before_the_old_room_drops_the_entry(
+    cave: Cave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise, the entry could be gone before this test looks.
+    monkeypatch.setattr("portico.resolvers.game.world.rooms._LINGER", 2)
     settler = Settler()
     rooms = Rooms(settler=settler)
 

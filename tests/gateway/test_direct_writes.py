@@ -116,10 +116,11 @@ async def test_a_find_and_update_returns_the_document_that_the_driver_returns(
         await plain(db)["written"].insert_one({"_id": 1, "n": 0})
         commands.clear()
         found.append(await one["written"].find_one_and_update({"_id": key}, {"$inc": {"n": 1}}, **options))
+        found.append(await one["written"].find_one_and_update({"_id": key}, {"$inc": {"n": 1}}, {"n": 1}))
         found.append(await plain(db)["written"].find({}).to_list())
 
-    assert direct(commands)[0] == "findAndModify"
-    assert found[:2] == found[2:]
+    assert direct(commands)[:2] == ["findAndModify"] * 2
+    assert found[:3] == found[3:]
 
 
 async def test_a_deletion_has_the_result_of_the_driver(db: Database, commands: Commands) -> None:
@@ -180,7 +181,7 @@ async def test_the_errors_are_those_of_the_driver(db: Database, commands: Comman
 async def test_a_large_write_and_one_with_other_options_go_by_the_driver(db: Database, commands: Commands) -> None:
     await db["written"].insert_one({"_id": 1, "text": "x" * 1_000_000})
     await db["written"].update_one({"_id": 2}, {"$set": {"a": 1}}, hint="_id_")
-    await db["written"].find_one_and_update({"_id": 1}, {"$set": {"n": 1}}, {"n": 1})
+    await db["written"].find_one_and_update({"_id": 1}, {"$set": {"n": 1}}, ["n"])
 
     assert direct(commands) == []
     assert await plain(db)["written"].count_documents({"n": 1}) == 1

@@ -75,7 +75,7 @@ async def pick_up(acting: Acting, *, item_id: ObjectId) -> Document:
     async def plan(_character: Document) -> Plan:
         return Plan(PICK_UP, {"item": item_id})
 
-    return await act(acting, plan)
+    return await act(acting, plan, recalls=True)
 
 
 async def drop(acting: Acting, *, item_id: ObjectId) -> Document:
@@ -87,7 +87,7 @@ async def drop(acting: Acting, *, item_id: ObjectId) -> Document:
     async def plan(character: Document) -> Plan:
         return Plan(DROP, handed=equipment.require_free(character, item_id))
 
-    return await act(acting, plan)
+    return await act(acting, plan, recalls=True)
 
 
 async def give(acting: Acting, *, item_id: ObjectId, to: CharacterKey) -> Document:
@@ -135,7 +135,7 @@ async def buy(acting: Acting, *, keeper_key: CharacterKey, item_id: ObjectId) ->
                 break
         return Plan(BUY, {"keeper": keeper["number"], "item": item_id}, gold=price)
 
-    return await act(acting, plan)
+    return await act(acting, plan, recalls=True)
 
 
 async def sell(acting: Acting, *, keeper_key: CharacterKey, item_id: ObjectId) -> Document:
@@ -149,7 +149,7 @@ async def sell(acting: Acting, *, keeper_key: CharacterKey, item_id: ObjectId) -
         keeper = await _require_keeper(acting, character, keeper_key)
         return Plan(SELL, {"keeper": keeper["number"]}, equipment.require_free(character, item_id))
 
-    return await act(acting, plan)
+    return await act(acting, plan, recalls=True)
 
 
 async def take_out(acting: Acting, *, container_id: ObjectId, item_id: ObjectId) -> Document:
@@ -167,7 +167,7 @@ async def take_out(acting: Acting, *, container_id: ObjectId, item_id: ObjectId)
             raise ItemGone(str(item_id))
         return Plan(None, changes={"items": [*items.without(own, taken), *items.placed(taken, None)]})
 
-    return await act(acting, plan)
+    return await act(acting, plan, recalls=True)
 
 
 async def put_in(acting: Acting, *, container_id: ObjectId, item_id: ObjectId) -> Document:
@@ -187,7 +187,7 @@ async def put_in(acting: Acting, *, container_id: ObjectId, item_id: ObjectId) -
         room_turns.require_fit(rest, container_id, handed)
         return Plan(None, changes={"items": [*rest, *items.placed(handed, container_id)]})
 
-    return await act(acting, plan)
+    return await act(acting, plan, recalls=True)
 
 
 async def _require_keeper(

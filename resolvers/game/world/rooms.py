@@ -43,6 +43,7 @@ from portico.resolvers.elections import met_election
 from portico.resolvers.errors import Conflict
 from portico.resolvers.lru import Lru
 from portico.resolvers.writes.combining import Combiner, take_first
+from portico.resolvers.writes.marks import was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settler import Settler
 
@@ -52,7 +53,7 @@ from .locations import LOCATIONS, copy_of
 from .room_queues import Reader, Room, StillOurs, WaitingStep
 from .room_turns import NotHere, keeps_outcome
 
-# Rooms that a process remembers. A room is usually below 100 kB.
+# Rooms that a process remembers, and characters. A room is usually below 100 kB, a character without its copy smaller.
 _REMEMBERED = 200
 # Steps in one update. It bounds how long the event loop computes without a break.
 _MOST_STEPS = 100
@@ -90,6 +91,7 @@ class Rooms:
         self._report = report
         self._settler = settler
         self._rooms: Lru[ObjectId, Room] = Lru(_REMEMBERED)
+        self._characters: Lru[ObjectId, Document] = Lru(_REMEMBERED)
         self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS), linger=lambda _room: _LINGER)
         self._readers = Combiner(self._refresh)
         self._moments = count(1)
@@ -153,6 +155,21 @@ class Rooms:
     def forget_turn(self, room_id: ObjectId, character: ObjectId, turn: int) -> None:
         """Lets the next update of the room empty `took` of a turn that is over."""
         self._of(room_id).over[character] = turn
+
+    def remember(self, character: Document) -> None:
+        """Remembers a character as an acknowledged write has left it in its room, without the copy of the room."""
+        place = {name: character["location"][name] for name in ("_id", "version")}
+        self._characters.put(character["_id"], {**character, "location": place})
+
+    def recall(self, character: ObjectId, owner: str | None, operation_id: str) -> Document | None:
+        """Returns what is remembered of a character, and forgets it.
+
+        None if there is nothing, if it has another owner, or if the operation is done.
+        """
+        known = self._characters.pop(character)
+        if known is None or was_applied(known, operation_id):
+            return None
+        return known if owner in {None, known["owner"]} else None
 
     async def close(self) -> None:
         """Waits for the tasks that work for rooms."""

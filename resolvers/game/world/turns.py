@@ -23,6 +23,10 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * Step 1 is guarded by the turn that was read. So the room of the action is the room of the character. Characters are
   read with the read concern `majority`. Otherwise a failover could roll back a turn that was read, and another turn
   could get its number.
+* The next turn of a character need not read it if this process has ended its latest one: the acknowledged answer to
+  step 3 has all of its own things, and only turns change them. If the character has taken another turn meanwhile, the
+  guard of step 1 misses. A refusal is never based on what is remembered. Others change the copy of the room, so a turn
+  that depends on the copy reads the character.
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
@@ -44,7 +48,7 @@ from dataclasses import dataclass, field
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.errors import Conflict, NotFound
+from portico.resolvers.errors import Conflict, DomainError, NotFound
 from portico.resolvers.together import both
 from portico.resolvers.writes.marks import trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
@@ -82,15 +86,19 @@ class Plan:
 Planning = Callable[[Document], Awaitable[Plan]]
 
 
-async def act(acting: Acting, plan: Planning) -> Document:
+async def act(acting: Acting, plan: Planning, *, recalls: bool = False) -> Document:
     """Carries out what `plan` works out from the character, once for the operation.
 
+    Args:     recalls: whether the plan needs only the character's own things, and its room's `_id`: see above.
     Returns:  the character, after the turn.
     Raises:   NotFound (the character), what `plan` raises, why the room refused; Conflict.
     Writes:   game.characters and game.locations; a turn.
     """
-    async for _ in attempts(steps=3):
-        character = await _require(acting)
+    known = acting.rooms.recall(acting.character, acting.owner, acting.operation_id)
+    recalled = known if recalls else None
+    async for _ in attempts(steps=4):
+        is_recalled, character = recalled is not None, recalled or await _require(acting)
+        recalled = None
         if "action" in character:
             await _finish_as(acting, character, NO_PROOF)
             continue
@@ -101,16 +109,29 @@ async def act(acting: Acting, plan: Planning) -> Document:
         if presence.rests(character):
             await _wake(acting, character)
             continue
-        chosen = await plan(character)
-        checked = acting.rooms.moment()
-        begun = await begin(acting, character, chosen)
-        if begun is not None:
-            # The change is made if the action has no room to decide about it.
-            ended = begun if chosen.kind is None else await _finish_as(acting, begun, checked)
-            if ended is not None:
-                await trim_marks(acting.db, CHARACTERS, ended)
-                return ended
+        try:
+            chosen = await plan(character)
+        except DomainError:
+            if is_recalled:
+                continue
+            raise
+        ended = await _take_turn(acting, character, chosen)
+        if ended is not None:
+            if recalls:
+                acting.rooms.remember(ended)
+            return ended
     raise Conflict("Other calls act for the character. Try again.")
+
+
+async def _take_turn(acting: Acting, character: Document, chosen: Plan) -> Document | None:
+    """Begins and ends a turn. Returns the character after it; None if the action is still to come, or may be."""
+    checked = acting.rooms.moment()
+    begun = await begin(acting, character, chosen)
+    # The change is made if the action has no room to decide about it.
+    ended = begun if begun is None or chosen.kind is None else await _finish_as(acting, begun, checked)
+    if ended is not None:
+        await trim_marks(acting.db, CHARACTERS, ended)
+    return ended
 
 
 async def _require(acting: Acting) -> Document:
