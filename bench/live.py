@@ -1,9 +1,9 @@
 """`python -m bench.live`: measure many different live queries of one worker, and clients that poll instead.
 
-The gateway runs in this process, without a network: what is measured is what follows a commit until an answer is handed
-to its connection. Each live query shows another product with its stock. Commits change one of these at random, at a
-fixed rate. Afterwards, as many clients send the same queries every second instead, or as often as they are answered.
-The CPU time is that of this process, with the commits and the clients.
+The gateway runs in this process, which is set up as a worker is, without a network: what is measured is what follows a
+commit until an answer is handed to its connection. Each live query shows another product with its stock. Commits change
+one of these at random, at a fixed rate. Afterwards, as many clients send the same queries every second instead, or as
+often as they are answered. The CPU time is that of this process, with the commits and the clients.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from rich.console import Console
 
 from bench import mongo, report
 from bench.processes import share_out
+from portico.gateway.cli.server import tune_process
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.operations.execution import Progress
@@ -210,6 +211,7 @@ async def measured(settings: Settings, numbers: Sequence[int], rate: int, second
     rows: list[dict[str, Any]] = []
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(running(settings))
+        tune_process()
         gateway.commands.is_recording = False
         skus = await insert(gateway, max(numbers))
         counts = gateway.state.live_queries.counts

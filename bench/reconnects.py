@@ -1,7 +1,8 @@
 """`python -m bench.reconnects`: measure how soon many subscribers that were cut off at once have what they missed.
 
-The gateway runs in this process, without a network. All subscribers have got the same last event of a discussion. While
-they are away, comments are posted. Then all come back at once with the id of their last event.
+The gateway runs in this process, which is set up as a worker is, without a network. All subscribers have got the same
+last event of a discussion. While they are away, comments are posted. Then all come back at once with the id of their
+last event.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from rich.table import Table
 
 from bench import mongo, report
 from bench.processes import share_out
+from portico.gateway.cli.server import tune_process
 from portico.gateway.http.requests import Request
 from portico.gateway.http.streaming import Session, responses
 from portico.gateway.operations.execution import Progress
@@ -61,6 +63,7 @@ async def measured(settings: Settings, numbers: list[int], missed: int) -> list[
     """Return a row for each number of subscribers."""
     rows: list[dict[str, Any]] = []
     async with running(settings) as gateway:
+        tune_process()
         discussion = await discuss(gateway)
         counts, writer = gateway.state.live.counts, gateway.token("ann", [])
         for number in numbers:

@@ -242,6 +242,7 @@ class Gateway:
             await self._state.live_queries.aclose()
             if self._state.cache is not None:
                 await self._state.cache.aclose()
+            await self._state.starts.aclose()
             await self._state.live.aclose()
             for job in jobs:
                 job.cancel()

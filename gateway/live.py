@@ -81,17 +81,17 @@ class Hub:
         self._topics: dict[Hashable, set[Listener]] = {}
         self._reader: _Reader | None = None
 
-    async def listen(self, *topics: Hashable, is_state: bool = False) -> Listener:
+    async def listen(self, *topics: Hashable, is_state: bool = False, catches_up: bool = False) -> Listener:
         """Returns the events of these topics from now on. When this returns, no later event is missed.
 
         With `is_state`, the events say that there is a new state: only the latest one of each topic waits for a slow
-        listener.
+        listener. With `catches_up`, the listener reads earlier events first, until `has_caught_up`.
 
         Raises:   Stopping; a driver's error if the stream cannot be opened.
         """
         if self.stopping.is_set():
             raise Stopping
-        listener = Listener(self, topics, self.max_waiting, is_state=is_state)
+        listener = Listener(self, topics, self.max_waiting, is_state=is_state, catches_up=catches_up)
         for topic in topics:
             self._topics.setdefault(topic, set()).add(listener)
         self.counts.listeners += 1
@@ -165,15 +165,38 @@ class Listener:
     """
 
     # An event reaches thousands of listeners, whose attributes are in no cache any more. Slots keep them together.
-    __slots__ = ("_error", "_hub", "_is_closed", "_is_state", "_loop", "_max_waiting", "_waiting", "_wanted", "topics")
+    __slots__ = (
+        "_catches_up",
+        "_error",
+        "_has_lost",
+        "_hub",
+        "_is_closed",
+        "_is_state",
+        "_loop",
+        "_max_waiting",
+        "_waiting",
+        "_wanted",
+        "topics",
+    )
 
-    def __init__(self, hub: Hub, topics: Sequence[Hashable], max_waiting: int, *, is_state: bool = False) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        topics: Sequence[Hashable],
+        max_waiting: int,
+        *,
+        is_state: bool = False,
+        catches_up: bool = False,
+    ) -> None:
         self.topics = tuple(dict.fromkeys(topics))
         # Kept, because asking for the running loop takes a system call in CPython 3.11.
         self._loop = asyncio.get_running_loop()
         self._hub = hub
         self._max_waiting = max_waiting
         self._is_state = is_state
+        self._catches_up = catches_up
+        # Whether too many events came while it caught up. Those that wait are not all.
+        self._has_lost = False
         self._waiting: deque[Event] = deque()
         # Completed when the iteration, which waits for it, may continue.
         self._wanted: asyncio.Future[None] | None = None
@@ -182,7 +205,7 @@ class Listener:
 
     def put(self, event: Event) -> None:
         """Adds an event to those that wait. Its iteration continues at once."""
-        if self._is_closed or self._error is not None:
+        if self._is_closed or self._error is not None or self._has_lost:
             return
         if self._is_state:
             for place, waiting in enumerate(self._waiting):
@@ -191,11 +214,19 @@ class Listener:
                     return
         if len(self._waiting) >= self._max_waiting:
             self._waiting.clear()
-            self.end(TooSlow())
+            if self._catches_up:
+                self._has_lost = True
+            else:
+                self.end(TooSlow())
             return
         self._waiting.append(event)
         if self._wanted is not None:
             complete(self._wanted)
+
+    def has_caught_up(self) -> bool:
+        """Returns whether all events since `listen` wait or will come. From then on, it must not be too slow."""
+        self._catches_up = False
+        return not self._has_lost
 
     def end(self, error: Ended) -> None:
         """Ends the iteration with this error, after the events that wait."""

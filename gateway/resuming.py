@@ -2,9 +2,11 @@
 
 The missed events are read again from the oplog, and shown with the permissions of now:
 
-1. Pages of missed events are read until there are no more.
-2. The subscription listens to the change stream. What happened since the last page is one more page.
-3. Events of the stream that this page has are dropped: those up to the time until which it was read.
+1. The subscription listens to the change stream. Then a page of missed events is read.
+2. If there are more, or if more events have come meanwhile than may wait, it stops listening, and step 1 is repeated.
+3. Otherwise, events of the stream that the page has are dropped: those up to the time until which it was read.
+
+So almost all clients need one page, for which they share a change stream with those who come back with them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from portico.schema.context import Events
 
 from .ended import Ended, EventsLost
 from .event_ids import EventIds
-from .live import Hub
+from .live import Hub, Listener
 
 
 class InvalidEventId(Ended):
@@ -82,24 +84,27 @@ class Resumable:
         return self._since(topics, is_state=is_state)
 
     async def _since(self, topics: Sequence[Hashable], *, is_state: bool) -> AsyncGenerator[Event, None]:
-        async for event in self._missed(topics, is_state=is_state):
-            yield event
-        async with aclosing(await self._hub.listen(*topics, is_state=is_state)) as listener:
-            async for event in self._missed(topics, is_state=is_state):
-                yield event
-            async for event in listener:
-                if event.at is None or event.at.time > self._after.time:
+        while True:
+            async with aclosing(await self._catching_up(topics, is_state=is_state)) as listener:
+                page = await self._page(topics)
+                self._after = page.end(self._after)
+                # The latest state of each topic replaces the others.
+                for event in {one.topic: one for one in page.events}.values() if is_state else page.events:
                     yield event
+                if page.until is None or not listener.has_caught_up():
+                    continue
+                async for event in listener:
+                    if event.at is None or event.at.time > self._after.time:
+                        yield event
+                return
 
-    async def _missed(self, topics: Sequence[Hashable], *, is_state: bool) -> AsyncGenerator[Event, None]:
-        """Yields what has happened up to now. Of states, it yields the latest of each topic and page."""
-        is_whole = False
-        while not is_whole:
-            page = await self._page(topics)
-            self._after, is_whole = page.end(self._after), page.until is not None
-            # The latest event of each topic replaces the others.
-            for event in {one.topic: one for one in page.events}.values() if is_state else page.events:
-                yield event
+    async def _catching_up(self, topics: Sequence[Hashable], *, is_state: bool) -> Listener:
+        try:
+            return await self._hub.listen(*topics, is_state=is_state, catches_up=True)
+        except Exception as error:
+            if fault_code(error) in EVENTS:
+                raise Unreadable from error
+            raise
 
     async def _page(self, topics: Sequence[Hashable]) -> Page:
         try:

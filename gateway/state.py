@@ -26,6 +26,7 @@ from .live import Hub
 from .live_queries import LiveQueries
 from .processes import this_process
 from .settings import Settings
+from .starts import Starts
 from .telemetry.recording import Telemetry
 
 
@@ -48,11 +49,13 @@ class State:
     telemetry: Telemetry = field(default_factory=Telemetry)
     refusals: BoundedLog = field(default_factory=BoundedLog)
     answers: Answers = field(init=False)
+    starts: Starts = field(init=False)
     bodies: Bodies = field(init=False)
     upload_bodies: Bodies = field(init=False)
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.live.counts)
+        self.starts = Starts(self.database)
         self.bodies = Bodies(self.executor.memory)
         # An upload keeps its room while its files arrive.
         self.upload_bodies = Bodies(self.executor.memory, 4_000_000, 2_000_000)

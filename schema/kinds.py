@@ -49,8 +49,9 @@ class Kind(Generic[D]):
     `path` is the path of the key in its documents. `parse` converts text to a key, or raises ValueError. `read` makes
     the batched read by key. `type_name` returns the GraphQL type of a document, one of `types`.
 
-    The visibility rule has three parts, and a kind declares at least one of them. `visible_to` returns whether a caller
-    may see a document; use `Kind.everybody` if all callers may. `within` returns the object that contains a document,
+    The visibility rule has four parts, and a kind declares at least one of them. `callers` returns whether a caller may
+    see documents of the kind at all; for others, nothing is read. `visible_to` returns whether a caller may see a
+    document; use `Kind.everybody` if all callers may. `within` returns the object that contains a document,
     as its kind and its key as text: a caller who may not see that object may not see the document either. `shown_to`
     is a rule that reads something else, for many documents at a time. What it reads is read after the documents, so
     that no document is shown by an outdated permission. It must not keep what it has read.
@@ -68,6 +69,7 @@ class Kind(Generic[D]):
     types: tuple[str, ...]
     type_name: Callable[[D], str]
     discriminator: tuple[str, ...] = ()
+    callers: Callable[[Context], bool] | None = None
     visible_to: Rule[D] | None = None
     within: Callable[[D], Holder] | None = None
     shown_to: BatchRule[D] | None = None
@@ -76,12 +78,17 @@ class Kind(Generic[D]):
 
     @property
     def has_rule(self) -> bool:
-        return not (self.visible_to is None and self.within is None and self.shown_to is None)
+        return not (self.callers is None and self.visible_to is None and self.within is None and self.shown_to is None)
 
     @property
     def is_open(self) -> bool:
         """Whether every caller may see every document. Reads of such a kind check nothing."""
-        return self.visible_to is Kind.everybody and self.within is None and self.shown_to is None
+        is_for_all = self.visible_to is Kind.everybody and self.callers is None
+        return is_for_all and self.within is None and self.shown_to is None
+
+    def is_closed_to(self, context: Context) -> bool:
+        """Returns whether the caller sees no document of the kind, whatever it has."""
+        return self.callers is not None and not self.callers(context)
 
     @staticmethod
     def everybody(_document: Source, _context: Context) -> bool:
@@ -97,6 +104,7 @@ class Kind(Generic[D]):
         parse: Callable[[str], Any] = document_id,
         read: Callable[..., BatchRead[Any, D]] | None = None,
         reads: Sequence[str] = (),
+        callers: Callable[[Context], bool] | None = None,
         visible_to: Rule[D] | None = None,
         within: Callable[[D], tuple[str, str]] | None = None,
         shown_to: BatchRule[D] | None = None,
@@ -106,6 +114,7 @@ class Kind(Generic[D]):
         Args:     path: the path of the key in documents.  parse: converts text to a key, or raises ValueError.
                   read: the loader of documents by key, if `find_by_keys` does not do.
                   reads: the paths that the rule reads.
+                  callers: whether a caller may see any document, e.g. by a role.
                   visible_to: whether a caller may see a document; `Kind.everybody` if all may.
                   within: the kind and key of the object that contains it.
                   shown_to: what a caller sees of each of many documents, if that takes a read.
@@ -123,6 +132,7 @@ class Kind(Generic[D]):
             types=(name,),
             type_name=lambda _document: name,
             discriminator=tuple(reads),
+            callers=callers,
             visible_to=visible_to,
             within=within,
             shown_to=shown_to,

@@ -82,6 +82,8 @@ def _visible_read(context: Context, kind: Kind, projection: Projection | None) -
     read = kind.read(context.reading, projection)
 
     async def read_visible(keys: Sequence[Any]) -> Mapping[Any, Any]:
+        if kind.is_closed_to(context):
+            return {}
         found = await visible_of(context, kind, await read(keys))
         context.seen.update((kind.name, str(key)) for key, one in found.items() if not isinstance(one, Exception))
         return found
@@ -128,7 +130,9 @@ async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any])
 
 
 def _visible_alone(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the documents that `visible_to` shows, or its errors."""
+    """Returns the documents that `callers` and `visible_to` show, or its errors."""
+    if kind.is_closed_to(context):
+        return {}
     if kind.visible_to is None:
         return dict(documents)
     found: dict[Any, Any] = {}

@@ -31,7 +31,7 @@ from portico.resolvers.changes import Event
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.errors import DomainError
 from portico.resolvers.writes.retries import pause
-from portico.schema.context import Caller, Context, derived
+from portico.schema.context import Caller, Context, Live, derived
 from portico.schema.subscriptions import Occurrences
 
 from .kept import KeptResponse, kept_or_run
@@ -219,7 +219,7 @@ async def _opened(
             if outcome.call.definition.operation is OperationType.QUERY:
                 return outcome.call
             running = _RunningSubscription(executor, session, outcome.call)
-            source = await running.source()
+            source = await running.source(_asked(request))
             if not isinstance(source, Response):
                 return running, source
             outcome = source
@@ -268,15 +268,23 @@ class _RunningSubscription:
         self._connection = session.connection
         self._started = call
 
-    async def source(self) -> Occurrences | Response:
-        """Starts the subscription. Returns its events, or the response that says why it cannot start."""
-        async with self._slot():
-            source = await self._executor.source_of(self._started)
+    async def source(self, asked: Hashable) -> Occurrences | Response:
+        """Starts the subscription. Returns its events, or the response that says why it cannot start.
+
+        Equal subscriptions have equal values `asked`.
+        """
+        context = self._started.context
+        source = await self._state.starts.start(asked, context.caller, context.live, self._begin)
         if isinstance(source, ExecutionResult):
             # A field may have failed. Either way there is no stream, so the subscription has not started.
             return _last(self._started.context, *(source.errors or ()))
         found: Occurrences = source
         return found
+
+    async def _begin(self, caller: Caller | None, live: Live) -> Any:
+        context = derived(self._started.context, caller=caller, live=live)
+        async with self._slot():
+            return await self._executor.source_of(replace(self._started, context=context))
 
     def _slot(self) -> Slot:
         """A subscription has a slot while it starts, and for each event. It has been admitted, so it must run."""

@@ -169,7 +169,8 @@ class ReadSet:
         if self._compared is None:
             return
         now = stored_form({"now": self._compared})["now"]
-        timed = {plan: plan.timed(now) for plan, _ in tuple(self._dated) if plan.compares(now)}
+        plans = [plan for plan, _ in (*self._dated, *(one for part in self._parts for one in part.own.dated))]
+        timed = {plan: plan.timed(now) for plan in plans if plan.compares(now)}
         different = {(one.collection, repr(one.query)): one for some in timed.values() for one in some if one}
         if len(different) > _MOST_AHEAD or not all(all(some) for some in timed.values()):
             return

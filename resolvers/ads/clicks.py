@@ -26,8 +26,10 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
+from portico.resolvers.parts import as_part
 from portico.resolvers.together import both
 
+from .ads import advertiser_of
 from .profiles import CLICK, MAX_EVENTS, read_events
 
 PATH = "/ads/clicks"
@@ -165,6 +167,30 @@ async def read_all_events(db: Database, profile_id: str) -> Sequence[Document] |
     if of_profile is None and not by_links:
         return None
     return sorted([*(of_profile or ()), *by_links], key=lambda one: one["at"], reverse=True)[:MAX_EVENTS]
+
+
+def chosen(events: Sequence[Document], kind: str, advertiser: str, last: int) -> Sequence[Document]:
+    """Returns the first of these events with the advertiser's ads, at most `last`."""
+    found = [one for one in events if one["kind"] == kind and advertiser_of(one["campaign_id"]) == advertiser]
+    return found[:last]
+
+
+async def read_chosen(db: Database, profile_id: str, kind: str, advertiser: str, last: int) -> Sequence[Document]:
+    """Returns what `chosen` returns of the events of a user, as a part of a run."""
+
+    async def read(db: Database) -> Sequence[Document]:
+        return chosen(await read_all_events(db, profile_id) or (), kind, advertiser, last)
+
+    return await as_part(db, read)
+
+
+async def is_known(db: Database, profile_id: str) -> bool:
+    """Returns whether anything is known about a user, as a part of a run."""
+
+    async def read(db: Database) -> bool:
+        return await read_all_events(db, profile_id) is not None
+
+    return await as_part(db, read)
 
 
 async def _find_events(db: Database, profile_id: str) -> Sequence[Document]:

@@ -28,6 +28,7 @@ from pymongo import ASCENDING
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.hints import with_hint
+from portico.resolvers.parts import as_part
 from portico.resolvers.writes.retries import attempts
 
 from .log_days import BY_PAGE, DAY, LOG_DAYS, PAGE_DAYS, VALID, uncounted_days
@@ -43,7 +44,8 @@ _MOST_STRETCHES = 100
 _ATTEMPTS = 4
 _MANY = 10_000
 _ORDER = [("hits", -1), ("path", 1), ("day", 1)]
-_SHOWN = {"_id": 0, "path": 1, "day": 1, "hits": 1, "visitors": 1}
+_FIELDS = ("path", "day", "hits", "visitors")
+_SHOWN = {"_id": 0, **dict.fromkeys(_FIELDS, 1)}
 # In each row of the aggregation: how many events were read.
 _ALL = "all_events"
 # The documents of days with a complete roll-up, {_id, valid, pages}, by day and in order.
@@ -68,6 +70,16 @@ async def count_pages(
     if not 1 <= limit <= MAX_PAGES:
         text = f"`limit` must be between 1 and {MAX_PAGES:,}; got {limit}."
         raise InvalidInput(text, "limit", code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_PAGES)
+
+    async def read(db: Database) -> Sequence[Document]:
+        found = await _count_pages(db, begin, end, limit, max_events)
+        return [{name: one[name] for name in _FIELDS if name in one} for one in found]
+
+    # After a roll-up, a day has the same counts, if no event has come late.
+    return await as_part(db, read)
+
+
+async def _count_pages(db: Database, begin: datetime, end: datetime, limit: int, max_events: int) -> Sequence[Document]:
     first, last = start_of("DAY", begin + DAY - datetime.resolution), start_of("DAY", end)
     async for attempt in attempts(_ATTEMPTS):
         has_days = first < last and attempt < _ATTEMPTS - 1

@@ -8,7 +8,6 @@ import strawberry
 from graphql import GraphQLError
 
 from portico.resolvers.ads import clicks, profiles
-from portico.resolvers.ads.ads import advertiser_of
 from portico.resolvers.documents import Document
 from portico.schema.context import Info
 from portico.schema.fields import as_type, costs, kept_privately, stored
@@ -39,6 +38,7 @@ class AdEvent:
 @strawberry.type(description="What is known about a browser.")
 class AdProfile:
     key: strawberry.Private[str]
+    # None in a live query, which reads again what a field shows, and runs only if that has changed.
     recorded: strawberry.Private[Any]
 
     @strawberry.field(description="Unique among all objects. Only `adProfile` finds the profile: `node` does not.")
@@ -50,8 +50,9 @@ class AdProfile:
         description="The events of an advertiser's ads, latest first. The latest 200 events of the browser are kept, "
         "for as many days as the deployment has set.",
     )
-    def events(
+    async def events(
         self,
+        info: Info,
         advertiser: Annotated[str, described("The advertiser: the part of a campaign id before the colon.")],
         kind: Annotated[AdEventKind, described("What happened.")],
         last: Annotated[int, described("The most events, 1 to 200.")] = 20,
@@ -61,15 +62,16 @@ class AdProfile:
                 f"`last` must be between 1 and {profiles.MAX_EVENTS}; got {last}.",
                 extensions={"code": "BAD_USER_INPUT"},
             )
-        chosen = [
-            event
-            for event in self.recorded
-            if event["kind"] == kind.name and advertiser_of(event["campaign_id"]) == advertiser
-        ]
-        return as_type(list[AdEvent], chosen[:last])
+        if self.recorded is None:
+            return as_type(
+                list[AdEvent], await clicks.read_chosen(info.context.db, self.key, kind.name, advertiser, last)
+            )
+        return as_type(list[AdEvent], clicks.chosen(self.recorded, kind.name, advertiser, last))
 
 
 async def _profile(info: Info, key: str) -> AdProfile | None:
+    if info.context.is_live:
+        return AdProfile(key=key, recorded=None) if await clicks.is_known(info.context.db, key) else None
     recorded = await clicks.read_all_events(info.context.db, key)
     return None if recorded is None else AdProfile(key=key, recorded=recorded)
 

@@ -32,7 +32,7 @@ AD_ZONE = Kind.of(
     "AdZone",
     zones.ZONES,
     parse=zones.parse_id,
-    visible_to=lambda _zone, context: sees_prices(context),
+    callers=sees_prices,
 )
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import strawberry
 
 from portico.resolvers.analytics import log_events, page_counts
-from portico.resolvers.analytics.log_events import LogEventDocument
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info
@@ -22,14 +21,14 @@ DEFAULT_EVENTS = 50
 DEFAULT_PAGES = 100
 
 
-def _is_analyst(_event: LogEventDocument, context: Context) -> bool:
+def _is_analyst(context: Context) -> bool:
     return context.has_role(ANALYST)
 
 
 LOG_EVENT = Kind.of(
     "LogEvent",
     log_events.LOG_EVENTS,
-    visible_to=_is_analyst,
+    callers=_is_analyst,
 )
 PAGES = Paged.of(LOG_EVENT, log_events.LOG_EVENTS)
 

@@ -15,14 +15,24 @@ import pytest
 from bench.precision import measured
 from portico.gateway.settings import Settings
 from portico.schema.ads.advertisers import ADVERTISER
+from portico.schema.analytics.analysts import ANALYST
+from tests.ads.support.ads import ad, place
+from tests.ads.support.serving import record, seen
+from tests.analytics.support.log_events import event, log
+from tests.analytics.support.page_roll_ups import roll_up
 from tests.support.demo import Demo
-from tests.support.harness import GatewayClient, create_product, new_key
+from tests.support.harness import GatewayClient, SettableClock, create_product, new_key
 from tests.support.sockets import until
 
 ACCOUNTS = "{ viewer { accounts { name balance { amount } } } }"
 STOCK = """query ($sku: String!) { product(sku: $sku) { stock { available reserved sold } } }"""
 CART = """query ($id: ID!) { cart(id: $id) { items { sku quantity } } }"""
 ADS = """{ adZone(siteId: "shop", zoneId: "top") { ads { ecpm } } }"""
+PROFILE = """{ adProfile(userId: "robin") {
+  clicks: events(advertiser: "acme", kind: CLICK) { campaignId }
+  all: events(advertiser: "acme", kind: IMPRESSION) { campaignId }
+} }"""
+PAGE_COUNTS = """{ pageCounts(from: "2026-03-09T00:00:00Z", to: "2026-03-10T00:00:00Z") { path hits } }"""
 SEARCH = """{ products(filter: {search: "blue"}) { totalCount facets { types { value count } } nodes { title } } }"""
 
 
@@ -135,6 +145,59 @@ async def test_a_pending_ad_lets_no_query_run_in_vain(gateway: GatewayClient) ->
             await rests(gateway)
             assert [one["ecpm"] for one in seen["last"]["adZone"]["ads"]] == [ecpm]
     assert runs_in_vain(gateway) == 0
+
+
+async def test_ads_that_a_caller_does_not_see_let_no_query_run(gateway: GatewayClient) -> None:
+    advertiser, other = replace(gateway, roles=(ADVERTISER,)), replace(gateway, roles=())
+    ad, zone = {"campaignId": "tea:spring", "adUnitId": "banner"}, {"siteId": "shop", "zoneId": "top"}
+    await advertiser.result("placeAd", {**zone, "ad": {**ad, "ecpm": 100}})
+    async with followed(other, ADS) as seen:
+        before = gateway.state.live_queries.counts.runs
+        await advertiser.result("placeAd", {**zone, "ad": {**ad, "ecpm": 200}})
+        await rests(gateway)
+        assert seen["last"] == {"adZone": None}
+    assert gateway.state.live_queries.counts.runs == before
+
+
+async def test_a_profile_runs_after_events_that_it_shows(gateway: GatewayClient) -> None:
+    advertiser = replace(gateway, roles=(ADVERTISER,))
+    counts = gateway.state.live_queries.counts
+    for campaign in ("tea:spring", "acme:spring", "acme:autumn"):
+        await place(gateway, ad(campaign))
+    async with followed(advertiser, PROFILE) as shown:
+        assert shown["last"] == {"adProfile": None}
+        await record(gateway, seen(campaignId="tea:spring"))
+        await rests(gateway)
+        assert shown["last"] == {"adProfile": {"clicks": [], "all": []}}
+        before = counts.runs
+        await record(gateway, seen(campaignId="tea:spring"))
+        await rests(gateway)
+        assert counts.runs == before
+        await record(gateway, seen(campaignId="acme:spring"))
+        await rests(gateway)
+        assert shown["last"] == {"adProfile": {"clicks": [], "all": [{"campaignId": "acme:spring"}]}}
+        await record(gateway, seen("CLICK", campaignId="acme:autumn"))
+        await rests(gateway)
+        assert shown["last"]["adProfile"]["clicks"] == [{"campaignId": "acme:autumn"}]
+    assert counts.vain == 0
+
+
+async def test_a_day_that_is_rolled_up_lets_no_query_run(gateway: GatewayClient, clock: SettableClock) -> None:
+    analysts, counts = replace(gateway, roles=(ANALYST,)), gateway.state.live_queries.counts
+    await log(gateway, event("/a"), event("/b", 1))
+    async with followed(analysts, PAGE_COUNTS) as shown:
+        await rests(gateway)
+        before = counts.runs
+        assert await roll_up(gateway, clock) > 0
+        await rests(gateway)
+        assert counts.runs == before
+        await log(gateway, event("/b", 2))
+        await until(lambda: shown["last"] == {"pageCounts": [{"path": "/b", "hits": 2}, {"path": "/a", "hits": 1}]})
+        await rests(gateway)
+        before = counts.runs
+        await roll_up(gateway, clock)
+        await rests(gateway)
+        assert counts.runs == before
 
 
 async def test_a_search_runs_after_changes_of_what_it_can_find(gateway: GatewayClient) -> None:

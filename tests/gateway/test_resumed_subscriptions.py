@@ -19,22 +19,10 @@ from portico.resolvers.missed_changes import missed_events
 from portico.resolvers.notifications.notifications import received_by
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
 from tests.content.support.site import create_section, entry_input
-from tests.gateway.support.resumed import SECONDS, stream_of
+from tests.gateway.support.resumed import SECONDS, cut_after, stream_of
 from tests.notifications.support.news import notify
 from tests.support.harness import GatewayClient, running
-from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, until, wait_until_live
-
-
-async def cut_after(gateway: GatewayClient, port: int, discussion: str, *said: str, token: str | None = None) -> str:
-    """Subscribes, posts these comments, and cuts the connection. Returns the id of the last event."""
-    async with stream_of(port, discussion, token=token) as stream:
-        await stream.start()
-        for text in said:
-            await post(gateway, discussion, text)
-        assert await stream.texts(len(said)) == list(said)
-        last_id = stream.last_id
-    await until(lambda: gateway.state.live.counts.listeners == 0)
-    return last_id
+from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, wait_until_live
 
 
 @ON_EACH
@@ -166,22 +154,6 @@ async def test_those_who_share_a_change_stream_get_only_what_each_has_missed(gat
     pages = await asyncio.gather(*(replays.read(topics, place, 10) for place in places))
 
     assert [len(page.events) for page in pages] == [3, 2, 1, 0]
-
-
-async def test_many_who_come_back_together_share_change_streams(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    last_id = await cut_after(gateway, port, discussion, "0")
-    await post(gateway, discussion, "1")
-    counts = gateway.state.live.counts
-    replays, runs = counts.replays, counts.runs
-
-    async def come_back() -> list[str]:
-        async with stream_of(port, discussion, last_id) as stream:
-            return await stream.texts(1)
-
-    assert await asyncio.gather(*(come_back() for _ in range(50))) == [["1"]] * 50
-    assert counts.replays - replays <= 20
-    assert counts.runs - runs <= 20
 
 
 async def test_missed_events_are_shown_with_the_permissions_of_now(gateway: GatewayClient, port: int) -> None:

@@ -8,10 +8,19 @@ import json
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bson import ObjectId
+from graphql import (
+    DefinitionNode,
+    FieldNode,
+    NameNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
+    parse,
+    print_ast,
+)
 from pymongo.errors import PyMongoError
 
 from bench.documented import Asked, as_asked, documented_queries
@@ -48,10 +57,46 @@ class Following:
 
 
 async def queries_of(demo: GatewayClient) -> list[Following]:
-    found = [Following(asked, as_asked(demo, asked)) for asked in await documented_queries(demo)]
+    """Returns the documented queries, each third one also with a part of what it selects of the same objects."""
+    documented = await documented_queries(demo)
+    documented += [with_less(asked) for asked in documented[::3]]
+    found = [Following(asked, as_asked(demo, asked)) for asked in documented]
     # The same for callers who see less.
     less = [Following(one.asked, demo.as_caller("mara")) for one in found if one.asked.caller is None]
     return [*found, *less]
+
+
+def with_less(asked: Asked) -> Asked:
+    """Returns the query with each of its fields once more, under another name and with fewer fields below.
+
+    So it reads the same objects twice, and shows different parts of them.
+    """
+    rng, document = random.Random(asked.text), parse(asked.text)
+    definitions: list[DefinitionNode] = []
+    for one in document.definitions:
+        if isinstance(one, OperationDefinitionNode):
+            fields = [node for node in one.selection_set.selections if isinstance(node, FieldNode)]
+            more = [_renamed(_reduced(node, rng), f"less{number}") for number, node in enumerate(fields)]
+            selections = (*one.selection_set.selections, *more)
+            definitions.append(replace(one, selection_set=SelectionSetNode(selections=selections)))
+        else:
+            definitions.append(one)
+    text = print_ast(replace(document, definitions=tuple(definitions)))
+    return replace(asked, text=text, where=f"{asked.where}, with less")
+
+
+def _reduced(node: FieldNode, rng: random.Random) -> FieldNode:
+    """Returns the field with about half of the fields below it, and at least one."""
+    if node.selection_set is None:
+        return node
+    selections = list(node.selection_set.selections)
+    kept = [one for one in selections if rng.random() < 0.5] or [rng.choice(selections)]
+    below = tuple(_reduced(one, rng) if isinstance(one, FieldNode) else one for one in kept)
+    return replace(node, selection_set=SelectionSetNode(selections=below))
+
+
+def _renamed(node: FieldNode, name: str) -> FieldNode:
+    return replace(node, alias=NameNode(value=name))
 
 
 @contextlib.asynccontextmanager
@@ -62,8 +107,12 @@ async def followed(queries: list[Following]) -> AsyncIterator[None]:
         tasks.append(asyncio.create_task(query.follow(answers)))
     try:
         async with asyncio.timeout(60):
-            while not all(query.answers for query in queries):  # noqa: ASYNC110 - there is no event to wait for
+            while not all(query.answers for query in queries):
                 await asyncio.sleep(0.02)
+                for task in tasks:
+                    if task.done():
+                        # It raises the error of a query that could not start.
+                        task.result()
         yield
     finally:
         for task in tasks:

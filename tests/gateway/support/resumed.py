@@ -10,7 +10,9 @@ from typing import Any
 
 import httpx
 
-from tests.support.sockets import EVENTS, POSTED
+from tests.comments.support.discussions import post
+from tests.support.harness import GatewayClient
+from tests.support.sockets import EVENTS, POSTED, until
 
 SECONDS = 20.0
 
@@ -74,3 +76,15 @@ async def stream_of(
         client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,
     ):
         yield Received(response)
+
+
+async def cut_after(gateway: GatewayClient, port: int, discussion: str, *said: str, token: str | None = None) -> str:
+    """Subscribes, posts these comments, and cuts the connection. Returns the id of the last event."""
+    async with stream_of(port, discussion, token=token) as stream:
+        await stream.start()
+        for text in said:
+            await post(gateway, discussion, text)
+        assert await stream.texts(len(said)) == list(said)
+        last_id = stream.last_id
+    await until(lambda: gateway.state.live.counts.listeners == 0)
+    return last_id
