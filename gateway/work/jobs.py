@@ -20,7 +20,7 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
-from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
+from portico.resolvers.declarations import Job, Resources, Wakeups
 from portico.resolvers.documents import Database
 from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
@@ -155,8 +155,8 @@ class Worker:
         if self._duty is not None and job.is_shared:
             (self._duty.at_work.add if worked else self._duty.at_work.discard)(job.name)
 
-    def _begin(self, patience: float) -> JobRun:
-        return JobRun(self._db, self._clock.now(), self._resources, patience)
+    def _begin(self, patience: float) -> Job.Run:
+        return Job.Run(self._db, self._clock.now(), self._resources, patience)
 
     async def _acquire(self, job: Job) -> bool:
         """Acquires or renews the lease. Returns whether this worker has it. Cancelling it does not stop the command."""
