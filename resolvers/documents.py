@@ -1,4 +1,7 @@
-"""Documents as the driver returns them, and the upgrade of documents of an older version."""
+"""Documents as the driver returns them, and the upgrade of documents of an older version.
+
+An upgrade derives values that are new, such as a nonce, from the `_id`, so that concurrent upgrades agree.
+"""
 
 from __future__ import annotations
 

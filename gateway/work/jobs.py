@@ -5,7 +5,8 @@ must be safe to repeat.
 
 A lease lasts ten seconds, and a running job renews it every third of that time. A job that loses its lease stops. So
 after a worker is killed, its jobs wait for at most ten seconds. Shared jobs take no lease, because each of their runs
-claims what it works on. Each job has its own interval, so a job that waits for a service does not delay the others.
+claims what it works on. If the call that has left a mark is still running, it and the job do the same steps, and each
+step has its effect once. Each job has its own interval, so a job that waits for a service does not delay the others.
 """
 
 from __future__ import annotations
