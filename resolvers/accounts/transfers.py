@@ -113,9 +113,7 @@ async def deposit(
     [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
-    account = noted or (await accounts.find_stored(db, [account_id])).get(account_id)
-    if account is None:
-        raise NotFound("Account", str(account_id))
+    account = noted or _require_account(await accounts.find_stored(db, [account_id]), account_id)
     _require_same(account, currency, "amount", "currency")
     made = await move(
         db,
