@@ -35,7 +35,7 @@ from bench.load import percentile
 from portico.gateway.clock import SystemClock
 from portico.resolvers.analytics.periods import Granularity, start_of
 from portico.resolvers.analytics.session_recording import session_of
-from portico.resolvers.declarations import JobRun, Resources
+from portico.resolvers.declarations import Job, Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.served import Domains
 from portico.schema.scalars import format_instant
@@ -227,7 +227,7 @@ class RollUps:
     async def _roll_up(self) -> dict[str, Any]:
         (job,) = (job for job in self.domains.jobs if job.name == ROLL_UP)
         commands, cpu, began = self.database.commands(), time.process_time(), time.perf_counter()
-        while await job.run(JobRun(self.db, SystemClock().now(), self.resources)):
+        while await job.run(Job.Run(self.db, SystemClock().now(), self.resources)):
             pass
         return {
             "seconds": time.perf_counter() - began,

@@ -18,6 +18,8 @@ from portico.testing.gateways import Gateway
 _LATE = 0.2
 _PLACES = ("shop", "category"), ("shop", "blog")
 _PAGES = ("/jazz", "/soul", "/film", "/equipment")
+# By name: how many of a thousand writes, and what makes one.
+Kinds = dict[str, tuple[int, Callable[[], Awaitable[str]]]]
 
 
 class DailyWrites(DailyTrade):
@@ -233,8 +235,12 @@ class DailyWrites(DailyTrade):
         return await self._answer("recordSessions", [{**session, "eventId": self._key()}])
 
 
-def _kinds(mix: DailyWrites) -> dict[str, tuple[int, Callable[[], Awaitable[str]]]]:
+def _kinds(mix: DailyWrites) -> Kinds:
     """Returns how many of a thousand writes are of each kind, and what makes one."""
+    return _of_catalog_and_shop(mix) | _of_others(mix)
+
+
+def _of_catalog_and_shop(mix: DailyWrites) -> Kinds:
     return {
         "fill a cart": (90, mix.fill_cart),
         "change a cart": (45, mix.change_cart),
@@ -249,6 +255,11 @@ def _kinds(mix: DailyWrites) -> dict[str, tuple[int, Callable[[], Awaitable[str]
         "create a product": (15, mix.create_product),
         "delete a product": (10, mix.delete_product),
         "rename a category": (5, mix.rename_category),
+    }
+
+
+def _of_others(mix: DailyWrites) -> Kinds:
+    return {
         "edit a page": (15, mix.edit_page),
         "tag content": (15, mix.tag),
         "write a blog entry": (5, mix.write_entry),

@@ -16,7 +16,7 @@ from bson import BSON, ObjectId
 from pymongo import MongoClient
 from pymongo.errors import DocumentTooLarge
 
-from portico.resolvers.documents import SCHEMA_VERSION, Document
+from portico.resolvers.documents import Document
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.names import searched
 from portico.resolvers.social.news import NEWS
@@ -174,7 +174,7 @@ def member(name: str) -> Document:
         "profile": {},
         "circles": [CIRCLE],
         "joined": BEGIN,
-        SCHEMA_VERSION: MEMBERS.version,
+        "schema_version": MEMBERS.version,
     }
 
 

@@ -11,7 +11,7 @@ from bench.copies import Stored, Template, insert, numbered, without
 from bench.network import BEGIN, by, following, member, post_of, relation
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
-from portico.resolvers.notifying import Notice
+from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
 from portico.resolvers.social.posts import COMMENT_PAGES, PAGE, POSTS
@@ -68,7 +68,9 @@ def _notifications(names: list[str]) -> Iterator[Stored]:
     """Yields an unread notification of the hermit by each of the others."""
     for number, name in enumerate(names):
         at = BEGIN + timedelta(seconds=number)
-        notice = Notice(reason="FOLLOWED", to=HERMIT, about=("User", name), at=at, by={"id": name, "name": name})
+        notice = NotificationSource.Notice(
+            reason="FOLLOWED", to=HERMIT, about=("User", name), at=at, by={"id": name, "name": name}
+        )
         yield {**new_notification(notice, kept=timedelta(days=36_500))}
 
 

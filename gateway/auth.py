@@ -17,7 +17,7 @@ from jwt.types import Options
 from portico.resolvers.configuration import Secret
 from portico.resolvers.lru import Lru
 from portico.schema.context import Caller
-from portico.schema.roles import OWN_ROLES, Claim, Role
+from portico.schema.roles import OWN_ROLES, Role
 
 from .logs import logger
 from .settings import Settings
@@ -102,10 +102,10 @@ class Authenticator:
         transport: httpx.AsyncBaseTransport | None = None,
         *,
         own_roles: Iterable[Role] = (),
-        own_claims: Iterable[Claim[Any]] = (),
+        own_claims: Iterable[Caller.Claim[Any]] = (),
     ) -> None:
         self._roles: Sequence[Role] = (*OWN_ROLES, *own_roles)
-        self._claims: Sequence[Claim[Any]] = tuple(own_claims)
+        self._claims: Sequence[Caller.Claim[Any]] = tuple(own_claims)
         self._settings = settings
         self._secret: Secret | None = settings.signing_secret()
         self._jwks: Jwks | None = None

@@ -70,7 +70,7 @@ def by_key(spec: CollectionSpec[D], path: str = "_id") -> Callable[[Database, Pr
     """Makes the loader of documents by the value at `path`."""
 
     def loader(db: Database, projection: Projection | None) -> BatchRead[Any, D]:
-        return lambda keys: keyed.find_by_keys(db, spec, keys, path=path, projection=projection)
+        return lambda keys: spec.find_by_keys(db, keys, path=path, projection=projection)
 
     return loader
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
+
+from portico.resolvers.import_outcomes import Outcome, outcome_of
 
 # Where each name is now.
 MOVED = {
@@ -14,7 +16,7 @@ MOVED = {
     "ChangeSource": "portico.store.ChangeSource",
     "CollectionSpec": "portico.store.CollectionSpec",
     "Command": "portico.jobs.Command",
-    "CommandRun": "portico.jobs.CommandRun",
+    "CommandRun": "portico.jobs.Command.Run",
     "ConflictMember": "portico.Conflict",
     "Connection": "portico.schema.Connection",
     "Counter": "portico.jobs.Counter",
@@ -28,7 +30,7 @@ MOVED = {
     "Gauge": "portico.jobs.Gauge",
     "Host": "portico.writes.Host",
     "Hosts": "portico.writes.Hosts",
-    "ImportOption": "portico.imports.Option",
+    "ImportOption": "portico.imports.Importer.Option",
     "ImportOutcome": "portico.imports.Outcome",
     "Importer": "portico.imports.Importer",
     "InvalidInputMember": "portico.InvalidInput",
@@ -40,16 +42,15 @@ MOVED = {
     "MoneyInput": "portico.schema.MoneyInput",
     "Node": "portico.schema.Node",
     "NotFoundMember": "portico.NotFound",
-    "OwnedDocuments": "portico.writes.OwnedDocuments",
+    "OwnedDocuments": "portico.writes.Attachments.Owned",
     "Page": "portico.store.Page",
     "PagedKind": "portico.schema.Paged",
     "Problem": "portico.jobs.Problem",
     "RollUp": "portico.writes.RollUp",
-    "SCHEMA_VERSION": "portico.store.SCHEMA_VERSION",
     "Sort": "portico.store.Sort",
-    "Target": "portico.writes.Target",
+    "Target": "portico.writes.Attachments.Target",
     "Timer": "portico.writes.Timer",
-    "Turn": "portico.jobs.JobRun",
+    "Turn": "portico.jobs.Job.Run",
     "UserError": "portico.schema.UserError",
     "as_day": "portico.imports.fields.as_day",
     "as_instant": "portico.imports.fields.as_instant",
@@ -70,13 +71,11 @@ MOVED = {
     "document_pages": "portico.schema.Paged.of",
     "error_member": "portico.schema.member",
     "everybody": "portico.schema.Kind.everybody",
-    "find_by_keys": "portico.store.find_by_keys",
     "find_visible": "portico.schema.find_visible",
     "fold": "portico.store.texts.fold",
     "for_each": "portico.jobs.each",
     "global_id": "portico.schema.Kind.encode_id",
     "idempotency_key": "portico.schema.idempotency_key",
-    "import_each": "portico.imports.each_alone",
     "import_outcome": "portico.imports.outcome_of",
     "is_repeatable": "portico.writes.marks.is_repeatable",
     "key_in": "portico.schema.Kind.key_in",
@@ -114,6 +113,7 @@ GONE = {
     "PageKey": "portico.resolvers.paging.Key",
     "ParentDocument": "portico.schema.fields.Source",
     "Projection": "portico.resolvers.documents.Projection",
+    "SCHEMA_VERSION": "portico.resolvers.documents.SCHEMA_VERSION",
     "Served": "portico.resolvers.served.Served",
     "Slot": "portico._deprecated.Slot",
     "SweepFailed": "portico.resolvers.writes.sweeps.SweepFailed",
@@ -121,7 +121,9 @@ GONE = {
     "acquire_lease": "portico.resolvers.writes.leases.acquire",
     "announce_intent": "portico.resolvers.writes.intents.announce",
     "create_once": "portico._deprecated.create_once",
+    "find_by_keys": "portico._deprecated.find_by_keys",
     "find_pages_of": "portico.resolvers.keyed.find_pages",
+    "import_each": "portico._deprecated.import_each",
     "keys_of_intents": "portico.resolvers.writes.intents.announced",
     "note_in_operation": "portico.resolvers.writes.idempotency.note",
     "notes_of_operation": "portico.resolvers.writes.idempotency.notes",
@@ -139,9 +141,12 @@ GONE = {
 # What to do instead of using a name that went, if it is not only that nothing needs it.
 ADVICE = {
     "Owned": "write a tuple",
+    "SCHEMA_VERSION": 'write "schema_version", a field of `portico.store.Versioned`',
     "Slot": "call `context.slot`",
     "Wakeups": "call `resources.wake`",
     "create_once": "call `create_once` of the `CollectionSpec`",
+    "find_by_keys": "call `find_by_keys` of the `CollectionSpec`",
+    "import_each": "give the `Importer` the function, and `is_single=True`",
     "require_role": "call `context.require_caller` with the role",
     "show_object": "give the kind itself to `occurrences` or `states`",
 }
@@ -169,3 +174,20 @@ class Slot:
 async def create_once(db: Any, spec: Any, document: Any) -> Any:
     """Inserts the document, or returns the one that an earlier call of the operation has inserted."""
     return await spec.create_once(db, document)
+
+
+async def find_by_keys(
+    db: Any, spec: Any, keys: Sequence[Any], *, path: str = "_id", projection: Any = None
+) -> dict[Any, Any]:
+    """Returns the documents with these keys at the path, by key."""
+    found: dict[Any, Any] = await spec.find_by_keys(db, keys, path=path, projection=projection)
+    return found
+
+
+def import_each(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
+    """Turns a function that stores one record into one that stores a batch."""
+
+    async def import_all(db: Any, records: Sequence[Any], **given: Any) -> list[Outcome]:
+        return [await outcome_of(import_one(db, record, **given)) for record in records]
+
+    return import_all

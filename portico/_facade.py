@@ -6,11 +6,10 @@ from portico.resolvers.configuration import HttpUrl, Secret, setting
 from portico.resolvers.declarations import Domain, Resources, Service
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.schema.context import Caller, Context, Info
-from portico.schema.roles import Claim, Role
+from portico.schema.roles import Role
 
 __all__ = [
     "Caller",
-    "Claim",
     "Conflict",
     "Context",
     "Domain",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from portico.gateway.demo.loading import Demo
 from portico.gateway.imports import fields
-from portico.gateway.imports.runs import Importer, Option
-from portico.resolvers.import_outcomes import Outcome, each_alone, outcome_of
+from portico.gateway.imports.runs import Importer
+from portico.resolvers.import_outcomes import Outcome, outcome_of
 
 __all__ = [
     "Demo",
     "Importer",
-    "Option",
     "Outcome",
-    "each_alone",
     "fields",
     "outcome_of",
 ]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from portico.resolvers.declarations import Command, CommandRun, Counter, Gauge, Job, JobRun
+from portico.resolvers.declarations import Command, Counter, Gauge, Job
 from portico.resolvers.problems import Invariant, Problem, Problems
 from portico.resolvers.writes.sweeps import each, sweep
 
 __all__ = [
     "Command",
-    "CommandRun",
     "Counter",
     "Gauge",
     "Invariant",
     "Job",
-    "JobRun",
     "Problem",
     "Problems",
     "each",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from portico.resolvers.attachments import Attachments, Host, Hosts, Target
-from portico.resolvers.owned import OwnedDocuments
+from portico.resolvers.attachments import Attachments, Host, Hosts
 from portico.resolvers.roll_ups import RollUp
 from portico.resolvers.writes import marks
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settle_once import settle_once
 from portico.resolvers.writes.settlements import Noted
 from portico.resolvers.writes.timer import Timer
 
@@ -16,11 +14,8 @@ __all__ = [
     "Host",
     "Hosts",
     "Noted",
-    "OwnedDocuments",
     "RollUp",
-    "Target",
     "Timer",
     "attempts",
     "marks",
-    "settle_once",
 ]

@@ -22,17 +22,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from .documents import Database, DocumentId
-
-
-class Target(NamedTuple):
-    """An object that has attachments. `of` is its `_id`; None if only the key is known."""
-
-    kind: str
-    key: str
-    of: DocumentId | None
+from .documents import CollectionSpec, Database, Document, DocumentId
+from .projections import value_at
 
 
 @dataclass(frozen=True)
@@ -83,12 +76,12 @@ class Hosts:
                 found |= {(host.kind, key): author for key, author in (await host.find_authors(db, keys)).items()}
         return found
 
-    async def find_named(self, db: Database, name: str) -> Target | None:
+    async def find_named(self, db: Database, name: str) -> Attachments.Target | None:
         """Finds an object of any kind by its readable name, such as a path or a SKU."""
         for host in self._hosts.values():
             named = None if host.find_named is None else await host.find_named(db, name)
             if named is not None:
-                return Target(host.kind, *named)
+                return Attachments.Target(host.kind, *named)
         return None
 
     async def being_deleted(self, db: Database) -> set[tuple[str, str]]:
@@ -108,7 +101,7 @@ class Attachment(Protocol):
         """Returns whether objects of the kind can have this attachment."""
         ...
 
-    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+    async def close(self, db: Database, target: Attachments.Target, *, by: str, now: datetime) -> bool:
         """Blocks the attachment until the deletion `by` is settled. Returns False if another deletion has closed it.
 
         Raises a DomainError to refuse the deletion.
@@ -116,18 +109,95 @@ class Attachment(Protocol):
         ...
 
     async def settle(
-        self, db: Database, hosts: Hosts, target: Target, *, by: str, present: DocumentId | None, now: datetime
+        self,
+        db: Database,
+        hosts: Hosts,
+        target: Attachments.Target,
+        *,
+        by: str,
+        present: DocumentId | None,
+        now: datetime,
     ) -> None:
         """Ends what `close` began. `present` is the `_id` of the object that has the key now; None if there is none."""
         ...
 
-    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:
+    async def drop(self, db: Database, hosts: Hosts, target: Attachments.Target, *, by: str, now: datetime) -> None:
         """Removes the attachment of a deleted object, or lets a job remove it."""
         ...
 
 
+@dataclass(frozen=True)
+class OwnedDocuments:
+    """The attachment of documents that belong to objects of a kind, and that are deleted together with them.
+
+    `collections` has the collections of such documents, each with the paths at which they store their object's key and
+    `_id`. The key finds the object. The `_id` tells it from another object, which can take the key later. This
+    attachment refuses no deletion, and no document is left behind:
+
+    1. An `_id` is never reused. So if you read the `_id`s that documents with a key store, and then the current object
+       with the key, every other `_id` belongs to a deleted object.
+    2. A writer checks for deleted objects after its write. If the object is deleted by then, the writer removes its
+       document. If the object is deleted later, the deletion finds the document.
+    """
+
+    kind: str
+    collections: Sequence[tuple[CollectionSpec, str, str]]
+
+    async def remove_gone(self, db: Database, hosts: Hosts, key: str) -> set[DocumentId]:
+        """Removes the documents of deleted objects that had the key. Returns the `_id`s of these objects."""
+        found: set[DocumentId] = set()
+        for spec, key_path, of_path in self.collections:
+            found.update(await db[spec.name].distinct(of_path, {key_path: key}))
+        present = await hosts.find_one(db, self.kind, key)
+        gone = found - {None if present is None else present["_id"]}
+        if gone:
+            for spec, key_path, of_path in self.collections:
+                await db[spec.name].delete_many({key_path: key, of_path: {"$in": list(gone)}})
+        return gone
+
+    def after_write(self, spec: CollectionSpec) -> Callable[[Database, Hosts, Document], Awaitable[None]]:
+        """Returns the step after a write to this collection: it removes the document if its object is deleted."""
+        key_path = next(key for owned, key, _ in self.collections if owned is spec)
+
+        async def remove_if_gone(db: Database, hosts: Hosts, document: Document) -> None:
+            await self.remove_gone(db, hosts, value_at(document, key_path))
+
+        return remove_if_gone
+
+    def belongs_to(self, kind: str) -> bool:
+        return kind == self.kind
+
+    async def close(self, db: Database, target: Attachments.Target, *, by: str, now: datetime) -> bool:  # noqa: ARG002
+        return True
+
+    async def settle(
+        self,
+        db: Database,
+        hosts: Hosts,
+        target: Attachments.Target,
+        *,
+        by: str,  # noqa: ARG002
+        present: DocumentId | None,  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+    ) -> None:
+        await self.remove_gone(db, hosts, target.key)
+
+    async def drop(self, db: Database, hosts: Hosts, target: Attachments.Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
+        await self.remove_gone(db, hosts, target.key)
+
+
 class Attachments:
     """The attachments of one gateway. Deletions close them in this order."""
+
+    class Target(NamedTuple):
+        """An object that has attachments. `of` is its `_id`; None if only the key is known."""
+
+        kind: str
+        key: str
+        of: DocumentId | None
+
+    # Documents that are deleted together with their objects.
+    Owned: TypeAlias = OwnedDocuments
 
     def __init__(self, hosts: Hosts, attachments: Iterable[Attachment] = ()) -> None:
         self._hosts = hosts

@@ -54,29 +54,28 @@ class Service:
 
 
 @dataclass(frozen=True)
-class JobRun:
-    """What one run of a job gets. `now` is UTC.
-
-    `patience` is for how many seconds a job that `waits` may wait for work.
-    """
-
-    db: Database
-    now: datetime
-    resources: Resources
-    patience: float = 0.0
-
-
-@dataclass(frozen=True)
 class Job:
     """Background work. `run` does some of it and returns how much; two workers can run it concurrently.
 
     Normally, one worker at a time runs a job, because others would only repeat its work. If `is_shared`, all workers
     run it, and each finds other work to do. If it `waits`, a run without work waits for some, as long as the patience
-    of its `JobRun` lasts, and the next run follows at once.
+    of its `Run` lasts, and the next run follows at once.
     """
 
+    @dataclass(frozen=True)
+    class Run:
+        """What one run of a job gets. `now` is UTC.
+
+        `patience` is for how many seconds a job that `waits` may wait for work.
+        """
+
+        db: Database
+        now: datetime
+        resources: Resources
+        patience: float = 0.0
+
     name: str
-    run: Callable[[JobRun], Coroutine[Any, Any, int]]
+    run: Callable[[Run], Coroutine[Any, Any, int]]
     is_shared: bool = False
     waits: bool = False
 
@@ -134,29 +133,28 @@ class Counter:
 
 
 @dataclass(frozen=True)
-class CommandRun:
-    """What one run of a command gets. `now` is UTC.
-
-    `print` prints a line. `progress` shows how much of how much is done, if somebody is watching.
-    """
-
-    db: Database
-    now: datetime
-    resources: Resources
-    print: Callable[[str], None]
-    progress: Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
 class Command:
     """A command of `portico`. `about` is one readable sentence.
 
     `run` returns whether everything went well. Otherwise the exit status is 1.
     """
 
+    @dataclass(frozen=True)
+    class Run:
+        """What one run of a command gets. `now` is UTC.
+
+        `print` prints a line. `progress` shows how much of how much is done, if somebody is watching.
+        """
+
+        db: Database
+        now: datetime
+        resources: Resources
+        print: Callable[[str], None]
+        progress: Callable[[int, int], None]
+
     name: str
     about: str
-    run: Callable[[CommandRun], Awaitable[bool]]
+    run: Callable[[Run], Awaitable[bool]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Documents as the driver returns them, and the upgrade of documents of an older version."""
+"""Documents as the driver returns them, and the upgrade of documents of an older version.
+
+An upgrade derives values that are new, such as a nonce, from the `_id`, so that concurrent upgrades agree.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from typing_extensions import TypeVar
 from portico.resolvers.typed import TypedDict
 
 from .elections import met_election
+from .projections import value_at
 from .undecodable import KEEP_BYTES
 
 Document = dict[str, Any]
@@ -135,6 +139,15 @@ class CollectionSpec(Generic[D]):
                 raise
             return earlier
         return document
+
+    async def find_by_keys(
+        self, db: Database, keys: Sequence[Any], *, path: str = "_id", projection: Projection | None = None
+    ) -> dict[Any, D]:
+        """Returns the documents with these keys at the path, by key. Leaves out missing keys. One command."""
+        query: Document = {path: keys[0] if len(keys) == 1 else {"$in": list(keys)}}
+        wanted = None if projection is None else with_paths(projection, path)
+        found = await self.of(db).find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
+        return {value_at(document, path): document for document in await upgrade_read(db, self, found, wanted)}
 
 
 class ComparedProjection(dict[str, int]):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from collections.abc import Awaitable
 from typing import Any, Literal
 
 from bson.errors import BSONError
@@ -11,7 +10,6 @@ from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, Write
 
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed, describe_damage
 
-from .documents import Database
 from .elections import met_election
 from .errors import DomainError, InvalidInput, NotFound
 
@@ -34,20 +32,6 @@ async def outcome_of(work: Awaitable[Outcome]) -> Outcome:
         if refusal is None:
             raise
         return refusal
-
-
-def each_alone(import_one: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[list[Outcome]]]:
-    """Turns a function that stores one record, `import_one(db, record, now=…)`, into one that stores a batch.
-
-    If the importer `has_resources`, `import_one` gets them, too.
-
-    A DomainError that `import_one` raises is the outcome of its record.
-    """
-
-    async def import_all(db: Database, records: Sequence[Any], *, now: datetime, **resources: Any) -> list[Outcome]:
-        return [await outcome_of(import_one(db, record, now=now, **resources)) for record in records]
-
-    return import_all
 
 
 def refusal_of(error: Exception) -> DomainError | None:

@@ -1,29 +1,12 @@
-"""Reads of any collection by key and in pages, which upgrade outdated documents."""
+"""Reads of any collection in pages, which upgrade outdated documents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from . import paging
-from .documents import CollectionSpec, D, Database, Document, Projection, upgrade_read, with_paths, with_version
+from .documents import CollectionSpec, D, Database, Projection, upgrade_read
 from .paging import Key, Listing, Page
-from .projections import value_at
-
-
-async def find_by_keys(
-    db: Database,
-    spec: CollectionSpec[D],
-    keys: Sequence[Any],
-    *,
-    path: str = "_id",
-    projection: Projection | None = None,
-) -> dict[Any, D]:
-    """Returns the documents with these keys at the path, by key. Leaves out missing keys. One command."""
-    query: Document = {path: keys[0] if len(keys) == 1 else {"$in": list(keys)}}
-    wanted = None if projection is None else with_paths(projection, path)
-    found = await spec.of(db).find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
-    return {value_at(document, path): document for document in await upgrade_read(db, spec, found, wanted)}
 
 
 async def find_pages(

@@ -21,38 +21,6 @@ _REASON = re.compile("[A-Z][A-Z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notice:
-    """Something that one member is notified of.
-
-    Args:     reason: one of those of the source.  to: the subject of the member.
-              about: the object to look at: its kind, and its key as text.  at: when it happened.
-              by: who did it; None if nobody did. Nobody is notified of what they did themselves.
-              key: tells notices with one reason to one member apart; by default, the object. A member gets one
-              notification for each.
-    """
-
-    reason: str
-    to: str
-    about: tuple[str, str]
-    at: datetime
-    by: Author | None = None
-    key: str = ""
-
-
-@dataclass(frozen=True)
-class Backlog:
-    """Where the keys of a source are stored, for the time after which the change stream could not be resumed.
-
-    Args:     spec: the collection.  paths: what `keys` reads, besides `_id`.
-              keys: returns the keys of what happened to this document at this time or later.
-    """
-
-    spec: CollectionSpec[Any]
-    paths: Sequence[str]
-    keys: Callable[[Document, datetime], Iterable[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
 class NotificationSource:
     """Changes after which members are notified.
 
@@ -65,6 +33,36 @@ class NotificationSource:
 
     Raises ValueError for another name of a reason.
     """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Notice:
+        """Something that one member is notified of.
+
+        Args:     reason: one of those of the source.  to: the subject of the member.
+                  about: the object to look at: its kind, and its key as text.  at: when it happened.
+                  by: who did it; None if nobody did. Nobody is notified of what they did themselves.
+                  key: tells notices with one reason to one member apart; by default, the object. A member gets one
+                  notification for each.
+        """
+
+        reason: str
+        to: str
+        about: tuple[str, str]
+        at: datetime
+        by: Author | None = None
+        key: str = ""
+
+    @dataclass(frozen=True)
+    class Backlog:
+        """Where the keys of a source are stored, for the time after which the change stream could not be resumed.
+
+        Args:     spec: the collection.  paths: what `keys` reads, besides `_id`.
+                  keys: returns the keys of what happened to this document at this time or later.
+        """
+
+        spec: CollectionSpec[Any]
+        paths: Sequence[str]
+        keys: Callable[[Document, datetime], Iterable[Any]]
 
     name: str
     reasons: Mapping[str, str]

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from .documents import SCHEMA_VERSION, Projection
 
-
-def sorted_projection(paths: Iterable[tuple[str, int]], projection: Projection | None) -> Projection | None:
+def sorted_projection(
+    paths: Iterable[tuple[str, int]], projection: Mapping[str, int] | None
+) -> Mapping[str, int] | None:
     """Returns the projection with the paths that cursors and upgrades need, without nested duplicates."""
     return None if projection is None else _sorted_projection(tuple(paths), tuple(projection))
 
 
 @lru_cache(maxsize=1_000)
-def _sorted_projection(order: tuple[tuple[str, int], ...], paths: tuple[str, ...]) -> Projection:
-    versioned = {**dict.fromkeys(paths, 1), SCHEMA_VERSION: 1}
+def _sorted_projection(order: tuple[tuple[str, int], ...], paths: tuple[str, ...]) -> Mapping[str, int]:
+    versioned = {**dict.fromkeys(paths, 1), "schema_version": 1}
     needed = {path: 1 for path, _ in order if not is_covered(path, versioned)}
     return {**drop_below(versioned, needed), **needed}
 

@@ -21,7 +21,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.declarations import Job, JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import CollectionSpec, Database, Document, key_of
 from portico.resolvers.errors import Conflict
 from portico.resolvers.problems import Invariant, Problem
@@ -91,7 +91,7 @@ class RollUp:
     def job(self, name: str) -> Job:
         """Returns the job that settles the marks that crashes have left."""
 
-        async def settle_all(run: JobRun) -> int:
+        async def settle_all(run: Job.Run) -> int:
             hosts = run.resources.of(Hosts)
 
             async def settle(document: Document) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .attachments import Attachments, Hosts
 from .changes import ChangeSource
-from .declarations import Command, Counter, Domain, Gauge, Job, JobRun, Resources
+from .declarations import Command, Counter, Domain, Gauge, Job, Resources
 from .documents import CollectionSpec, Database, upgrade_batch
 from .notifying import Notifications
 from .persisted_queries import PERSISTED_QUERIES
@@ -185,7 +185,7 @@ class Domains:
         return [one for _, one in found.values()]
 
     def _upgrades(self) -> Job:
-        async def upgrade_documents(run: JobRun) -> int:
+        async def upgrade_documents(run: Job.Run) -> int:
             return await Job.in_sequence(*(partial(upgrade_batch, run.db, spec) for spec in self.collections))
 
         return Job(UPGRADES, upgrade_documents)

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import strawberry
 from graphql import GraphQLError, GraphQLResolveInfo
@@ -17,15 +17,16 @@ from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.served import Served
 from portico.resolvers.writes.idempotency import Process, Superseded
-from portico.resolvers.writes.settlements import Answering
-from portico.resolvers.writes.settler import Settler
+from portico.resolvers.writes.settler import Answering, Settler
 
-from .roles import Claim, Role
+from .roles import Role
 
 _NO_OPERATION = "Only mutations that are declared with `mutation` have an operation id."
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+# The types of the values of JSON.
+_KINDS = (str, int, float, bool, list, dict)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,30 @@ class Caller:
 
     `claims` are the claims that the served domains declare, by name, with their values as JSON.
     """
+
+    @dataclass(frozen=True)
+    class Claim(Generic[V]):
+        """A claim of tokens that a domain reads: `caller.claim(TENANT)` is its value, or None if the token has none.
+
+        `kind` is the type of its values: `str`, `int`, `float`, `bool`, `list` or `dict`. A value of another type
+        counts as none. Claims are trusted like roles, because the issuer has signed them.
+
+        Raises ValueError for a claim without a name, and for another kind.
+        """
+
+        name: str
+        kind: type[V]
+
+        def __post_init__(self) -> None:
+            if not self.name or self.kind not in _KINDS:
+                kinds = ", ".join(kind.__name__ for kind in _KINDS)
+                raise ValueError(f"A claim has a name, and one of the kinds {kinds}; got {self.name!r}, {self.kind!r}.")
+
+        def fits(self, value: Any) -> bool:
+            """Returns whether a value of a token has the type of the claim."""
+            if isinstance(value, bool):
+                return self.kind is bool
+            return isinstance(value, self.kind) or (self.kind is float and isinstance(value, int))
 
     subject: str
     roles: frozenset[Role]

@@ -19,6 +19,8 @@ Browsers and CDNs may use an answer without asking for as many seconds as all it
 
     @strawberry.field(metadata=costs(max_age=60))
 
+A value that is `computed(…, compared=True)` is compared by a live query, in place of its paths.
+
 A document is a mapping, and is itself the object of its GraphQL type, so nothing is copied. A plain `@strawberry.field`
 method works too. Because it can read anything, the whole document is fetched for it.
 """

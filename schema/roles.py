@@ -1,4 +1,4 @@
-"""The roles and the claims of callers. Portico has some roles; domains declare others, and the claims that they read.
+"""The roles of callers, and the claims that every gateway reads. Portico has some roles; domains declare others.
 
 The enum `Role` of the schema has the roles of the served domains.
 """
@@ -8,14 +8,12 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import strawberry
 from graphql import GraphQLEnumType, GraphQLEnumValue, GraphQLSchema
 
-T = TypeVar("T")
 _NAME = re.compile("[A-Z][A-Z0-9_]{0,99}")
-_KINDS = (str, int, float, bool, list, dict)
 # In the last minor version, roles of these domains were attributes of `Role`.
 _FORMER = {"MERCHANT": "catalog", "GAME_MASTER": "game", "ADVERTISER": "ads", "ANALYST": "analytics"}
 
@@ -71,31 +69,6 @@ OWN_ROLES = (Role.ADMIN, Role.EDITOR, Role.SERVICE)
 
 # The claims that every gateway reads.
 OWN_CLAIMS = ("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "name")
-
-
-@dataclass(frozen=True)
-class Claim(Generic[T]):
-    """A claim of tokens that a domain reads: `caller.claim(TENANT)` is its value, or None if the token has none.
-
-    `kind` is the type of its values: `str`, `int`, `float`, `bool`, `list` or `dict`. A value of another type counts as
-    none. Claims are trusted like roles, because the issuer has signed them.
-
-    Raises ValueError for a claim without a name, and for another kind.
-    """
-
-    name: str
-    kind: type[T]
-
-    def __post_init__(self) -> None:
-        if not self.name or self.kind not in _KINDS:
-            kinds = ", ".join(kind.__name__ for kind in _KINDS)
-            raise ValueError(f"A claim has a name, and one of the kinds {kinds}; got {self.name!r}, {self.kind!r}.")
-
-    def fits(self, value: Any) -> bool:
-        """Returns whether a value of a token has the type of the claim."""
-        if isinstance(value, bool):
-            return self.kind is bool
-        return isinstance(value, self.kind) or (self.kind is float and isinstance(value, int))
 
 
 @strawberry.enum(name="Role", description="The roles of callers. ADMIN includes all other roles.")

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .context import Caller, Context
-from .roles import Claim, Role
+from .roles import Role
 
 # Something that can be read of a caller: an attribute, by its name; a role, which the caller has or has not; a claim.
-Fact = str | Role | Claim[Any]
+Fact = str | Role | Caller.Claim[Any]
 _ATTRIBUTES = ("subject", "roles", "name", "claims")
 
 
 def fact_of(caller: Caller, fact: Fact) -> Any:
     """Returns the value of an attribute or a claim, or whether the caller has the role."""
-    if isinstance(fact, Claim):
+    if isinstance(fact, Caller.Claim):
         return caller.claim_text(fact)
     return caller.has(fact) if isinstance(fact, Role) else getattr(caller, fact)
 
@@ -75,7 +75,7 @@ class WatchedCaller(Caller):
         self.facts[role] = has_it
         return has_it
 
-    def claim_text(self, claim: Claim[Any]) -> str:
+    def claim_text(self, claim: Caller.Claim[Any]) -> str:
         # Only this claim is read.
         text = Caller("", frozenset(), claims=super().__getattribute__("claims")).claim_text(claim)
         self.facts[claim] = text

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from portico.gateway import domains
 from portico.gateway.mongo.database_clock import clock_of
 from portico.gateway.settings import Settings
-from portico.resolvers.declarations import Command, CommandRun
+from portico.resolvers.declarations import Command
 from portico.resolvers.indexes import create_indexes
 
 from . import data
@@ -67,4 +67,4 @@ async def _run(settings: Settings, found: Command, out: Console) -> bool:
                 def print_line(text: str) -> None:
                     out.print(printable(text), markup=False, soft_wrap=True)
 
-                return await found.run(CommandRun(db, clock.now(), resources, print_line, show))
+                return await found.run(Command.Run(db, clock.now(), resources, print_line, show))

@@ -21,7 +21,6 @@ from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.declarations import Domain, Resources, Wakeups
 from portico.resolvers.errors import DomainError
 from portico.resolvers.notifying import Notifications
-from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
 from portico.schema.roles import OWN_CLAIMS, OWN_ROLES, Role
@@ -209,7 +208,7 @@ def _require_hosts(domains: Domains) -> None:
     hosts = {host.kind for domain in domains.all for host in domain.hosts}
     for domain in domains.all:
         for attachment in domain.attachments:
-            if isinstance(attachment, OwnedDocuments) and attachment.kind not in hosts:
+            if isinstance(attachment, Attachments.Owned) and attachment.kind not in hosts:
                 raise InvalidDomains(
                     f"{domains.source_of(domain.name)} attaches documents to the kind {attachment.kind}, which no "
                     f"served domain declares as a host. The hosts are: {', '.join(sorted(hosts))}."

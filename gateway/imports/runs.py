@@ -18,7 +18,7 @@ from portico.gateway.clock import Clock
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.errors import DomainError, InvalidInput
-from portico.resolvers.import_outcomes import Outcome, is_overtaken, refusal_of
+from portico.resolvers.import_outcomes import Outcome, is_overtaken, outcome_of, refusal_of
 
 BATCH = 500
 # The number of batches that are stored at the same time, so that the server is busy while the next batch is read.
@@ -49,21 +49,14 @@ def parse_json(line: bytes) -> Any:
 
 
 @dataclass(frozen=True)
-class Option:
-    """A command-line option of an importer. `kind` is its Python type: str, a list of str, a Literal, …"""
-
-    name: str
-    kind: Any
-    help: str
-    metavar: str | None = None
-
-
-@dataclass(frozen=True)
 class Importer:
     """How one kind of record is read and stored.
 
     `parser` is called for each file, and returns the function that parses its lines in order; by default they are JSON.
     `formats` names what it can parse. `read` gets what a line was parsed to.
+
+    `put(db, records, now=…)` stores a batch, and returns the outcomes. With `is_single`, it stores one record, and
+    returns its outcome; a DomainError that it raises is the outcome, too.
 
     `key` returns the natural key of a record: a batch contains each key once. If no record needs an earlier one, set
     `is_parallel` to store several batches at the same time. If records name files, set `has_files`: `read` then gets
@@ -74,10 +67,20 @@ class Importer:
     many index entries: indexes that only reads need are built at the end of the first import.
     """
 
+    @dataclass(frozen=True)
+    class Option:
+        """A command-line option of an importer. `kind` is its Python type: str, a list of str, a Literal, …"""
+
+        name: str
+        kind: Any
+        help: str
+        metavar: str | None = None
+
     read: Callable[..., Any]
     key: Callable[[Any], Hashable]
-    put: Callable[..., Awaitable[Sequence[Outcome]]]
+    put: Callable[..., Awaitable[Sequence[Outcome] | Outcome]]
     is_parallel: bool = False
+    is_single: bool = False
     has_files: bool = False
     has_resources: bool = False
     awaits: str = "category"
@@ -223,7 +226,7 @@ class Import:
         more = {"resources": self.resources} if has_resources else {}
         records = [record for _, _, record in rows]
         try:
-            return list(await self.importer.put(self.db, records, now=self.clock.now(), **more))
+            return await self._put(records, now=self.clock.now(), **more)
         except Exception as error:
             refusal = refusal_of(error)
             if refusal is None:
@@ -231,6 +234,13 @@ class Import:
         if len(rows) == 1:
             return [refusal]
         return [outcome for row in rows for outcome in await self._store([row])]
+
+    async def _put(self, records: Sequence[Any], **given: Any) -> list[Outcome]:
+        """Calls the importer's `put`: for each record, or once for all. Returns the outcomes."""
+        put: Callable[..., Awaitable[Any]] = self.importer.put
+        if self.importer.is_single:
+            return [await outcome_of(put(self.db, record, **given)) for record in records]
+        return list(await put(self.db, records, **given))
 
     def _key(self, row: Row) -> Hashable:
         return self.importer.key(row[2])

@@ -111,9 +111,7 @@ class Reader:
         link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
-        event = (
-            CommandEvent(self._listeners, command, link.primary.address, self._database) if self._listeners else None
-        )
+        event = CommandEvent.begin(self._listeners, command, link.primary.address, self._database)
         answer: Document | None = None
         try:
             sent = message({**command, **self._common})
@@ -136,9 +134,7 @@ class Reader:
         link = self._links.idle() or await self._links.take(deadline)
         if link is None:
             return None
-        event = (
-            CommandEvent(self._listeners, command, link.primary.address, self._database) if self._listeners else None
-        )
+        event = CommandEvent.begin(self._listeners, command, link.primary.address, self._database)
         answer: Document | None = None
         try:
             reply = await link.ask(message({**command, "$db": self._database}), deadline)

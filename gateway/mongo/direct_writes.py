@@ -121,9 +121,7 @@ class Writer:
 
     async def _ask(self, link: Link, command: Document, sent: bytes, deadline: float) -> Document | None:
         """Returns the answer; None if it is lost."""
-        event = None
-        if self._listeners:
-            event = CommandEvent(self._listeners, command, link.primary.address, self._database.name)
+        event = CommandEvent.begin(self._listeners, command, link.primary.address, self._database.name)
         answer: Document | None = None
         try:
             reply = await link.ask(sent, deadline)

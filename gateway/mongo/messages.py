@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 import bson
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
@@ -47,6 +47,13 @@ class CommandEvent:
         started = CommandStartedEvent(command, **self._about)
         for listener in listeners:
             listener.started(started)
+
+    @classmethod
+    def begin(
+        cls, listeners: Sequence[CommandListener], command: Document, address: tuple[str, int | None], database: str
+    ) -> Self | None:
+        """Publishes the beginning of a command. Returns None if nobody listens."""
+        return cls(listeners, command, address, database) if listeners else None
 
     def end(self, answer: Document | None) -> None:
         """Publishes the end of the command. None: there was no reply."""

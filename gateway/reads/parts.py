@@ -5,6 +5,10 @@ and an account shows the same money before and after the note of a decided trans
 affected part are repeated, without the rest of the run, and their result is compared. Only if it is another one, the
 run is affected.
 
+Parts are what MongoDB computes, full-text searches, rows without keys, documents of which an answer shows less than it
+reads (`schema/shown_values.py`), and what a domain reads with `as_part`, e.g. an account with the transfers that its
+notes name.
+
 While a part is repeated, its new reads follow changes like those of a run. If one affects these, it is repeated again.
 Nothing is repeated before the run ends, because its end needs what the first reads have returned.
 """

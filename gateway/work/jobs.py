@@ -5,7 +5,8 @@ must be safe to repeat.
 
 A lease lasts ten seconds, and a running job renews it every third of that time. A job that loses its lease stops. So
 after a worker is killed, its jobs wait for at most ten seconds. Shared jobs take no lease, because each of their runs
-claims what it works on. Each job has its own interval, so a job that waits for a service does not delay the others.
+claims what it works on. If the call that has left a mark is still running, it and the job do the same steps, and each
+step has its effect once. Each job has its own interval, so a job that waits for a service does not delay the others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.clock import Clock
 from portico.gateway.logs import logger
-from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
+from portico.resolvers.declarations import Job, Resources, Wakeups
 from portico.resolvers.documents import Database
 from portico.resolvers.tasks import end, end_if_cancelled
 from portico.resolvers.writes import leases
@@ -155,8 +156,8 @@ class Worker:
         if self._duty is not None and job.is_shared:
             (self._duty.at_work.add if worked else self._duty.at_work.discard)(job.name)
 
-    def _begin(self, patience: float) -> JobRun:
-        return JobRun(self._db, self._clock.now(), self._resources, patience)
+    def _begin(self, patience: float) -> Job.Run:
+        return Job.Run(self._db, self._clock.now(), self._resources, patience)
 
     async def _acquire(self, job: Job) -> bool:
         """Acquires or renews the lease. Returns whether this worker has it. Cancelling it does not stop the command."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from portico.gateway.mongo.faults import Crash
-from portico.resolvers.declarations import Domain, JobRun
+from portico.resolvers.declarations import Domain, Job
 from portico.resolvers.writes.intents import INTENTS
 from portico.resolvers.writes.settler import Settler
 
@@ -25,7 +25,7 @@ async def run_jobs(gateway: Gateway, clock: SettableClock, *names: str, empty: S
     idle = [job for domain in found for job in domain.jobs]
     jobs = [job for job in all_jobs if job not in idle and (not names or job.name in names)]
     try:
-        done = sum([await job.run(JobRun(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
+        done = sum([await job.run(Job.Run(gateway.db, clock.now(), gateway.state.resources)) for job in jobs])
     except ExceptionGroup as failures:
         # A job continues after an item that fails. After a crash, nothing continues.
         if failures.split(Crash)[1] is None:

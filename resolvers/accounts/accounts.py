@@ -17,7 +17,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Projection, Versioned
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.parts import as_part
@@ -165,7 +165,7 @@ def _empty(account_id: ObjectId, *, owner: str | None, name: str, currency: str,
         "pending": [],
         "fence": 0,
         "created_at": now,
-        SCHEMA_VERSION: ACCOUNTS.version,
+        "schema_version": ACCOUNTS.version,
     }
 
 

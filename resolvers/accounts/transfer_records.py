@@ -13,7 +13,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.writes.settlements import insert
 
 
@@ -79,5 +79,5 @@ async def find_settled(db: Database, ids: Sequence[ObjectId]) -> Document | None
 async def call_off(db: Database, note: Document, record: Document | None, now: datetime) -> None:
     """Makes it impossible to decide the attempt of a note. Idempotent."""
     if record is None:
-        called_off = {"_id": note["record"], "state": CANCELLED, "created_at": now, SCHEMA_VERSION: TRANSFERS.version}
+        called_off = {"_id": note["record"], "state": CANCELLED, "created_at": now, "schema_version": TRANSFERS.version}
         await insert(db, TRANSFERS, called_off)

@@ -27,13 +27,14 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.accounts.refusals import InsufficientFunds
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
 from portico.resolvers.writes import settlements
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, Part
+from portico.resolvers.writes.settlements import Attempt, Part
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from . import accounts, former_transfers, transfer_records
@@ -112,9 +113,7 @@ async def deposit(
     [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
-    account = noted or (await accounts.find_stored(db, [account_id])).get(account_id)
-    if account is None:
-        raise NotFound("Account", str(account_id))
+    account = noted or _require_account(await accounts.find_stored(db, [account_id]), account_id)
     _require_same(account, currency, "amount", "currency")
     made = await move(
         db,
@@ -248,7 +247,7 @@ def _record(
         "amount": amount,
         "currency": destination["currency"],
         "created_at": now,
-        SCHEMA_VERSION: TRANSFERS.version,
+        "schema_version": TRANSFERS.version,
     }
     return record if reference is None else {**record, "reference": reference}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, Problems
 from portico.resolvers.snapshots import read_at_one_time
 
@@ -42,7 +42,7 @@ async def _wrong_with(db: Database, ad: CountedAd) -> str | None:
     lookup: Document = {"$lookup": {"from": COUNTERS.name, "pipeline": counter, "as": "counters"}}
     found = await read_at_one_time(db, ZONES, [*placements(ad), lookup], batch_size=1_000)
     placed = [one["ads"] for one in found]
-    if any("capping" in one for one in placed) or any(one.get(SCHEMA_VERSION, 1) < ZONES.version for one in found):
+    if any("capping" in one for one in placed) or any(one.get("schema_version", 1) < ZONES.version for one in found):
         # A job works it out.
         return None
     wanted, stored = smallest_cap(placed), (found[0]["counters"] or [{}])[0] if found else {}

@@ -10,7 +10,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.import_outcomes import Outcome, each_alone
+from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.writes.marks import random_operation_id
 
 from .ads import Ad, advertiser_of
@@ -172,7 +172,3 @@ async def _placed(db: Database, placement: Placement) -> Document | None:
 def _is_same(placed: Document, ad: Ad) -> bool:
     wanted = {**ad._asdict(), "keywords": list(ad.keywords)}
     return all(placed[name] == value for name, value in wanted.items())
-
-
-import_placements = each_alone(import_placement)
-import_campaigns = each_alone(import_campaign)

@@ -17,7 +17,7 @@ from typing import NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document
+from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import Repeatable
 
@@ -98,7 +98,7 @@ ZONES = CollectionSpec(
         # The zones with ads whose cap may not have been worked out.
         IndexModel([("ads.capping.at", ASCENDING)], sparse=True),
         # The zones of an older version.
-        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
+        IndexModel([("schema_version", ASCENDING)]),
     ],
     shard_key={"_id": "hashed"},
     version=_VERSION,
@@ -106,7 +106,7 @@ ZONES = CollectionSpec(
 )
 # In the first stage of an upsert: a new zone has the newest version.
 VERSION_OF_NEW: Document = {
-    SCHEMA_VERSION: {"$cond": [{"$eq": [{"$type": "$ads"}, "missing"]}, _VERSION, f"${SCHEMA_VERSION}"]}
+    "schema_version": {"$cond": [{"$eq": [{"$type": "$ads"}, "missing"]}, _VERSION, "$schema_version"]}
 }
 
 # The last stage of every update of a zone. The server draws the nonce when it applies the update: a nonce of the

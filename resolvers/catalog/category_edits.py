@@ -27,7 +27,7 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.resolvers.texts import require_slug, require_text, words
 from portico.resolvers.writes import idempotency
@@ -73,7 +73,7 @@ async def create_category(
             "parent": parent_id,
             "ancestors": [],
             "words": words(name),
-            SCHEMA_VERSION: CATEGORIES.version,
+            "schema_version": CATEGORIES.version,
         }
         if description is not None:
             document["description"] = check(require_text, description, "description", longest=MAX_DESCRIPTION)

@@ -9,7 +9,7 @@ from datetime import datetime
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database
+from portico.resolvers.documents import Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
 from portico.resolvers.texts import require_slug, require_text, words
@@ -125,7 +125,7 @@ def _document(
         "parent": parent["_id"] if parent else None,
         "ancestors": lineage_below(parent),
         "words": words(record.name),
-        SCHEMA_VERSION: CATEGORIES.version,
+        "schema_version": CATEGORIES.version,
     }
     if record.description is not None:
         document["description"] = require_text(record.description, "description", longest=MAX_DESCRIPTION)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from bson import ObjectId
 
-from portico.resolvers.attachments import Attachments, Target
+from portico.resolvers.attachments import Attachments
 from portico.resolvers.catalog.refusals import ProductEditConflict
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, DomainError, NotFound
@@ -38,7 +38,7 @@ async def delete_product(
         if product is None:
             if not earlier.get("deleting"):
                 raise NotFound("Product", sku)
-            gone = Target(KIND, sku, earlier["deleting"]["of"])
+            gone = Attachments.Target(KIND, sku, earlier["deleting"]["of"])
             await attachments.settle(db, gone, by=earlier["deleting"]["id"], present=None, now=now)
             return list(earlier["deleting"].get("categories", ()))
         if product["nonce"] != nonce:
@@ -58,7 +58,7 @@ async def _try_delete(
             await settle_deletion(db, attachments, sku, other["id"], now=now)
         return False
     deletion = uuid4().hex
-    target = Target(KIND, sku, product["_id"])
+    target = Attachments.Target(KIND, sku, product["_id"])
     mark = {"id": deletion, "op": operation_id, "at": now}
     guard = {"sku": sku, "nonce": product["nonce"], "deleting": None}
     # From now on it gets no more images, so these are all.
@@ -96,4 +96,4 @@ async def settle_deletion(db: Database, attachments: Attachments, sku: str, dele
     product = await find_by_sku(db, sku, {"_id": 1})
     present = None if product is None else product["_id"]
     # The `_id` of a deleted product is not known here, but its attachments store it.
-    await attachments.settle(db, Target(KIND, sku, None), by=deletion, present=present, now=now)
+    await attachments.settle(db, Attachments.Target(KIND, sku, None), by=deletion, present=present, now=now)

@@ -19,7 +19,7 @@ from bson import ObjectId
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.catalog.refusals import ProductEditConflict, SkuTaken
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, NotFound, SlugTaken
 from portico.resolvers.import_outcomes import refused_row, rejected_rows
 from portico.resolvers.writes import idempotency, intents
@@ -174,7 +174,7 @@ def created_by(operation_id: str, described: DescribedProduct) -> ProductDocumen
         "_id": derived_id(operation_id, described["sku"]),
         **described,
         "nonce": derived_nonce(operation_id, described["sku"]),
-        SCHEMA_VERSION: PRODUCTS.version,
+        "schema_version": PRODUCTS.version,
     }
     document: ProductDocument = created
     return document

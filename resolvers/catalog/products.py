@@ -18,7 +18,6 @@ from pymongo import ASCENDING, DESCENDING, TEXT, IndexModel
 
 from portico.resolvers.attachments import Host
 from portico.resolvers.documents import (
-    SCHEMA_VERSION,
     CollectionSpec,
     Database,
     Document,
@@ -151,7 +150,7 @@ def upgrade_product(document: Document) -> Document:
     The form of version 1 has `details.genre`, `.director`, `.writer`, `.actor`, `.track` and `.issue_date`, but no
     currency, nonce or terms. The new nonce is derived from the `_id`, so that concurrent upgrades agree on it.
     """
-    if document.get(SCHEMA_VERSION, 1) > 1:
+    if document.get("schema_version", 1) > 1:
         return {**document, **search_keys(document)}
     details = _object(document.get("details"))
     issue_date = document.get("issue_date", details.pop("issue_date", None))

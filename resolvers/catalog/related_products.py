@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, Projection, upgrade_read
+from portico.resolvers.documents import Database, Document, Projection, upgrade_read
 
 from .product_terms import term
 from .products import PRODUCTS, ProductDocument
@@ -108,7 +108,7 @@ def _stages(subject: Subject, number: int, first: int, projection: Projection | 
     together = {"$literal": list(subject.bought_with)}
     often = {"$multiply": [_OFTEN, {"$subtract": [MAX_RELATED, {"$indexOfArray": [together, "$sku"]}]}]}
     shared.append({"$cond": [{"$in": ["$sku", together]}, {"$add": [_BOUGHT_WITH, often]}, 0]})
-    kept = [] if projection is None else [{"$project": {**projection, "sku": 1, SCHEMA_VERSION: 1, "part": 1}}]
+    kept = [] if projection is None else [{"$project": {**projection, "sku": 1, "schema_version": 1, "part": 1}}]
     return [
         *start,
         *unions,

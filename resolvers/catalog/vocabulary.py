@@ -23,7 +23,6 @@ from pymongo.errors import BulkWriteError
 
 from portico.resolvers.documents import (
     LENIENT,
-    SCHEMA_VERSION,
     UPGRADE_FAILED,
     CollectionSpec,
     Database,
@@ -155,7 +154,7 @@ async def collect_words(db: Database, spec: CollectionSpec[Any], field: str, rea
     walk = await WALKS.of(db).find_one({"_id": spec.name})
     if walk is not None and walk["is_done"]:
         return 0
-    is_old: Document = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
+    is_old: Document = {"$or": [{"schema_version": None}, {"schema_version": {"$lt": spec.version}}]}
     is_old[UPGRADE_FAILED] = {"$ne": spec.version}
     if await db[spec.name].find_one(is_old, {"_id": 1}) is not None:
         # Its words are not in the document yet.

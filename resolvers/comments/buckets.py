@@ -25,7 +25,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import Conflict
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.retries import attempts
@@ -94,7 +94,7 @@ def _new_bucket(discussion: ObjectId, low: str, high: str, comments: list[Docume
         "comments": comments,
         "count": len(comments),
         "fenced": [],
-        SCHEMA_VERSION: BUCKETS.version,
+        "schema_version": BUCKETS.version,
     }
 
 

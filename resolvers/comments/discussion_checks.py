@@ -8,7 +8,7 @@ from functools import partial
 from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
+from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.problems import Problem, Problems
 
 from .discussion_removal import remove_comments
@@ -77,7 +77,7 @@ async def _remove(db: Database, discussion_id: ObjectId, *, is_open: bool) -> No
         "storage": None,
         "count": 0,
         "under_way": [],
-        SCHEMA_VERSION: DISCUSSIONS.version,
+        "schema_version": DISCUSSIONS.version,
     }
     closed = {"$set": {"closed": _GONE, "count": 0, "under_way": []}}
     here = {"_id": discussion_id}

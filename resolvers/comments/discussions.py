@@ -18,8 +18,8 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.attachments import Hosts, Target
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.attachments import Attachments, Hosts
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.retries import attempts
@@ -137,7 +137,7 @@ async def open_discussion(
         "count": 0,
         "under_way": [],
         "opened": {"at": now, "by": subject},
-        SCHEMA_VERSION: DISCUSSIONS.version,
+        "schema_version": DISCUSSIONS.version,
     }
     ids = discussion_ids(kind, key, of)
     async for _ in attempts(steps=2):
@@ -193,7 +193,7 @@ class DiscussionAttachment:
     def belongs_to(self, kind: str) -> bool:  # noqa: ARG002 - any kind can be discussed
         return True
 
-    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+    async def close(self, db: Database, target: Attachments.Target, *, by: str, now: datetime) -> bool:
         assert target.of is not None
         await close(db, kind=target.kind, key=target.key, of=target.of, by=by, is_final=False, now=now)
         return True
@@ -202,7 +202,7 @@ class DiscussionAttachment:
         self,
         db: Database,
         hosts: Hosts,  # noqa: ARG002
-        target: Target,
+        target: Attachments.Target,
         *,
         by: str,
         present: ObjectId | None,
@@ -214,6 +214,6 @@ class DiscussionAttachment:
             is_gone = of != present
             await settle_closed(db, kind=target.kind, key=target.key, of=of, by=by, is_gone=is_gone, now=now)
 
-    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
+    async def drop(self, db: Database, hosts: Hosts, target: Attachments.Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
         assert target.of is not None
         await close(db, kind=target.kind, key=target.key, of=target.of, by=by, is_final=True, now=now)

@@ -14,7 +14,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Key, Page, find_pages
 
 from .comments import CommentListing, CommentRef, StoredComment, stored_projection, to_public
@@ -110,7 +110,7 @@ class DocumentStorage(LedgerStorage):
 
     async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:  # noqa: ARG002
         try:
-            await db[COMMENTS.name].insert_one({**comment, SCHEMA_VERSION: COMMENTS.version})
+            await db[COMMENTS.name].insert_one({**comment, "schema_version": COMMENTS.version})
         except DuplicateKeyError as error:
             if is_slug_taken(error):
                 raise SlugPartTaken from None

@@ -12,7 +12,7 @@ from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.marks import is_repeatable
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .comments import MAX_DEPTH, CommentRef, to_public
 from .rules import require_comment_text

@@ -17,7 +17,7 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.comments.refusals import DiscussionFull
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes.marks import forgettable, is_repeatable, was_applied
@@ -294,7 +294,7 @@ async def _insert(db: Database, discussion: ObjectId) -> None:
         "replies": {},
         "count": 0,
         "size": 0,
-        SCHEMA_VERSION: EMBEDDED_DISCUSSIONS.version,
+        "schema_version": EMBEDDED_DISCUSSIONS.version,
     }
     try:
         await db[EMBEDDED_DISCUSSIONS.name].insert_one(fresh)

@@ -62,7 +62,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.marks import forgettable, is_repeatable, mark_applied, not_applied, was_applied
 from portico.resolvers.writes.retries import attempts, pause
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .comments import to_public, to_stored, with_slug
 from .discussion_removal import remove_late, require_subject

@@ -11,7 +11,7 @@ from typing import Any
 
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Author, Database, Document
-from portico.resolvers.notifying import Backlog, Notice, NotificationSource
+from portico.resolvers.notifying import NotificationSource
 
 from . import discussions, storages
 from .buckets import BUCKETS
@@ -25,14 +25,14 @@ REPLIED, COMMENTED = "COMMENT_REPLIED", "CONTENT_COMMENTED"
 _SHOWN = dict.fromkeys(("author", "parent", "posted", "deleted"), 1)
 
 
-async def _notices(db: Database, hosts: Hosts, refs: Sequence[CommentRef]) -> Iterable[Notice]:
+async def _notices(db: Database, hosts: Hosts, refs: Sequence[CommentRef]) -> Iterable[NotificationSource.Notice]:
     """Returns the notices of comments that are not deleted. Four commands, and more for several storages."""
     found: dict[CommentRef, Any] = dict(await storages.find_comments(db, refs, _SHOWN))
     posted = {ref: comment for ref, comment in found.items() if not comment.get("deleted")}
     parents = {comment["parent"] for comment in posted.values() if comment.get("parent") is not None}
     replied = await storages.find_comments(db, list(parents), _SHOWN) if parents else {}
     owners = await _owners(db, hosts, {ref.discussion for ref in posted})
-    notices: list[Notice] = []
+    notices: list[NotificationSource.Notice] = []
     for ref, comment in posted.items():
         parent: Any = replied.get(comment["parent"]) if comment.get("parent") is not None else None
         above = None if parent is None or parent.get("deleted") else _author_of(parent)
@@ -44,8 +44,10 @@ async def _notices(db: Database, hosts: Hosts, refs: Sequence[CommentRef]) -> It
     return notices
 
 
-def _notice(reason: str, to: str, ref: CommentRef, comment: Document) -> Notice:
-    return Notice(reason=reason, to=to, about=("Comment", str(ref)), by=_author_of(comment), at=comment["posted"])
+def _notice(reason: str, to: str, ref: CommentRef, comment: Document) -> NotificationSource.Notice:
+    return NotificationSource.Notice(
+        reason=reason, to=to, about=("Comment", str(ref)), by=_author_of(comment), at=comment["posted"]
+    )
 
 
 def _author_of(comment: Document) -> Author | None:
@@ -88,9 +90,9 @@ SOURCES: Sequence[NotificationSource] = (
         changes=POSTED,
         notices=_notices,
         backlogs=(
-            Backlog(COMMENTS, ("discussion", "posted"), _of_documents),
-            Backlog(EMBEDDED_DISCUSSIONS, ("comments._id", "comments.posted"), _of_discussion),
-            Backlog(BUCKETS, ("discussion", "comments._id", "comments.posted"), _of_page),
+            NotificationSource.Backlog(COMMENTS, ("discussion", "posted"), _of_documents),
+            NotificationSource.Backlog(EMBEDDED_DISCUSSIONS, ("comments._id", "comments.posted"), _of_discussion),
+            NotificationSource.Backlog(BUCKETS, ("discussion", "comments._id", "comments.posted"), _of_page),
         ),
     ),
 )

@@ -18,7 +18,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.errors import Conflict
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes.retries import attempts
@@ -117,7 +117,7 @@ class PageStorage(LedgerStorage):
     async def insert(self, db: Database, comment: Document, *, now: datetime) -> Document | None:
         key = {name: comment[name] for name in ("_id", "discussion", "slug", *LISTED)}
         try:
-            await db[KEYS.name].insert_one({**key, SCHEMA_VERSION: KEYS.version})
+            await db[KEYS.name].insert_one({**key, "schema_version": KEYS.version})
         except DuplicateKeyError as error:
             if is_slug_taken(error):
                 raise SlugPartTaken from None

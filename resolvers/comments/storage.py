@@ -12,7 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Author, Database, Document, Projection
 from portico.resolvers.paging import Key, Page
 from portico.resolvers.writes.marks import derived_id
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .comments import CommentListing, CommentRef, new_comment, to_stored
 

@@ -9,7 +9,7 @@ from typing import Any
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document, in_batches
+from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.problems import Problem, Problems, problems_with
 
@@ -66,7 +66,7 @@ def _problems(node: NodeDocument, parent: NodeDocument | None) -> list[tuple[str
     )
     if not is_right:
         found.append(("its `visible_from` does not follow from its type and details", {"visible_from": seen}))
-    if node.get(SCHEMA_VERSION, 1) == NODES.version and {**node, **titled(node["title"])} != node:
+    if node.get("schema_version", 1) == NODES.version and {**node, **titled(node["title"])} != node:
         found.append(("its words are not those of its title", {**titled(node["title"])}))
     return found
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Author, Database
+from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import InvalidInput, NotFound, SlugTaken
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.marks import derived_id, derived_nonce, is_repeatable
@@ -124,7 +124,7 @@ def _document(type_: str, node: NewNode, detail: Detail, now: datetime, operatio
         "revision": 1,
         "visible_from": visible_from(type_, detail, created),
         "detail": detail,
-        SCHEMA_VERSION: NODES.version,
+        "schema_version": NODES.version,
     }
     if type_ in WITH_TEXT:
         document["unrevised"] = {"at": now, "author": node.author}

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.attachments import Attachments, Host, Target
+from portico.resolvers.attachments import Attachments, Host
 from portico.resolvers.content.refusals import SectionNotEmpty
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
@@ -115,7 +115,7 @@ async def finish_removal(
     there = await remove_parts(db, ids, now=now)
 
     async def drop(node_id: ObjectId) -> int:
-        await attachments.drop(db, Target(KIND, str(node_id), node_id), by=operation_id, now=now)
+        await attachments.drop(db, Attachments.Target(KIND, str(node_id), node_id), by=operation_id, now=now)
         return 1
 
     await each([node_id for node_id in ids if node_id not in there], drop)

@@ -21,7 +21,6 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers import keyed
 from portico.resolvers.documents import (
-    SCHEMA_VERSION,
     Author,
     CollectionSpec,
     Database,
@@ -189,7 +188,7 @@ NODES = CollectionSpec(
         IndexModel([("detail.upload.until", ASCENDING)], sparse=True),
         IndexModel([("detail.replaced.at", ASCENDING)], sparse=True),
         # The nodes of an older version.
-        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
+        IndexModel([("schema_version", ASCENDING)]),
     ],
     version=3,
     upgrade=_upgrade,

@@ -23,7 +23,6 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import (
-    SCHEMA_VERSION,
     Author,
     CollectionSpec,
     Database,
@@ -114,7 +113,7 @@ def revision_for(node: NodeDocument) -> RevisionDocument:
         "text": node["detail"]["text"],
         "author": node["unrevised"]["author"],
         "created": node["unrevised"]["at"],
-        SCHEMA_VERSION: REVISIONS.version,
+        "schema_version": REVISIONS.version,
     }
 
 

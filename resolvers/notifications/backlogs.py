@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from portico.resolvers.documents import LENIENT, Document
-from portico.resolvers.notifying import Backlog, NotificationSource
+from portico.resolvers.notifying import NotificationSource
 
 from . import position
 from .position import Missed, PositionDocument
@@ -18,7 +18,7 @@ _READ = 1_000
 # The keys whose notifications are stored together.
 _KEYS = 500
 
-_Place = tuple[NotificationSource, Backlog]
+_Place = tuple[NotificationSource, NotificationSource.Backlog]
 
 
 def first(sources: Sequence[NotificationSource], since: datetime) -> Missed | None:
@@ -77,7 +77,7 @@ async def _read(storing: Storing, place: _Place, after: Any, since: datetime) ->
     return documents
 
 
-async def _documents(storing: Storing, backlog: Backlog, after: Any) -> list[Document]:
+async def _documents(storing: Storing, backlog: NotificationSource.Backlog, after: Any) -> list[Document]:
     shown = dict.fromkeys(("_id", *backlog.paths), 1)
     query: Document = {} if after is None else {"_id": {"$gt": after}}
     collection = storing.db[backlog.spec.name].with_options(codec_options=LENIENT)

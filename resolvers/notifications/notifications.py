@@ -15,7 +15,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Author, CollectionSpec, Database, Document, Projection, Versioned
-from portico.resolvers.notifying import Notice, Notifications
+from portico.resolvers.notifying import Notifications, NotificationSource
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
@@ -93,7 +93,7 @@ def member_of(key: str) -> str:
     return member
 
 
-def new_notification(notice: Notice, *, kept: timedelta) -> NotificationDocument:
+def new_notification(notice: NotificationSource.Notice, *, kept: timedelta) -> NotificationDocument:
     """Returns the notification of a notice, which is kept so long after what it says has happened."""
     kind, key = notice.about
     distinct = notice.key or f"{kind}:{key}"

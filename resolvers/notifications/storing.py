@@ -11,7 +11,7 @@ from pymongo.errors import BulkWriteError
 
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Database
-from portico.resolvers.notifying import Notice, NotificationSource
+from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.writes.sweeps import SweepFailed, is_outage
 
 from .notifications import NOTIFICATIONS, NotificationDocument, new_notification
@@ -50,7 +50,7 @@ class Storing:
             raise SweepFailed.of(self.failures, self.done)
         return self.done
 
-    def _is_news(self, notice: Notice, since: datetime | None) -> bool:
+    def _is_news(self, notice: NotificationSource.Notice, since: datetime | None) -> bool:
         """Returns whether the member is to be notified.
 
         What is older than notifications are kept is no news: its notification may have been deleted already.
@@ -58,7 +58,7 @@ class Storing:
         is_own = notice.by is not None and notice.by["id"] == notice.to
         return not is_own and notice.at > self.now - self.kept and (since is None or notice.at >= since)
 
-    async def _notices(self, source: NotificationSource, keys: Sequence[Any]) -> list[Notice]:
+    async def _notices(self, source: NotificationSource, keys: Sequence[Any]) -> list[NotificationSource.Notice]:
         """Returns the notices of the keys. A key whose notices cannot be derived fails alone."""
         try:
             return _checked(source, await source.notices(self.db, self.hosts, keys))
@@ -72,7 +72,9 @@ class Storing:
         return [notice for key in keys for notice in await self._notices(source, [key])]
 
 
-def _checked(source: NotificationSource, notices: Iterable[Notice]) -> list[Notice]:
+def _checked(
+    source: NotificationSource, notices: Iterable[NotificationSource.Notice]
+) -> list[NotificationSource.Notice]:
     """Returns the notices. Raises ValueError for one that the source does not declare."""
     found = list(notices)
     for notice in found:

@@ -15,7 +15,8 @@ from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.shop.payments import ACCOUNT, Charge, PaymentUnknown, Refund
 from portico.resolvers.shop.refusals import PaymentDeclined, RefundRefused
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt
+from portico.resolvers.writes.settlements import Attempt
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 _TRANSFER = "transfer-"
 # The reference of a transfer that refunds: this, and the id of the order.

@@ -29,7 +29,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.together import both
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from . import moves
 from .carts import CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING

@@ -19,7 +19,7 @@ from portico.resolvers.texts import trimmed
 from portico.resolvers.together import both
 from portico.resolvers.writes.marks import is_repeatable, mark_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from . import moves
 from .cart_closing import close

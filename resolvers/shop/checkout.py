@@ -52,7 +52,7 @@ from portico.resolvers.shop.refusals import EmptyCart, PaymentDeclined, PaymentP
 from portico.resolvers.together import both
 from portico.resolvers.writes.marks import derived_nonce, forgettable
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from . import moves

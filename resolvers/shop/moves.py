@@ -46,7 +46,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.shop.refusals import InadequateInventory
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .carts import CARTS
 from .orders import ORDERS, place_due

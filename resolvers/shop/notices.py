@@ -9,7 +9,7 @@ from typing import Any
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.notifying import Backlog, Notice, NotificationSource
+from portico.resolvers.notifying import NotificationSource
 
 from .orders import ORDERS
 
@@ -25,11 +25,11 @@ _STATUS = "updateDescription.updatedFields.status"
 _SHOWN = {"owner": 1, "placed_at": 1, "history.status": 1, "history.at": 1}
 
 
-async def _notices(db: Database, _hosts: Hosts, ids: Sequence[str]) -> Iterable[Notice]:
+async def _notices(db: Database, _hosts: Hosts, ids: Sequence[str]) -> Iterable[NotificationSource.Notice]:
     """Returns the notices of orders whose buyer is known, for each status that they had. One command."""
     orders: Any = await db[ORDERS.name].find({"_id": {"$in": list(ids)}}, _SHOWN).to_list()
     return [
-        Notice(reason=REASONS[status], to=order["owner"], about=("Order", order["_id"]), at=at)
+        NotificationSource.Notice(reason=REASONS[status], to=order["owner"], about=("Order", order["_id"]), at=at)
         for order in orders
         if order["owner"] is not None
         for status, at in _history(order).items()
@@ -71,6 +71,6 @@ SOURCES: Sequence[NotificationSource] = (
             _changed,
         ),
         notices=_notices,
-        backlogs=(Backlog(ORDERS, ("placed_at", "history.status", "history.at"), _changed_in),),
+        backlogs=(NotificationSource.Backlog(ORDERS, ("placed_at", "history.status", "history.at"), _changed_in),),
     ),
 )

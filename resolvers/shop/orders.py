@@ -20,8 +20,7 @@ from typing import Any, NotRequired
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers import keyed
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
@@ -116,7 +115,7 @@ ORDERS = CollectionSpec(
         IndexModel([("uncounted", ASCENDING)], sparse=True),
         IndexModel([("due", ASCENDING)], sparse=True),
         # The orders of an older version.
-        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
+        IndexModel([("schema_version", ASCENDING)]),
     ],
     version=2,
     upgrade=_upgrade,
@@ -160,14 +159,14 @@ def order_of(cart: Document, payment_reference: str) -> Document:
         **_placed(checkout["begun"], checkout["op"]),
         "address": checkout.get("address"),
         **({"uncounted": True} if len(cart["items"]) > 1 else {}),
-        SCHEMA_VERSION: ORDERS.version,
+        "schema_version": ORDERS.version,
     }
 
 
 async def find_by_ids(
     db: Database, ids: Sequence[str], projection: Projection | None = None
 ) -> dict[str, OrderDocument]:
-    return await keyed.find_by_keys(db, ORDERS, ids, projection=projection)
+    return await ORDERS.find_by_keys(db, ids, projection=projection)
 
 
 def was_changed_by(order: Mapping[str, Any], operation_id: str) -> bool:

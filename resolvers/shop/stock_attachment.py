@@ -6,7 +6,7 @@ from datetime import datetime
 
 from bson import ObjectId
 
-from portico.resolvers.attachments import Hosts, Target
+from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.catalog.products import KIND as PRODUCT
 from portico.resolvers.catalog.refusals import ProductInUse
 from portico.resolvers.documents import Database
@@ -21,7 +21,7 @@ class StockAttachment:
     def belongs_to(self, kind: str) -> bool:
         return kind == PRODUCT
 
-    async def close(self, db: Database, target: Target, *, by: str, now: datetime) -> bool:
+    async def close(self, db: Database, target: Attachments.Target, *, by: str, now: datetime) -> bool:
         """Closes the stock. Raises ProductInUse."""
         assert target.of is not None
         try:
@@ -36,7 +36,7 @@ class StockAttachment:
         self,
         db: Database,
         hosts: Hosts,  # noqa: ARG002
-        target: Target,
+        target: Attachments.Target,
         *,
         by: str,
         present: ObjectId | None,
@@ -49,5 +49,5 @@ class StockAttachment:
         else:
             await write_off(db, target.key, by, now=now)
 
-    async def drop(self, db: Database, hosts: Hosts, target: Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
+    async def drop(self, db: Database, hosts: Hosts, target: Attachments.Target, *, by: str, now: datetime) -> None:  # noqa: ARG002
         await write_off(db, target.key, by, now=now)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.texts import require_text
 from portico.resolvers.urls import require_web_url
@@ -58,7 +58,7 @@ def new_member(subject: str, name: str, profile: Mapping[str, Any], now: datetim
         "profile": cleaned,
         "circles": [],
         "joined": now,
-        SCHEMA_VERSION: MEMBERS.version,
+        "schema_version": MEMBERS.version,
     }
 
 

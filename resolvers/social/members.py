@@ -14,9 +14,8 @@ from typing import Any, NotRequired
 
 from pymongo import ASCENDING, IndexModel
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database, Document, Projection
+from portico.resolvers.documents import CollectionSpec, Database, Document, Projection
 from portico.resolvers.errors import NotFound
-from portico.resolvers.keyed import find_by_keys
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import Repeatable
 
@@ -78,7 +77,7 @@ MEMBERS = CollectionSpec(
         IndexModel([("name_keys", ASCENDING)], name=NAME_KEYS),
         IndexModel([("name_near", ASCENDING)]),
         # The members of an older version.
-        IndexModel([(SCHEMA_VERSION, ASCENDING)]),
+        IndexModel([("schema_version", ASCENDING)]),
     ],
     shard_key={"_id": "hashed"},
     version=3,
@@ -104,7 +103,7 @@ async def find_by_ids(
     db: Database, ids: Sequence[str], projection: Projection | None = None
 ) -> dict[str, MemberDocument]:
     """Returns the members with these subjects, by subject. Leaves out subjects that have not joined. One command."""
-    return await find_by_keys(db, MEMBERS, list(dict.fromkeys(ids)), projection=projection)
+    return await MEMBERS.find_by_keys(db, list(dict.fromkeys(ids)), projection=projection)
 
 
 async def require(db: Database, subject: str, projection: Projection | None = None) -> MemberDocument:

@@ -11,7 +11,7 @@ from bson import ObjectId
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.changes import ChangeSource, Event
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.notifying import Backlog, Notice, NotificationSource
+from portico.resolvers.notifying import NotificationSource
 
 from . import members, post_events, relations
 from .posts import COMMENT_PAGES, POSTS, VOTES
@@ -42,14 +42,16 @@ def _followers_in(relation: Document, since: datetime) -> Iterator[Follower]:
         yield Follower(relation["_id"]["of"], relation["_id"]["to"], relation["since"])
 
 
-async def _notices_of_followers(db: Database, _hosts: Hosts, followers: Sequence[Follower]) -> Iterable[Notice]:
+async def _notices_of_followers(
+    db: Database, _hosts: Hosts, followers: Sequence[Follower]
+) -> Iterable[NotificationSource.Notice]:
     """Returns the notices of those who follow still. Two commands."""
     pairs = [(one.member, one.other) for one in followers]
     found = await relations.find_pairs(db, pairs, {"of": 1, "to": 1, "since": 1})
     still = {(one["of"], one["to"]) for one in found if "since" in one}
     names = await _names(db, {one.member for one in followers})
     return [
-        Notice(
+        NotificationSource.Notice(
             reason=FOLLOWED,
             to=one.other,
             about=("User", one.member),
@@ -68,7 +70,7 @@ async def _names(db: Database, subjects: set[str]) -> dict[str, str]:
 
 async def _notices_of_comments(
     db: Database, _hosts: Hosts, commented: Sequence[post_events.Commented]
-) -> Iterable[Notice]:
+) -> Iterable[NotificationSource.Notice]:
     """Returns the notices of comments that are not deleted. One command, or two."""
     times: dict[ObjectId, set[datetime]] = {}
     for one in commented:
@@ -85,7 +87,7 @@ async def _notices_of_comments(
         async for page in pages:
             comments[page["post"]] += _at(times[page["post"]], page["comments"])
     return [
-        Notice(
+        NotificationSource.Notice(
             reason=COMMENTED,
             to=posts[post]["by"]["id"],
             about=("Post", str(post)),
@@ -109,13 +111,15 @@ def _comments_in(document: Document, since: datetime) -> Iterator[post_events.Co
     yield from (post_events.Commented(post, one["posted"]) for one in document["comments"] if one["posted"] >= since)
 
 
-async def _notices_of_votes(db: Database, _hosts: Hosts, votes: Sequence[post_events.Voted]) -> Iterable[Notice]:
+async def _notices_of_votes(
+    db: Database, _hosts: Hosts, votes: Sequence[post_events.Voted]
+) -> Iterable[NotificationSource.Notice]:
     """Returns the notices of first votes. A member who changes their vote is in no other one. Two commands."""
     query = {"_id": {"$in": list({one.post for one in votes})}, **_LIVE}
     posts: dict[Any, Document] = {post["_id"]: post for post in await db[POSTS.name].find(query, {"by": 1}).to_list()}
     names = await _names(db, {one.voter for one in votes})
     return [
-        Notice(
+        NotificationSource.Notice(
             reason=VOTED,
             to=posts[one.post]["by"]["id"],
             about=("Post", str(one.post)),
@@ -155,7 +159,7 @@ SOURCES: Sequence[NotificationSource] = (
             _followed,
         ),
         notices=_notices_of_followers,
-        backlogs=(Backlog(RELATIONS, ("since",), _followers_in),),
+        backlogs=(NotificationSource.Backlog(RELATIONS, ("since",), _followers_in),),
     ),
     NotificationSource(
         name="post comments",
@@ -163,8 +167,8 @@ SOURCES: Sequence[NotificationSource] = (
         changes=post_events.COMMENTED,
         notices=_notices_of_comments,
         backlogs=(
-            Backlog(POSTS, ("comments.posted",), _comments_in),
-            Backlog(COMMENT_PAGES, ("post", "comments.posted"), _comments_in),
+            NotificationSource.Backlog(POSTS, ("comments.posted",), _comments_in),
+            NotificationSource.Backlog(COMMENT_PAGES, ("post", "comments.posted"), _comments_in),
         ),
     ),
     NotificationSource(
@@ -172,6 +176,6 @@ SOURCES: Sequence[NotificationSource] = (
         reasons={VOTED: "Somebody has voted in the viewer's poll."},
         changes=post_events.VOTED,
         notices=_notices_of_votes,
-        backlogs=(Backlog(VOTES, ("voters.id", "voters.at"), _votes_in),),
+        backlogs=(NotificationSource.Backlog(VOTES, ("voters.id", "voters.at"), _votes_in),),
     ),
 )

@@ -18,7 +18,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.together import both
 from portico.resolvers.writes.marks import derived_id, mark_applied, was_applied
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from . import circles, members, relations
 from .fan_out_order import LEASE

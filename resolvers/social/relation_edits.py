@@ -26,7 +26,7 @@ from typing import Any
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.texts import require_text
 from portico.resolvers.writes.marks import applied_with, is_repeatable, not_applied, trim_marks, was_applied
@@ -243,7 +243,7 @@ def deciding(now: datetime, operation_id: str) -> Document:
     fields: dict[str, Any] = {
         "version": {"$add": [{"$ifNull": ["$version", 0]}, 1]},
         "uncopied": {"$literal": {"op": operation_id, "at": now}},
-        SCHEMA_VERSION: RELATIONS.version,
+        "schema_version": RELATIONS.version,
     }
     if is_repeatable(operation_id):
         fields["applied"] = applied_with(operation_id)

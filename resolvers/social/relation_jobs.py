@@ -10,7 +10,7 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from portico.resolvers.declarations import Job
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.sweeps import sweep
 
 from . import circles, members, relations
@@ -56,7 +56,7 @@ def copy_of(relation: Document) -> Document:
     }
     if "followed_before" in relation:
         copies["follower_before"] = relation["followed_before"]
-    change: Document = {"$set": copies, "$setOnInsert": {SCHEMA_VERSION: RELATIONS.version}}
+    change: Document = {"$set": copies, "$setOnInsert": {"schema_version": RELATIONS.version}}
     if relations.follows(relation):
         copies["follower"] = relation["since"]
     else:

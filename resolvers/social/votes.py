@@ -18,7 +18,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.writes.marks import applied_with, not_applied, trim_marks, was_applied
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .member_rates import Counting, RateLimited
 from .post_rules import POLL

@@ -51,11 +51,18 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Update
-from portico.resolvers.together import every
+from portico.resolvers.errors import Conflict
 
 from .idempotency import Superseded
-from .settler import Bulks, Settler
+from .marks import derived_id
+from .retries import attempts
+from .settler import AT_ONCE, Answering, Bulks, send
 from .sweeps import STALE_AFTER, each, sweep
+from .timer import Timer
+
+# The attempts of `settle_once`: those that others called off, and those that met notes in flight: for half a second.
+_ATTEMPTS = 30
+_MOST_WAITS = 10
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,44 @@ class Noted:
                   taken: what the note adds to the numbers of the document at once, e.g. a negative amount.
         """
         return Part(self, document, facts or {}, allowed, taken or {})
+
+    async def settle_once(
+        self,
+        db: Database,
+        parts: Sequence[Part],
+        facts: Document,
+        *,
+        now: datetime,
+        operation_id: str,
+        answering: Answering = AT_ONCE,
+    ) -> Document | None:
+        """Notes all parts and inserts the record that decides: everything or nothing, and once for an operation.
+
+        A refusal is a record, too, with the `_id` that the record of the attempt would have. So an operation has one
+        outcome, also if several processes carry it out. Records are never deleted. One without `key` was refused or
+        called off, and is nothing that readers should see.
+
+        Args:     parts: of this, or of others with the same `records`.  answering: `context.answering`, in a mutation
+                  that settles.  facts: what the record has besides its `_id` and its `key`.
+        Returns:  the record. None if a document does not allow its part. Both are final for the operation.
+        Raises:   Conflict (the attempts took too long, and others called them off).
+        Writes:   the documents, the record; a settlement.
+        """
+        timer, number = Timer(now), 0
+        async for tried in attempts(_ATTEMPTS, steps=2):
+            attempt = Attempt(derived_id(operation_id, f"{self.records.name} {number}"), parts, timer.now())
+            if await prepare(db, attempt):
+                made = await decide(db, self.records, attempt, facts, answering)
+            elif await _may_try_again(db, attempt, timer.now(), may_wait=tried < _MOST_WAITS):
+                continue
+            else:
+                await answering.confirmed()
+                made = await insert(db, self.records, {"_id": attempt.record, "refused": True})
+            if "key" in made or "refused" in made:
+                return made if "key" in made else None
+            # It was called off, because it took longer than five seconds.
+            number += 1
+        raise Conflict("It took too long and was called off. Try again.")
 
     async def shown(self, db: Database, documents: Sequence[Any], *, decided: Container[str] = ()) -> None:
         """Makes documents, as they were read, show exactly what was decided when this read the records.
@@ -152,40 +197,6 @@ def was_decided(noted: Noted, record: Document | None, note: Document) -> bool:
     return record is not None and any(record.get(name) == note["key"] for name in noted.keys)
 
 
-@dataclass(frozen=True)
-class Answering:
-    """How a call is answered as soon as it is decided.
-
-    Args:
-        settler:  settles after the answer. With None, the write settles before it returns.
-        confirm:  returns when the operation certainly belongs to this call. A write that prepares while its operation
-                  is being claimed awaits it before it decides, also if it decides to refuse. Raises `Superseded` if
-                  there is an earlier call with the key.
-        is_repeated: whether an earlier call with the key may have decided.
-    """
-
-    settler: Settler | None = None
-    confirm: Callable[[], Awaitable[None]] | None = None
-    is_repeated: bool = False
-
-    def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
-        return self.settler is not None and self.settler.add(db, *steps, otherwise=otherwise)
-
-    def decided(self, key: str) -> Container[str]:
-        """Returns the keys that this process knows to be decided, with this one. See `Settler.decided`."""
-        if self.settler is None:
-            return (key,)
-        self.settler.decided.put(key, None)
-        return self.settler.decided
-
-    async def confirmed(self) -> None:
-        """Waits until the call may decide. See `confirm`."""
-        if self.confirm is not None:
-            await self.confirm()
-
-
-AT_ONCE = Answering()
 # What `confirmed` raises if the call may not decide.
 UNCONFIRMED = (Superseded, PyMongoError)
 
@@ -210,7 +221,7 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
         bulks[part.noted.spec.name].append(Update(*_noting(attempt, part)))
     try:
         # An upsert that finds its document counts as matched.
-        if await _send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
+        if await send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
             return True
     except PyMongoError:
         # The attempt will not decide. If this fails as well, others undo the notes later.
@@ -270,7 +281,7 @@ async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
 
 
 async def _change(db: Database, bulks: Bulks) -> None:
-    await _send(db, {name: [Update(*change) for change in changes] for name, changes in bulks.items()})
+    await send(db, {name: [Update(*change) for change in changes] for name, changes in bulks.items()})
 
 
 def _bulks(removals: Iterable[_Removal]) -> Bulks:
@@ -283,16 +294,6 @@ def _bulks(removals: Iterable[_Removal]) -> Bulks:
             update["$inc"] = dict(added)
         bulks[noted.spec.name].append(({"_id": document, noted.path: {"$elemMatch": mine}}, update))
     return bulks
-
-
-async def _send(db: Database, bulks: Mapping[str, Sequence[Update]], *, ordered: bool = False) -> int:
-    """Sends a bulk for each collection, all at the same time. Returns how many updates matched or inserted."""
-
-    async def send(name: str, updates: Sequence[Update]) -> int:
-        result = await db[name].bulk_write(updates, ordered=ordered)
-        return result.matched_count + result.upserted_count
-
-    return sum(await every(send(name, updates) for name, updates in bulks.items() if updates))
 
 
 async def insert(db: Database, records: CollectionSpec, record: Document) -> Document:
@@ -374,3 +375,23 @@ async def _end(db: Database, noted: Noted, document: Any, note: Document, now: d
     added = noted.given(note) if was_decided(noted, record, note) else noted.back(note)
     await _remove(db, [(noted, document, note, added)])
     return 1
+
+
+async def _may_try_again(db: Database, attempt: Attempt, now: datetime, *, may_wait: bool) -> bool:
+    """Settles what is decided or old in the documents that refuse their parts. Returns whether all may allow them now.
+
+    A note that was the reason can be gone already. So what refuses now is read together with its notes.
+    Another process may carry out the same operation. Its notes are no reason to refuse: it decides, or they grow old.
+    """
+    for part in attempt.parts:
+        documents, path = db[part.noted.spec.name], part.noted.path
+        refusing = await documents.find_one({"_id": part.document, "$nor": [part.allowed]}, {path: 1})
+        if refusing is not None:
+            notes = refusing.get(path, ())
+            ended = await settle_decided(db, part.noted, refusing, now=now)
+            is_ours = any(note["record"] == attempt.record for note in notes)
+            if not (ended or is_ours or (notes and may_wait)):
+                return False
+        elif await documents.find_one({"_id": part.document}, {"_id": 1}) is None:
+            return False
+    return True

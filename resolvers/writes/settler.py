@@ -30,13 +30,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from portico.resolvers.documents import Change, Database, Update
 from portico.resolvers.lru import Lru
+from portico.resolvers.together import every
 
 from .combining import Combiner, Waiting
 from .retries import attempts
@@ -154,6 +155,42 @@ class Settler:
             bulk[number][0].has_failed = True
 
 
+@dataclass(frozen=True)
+class Answering:
+    """How a call is answered as soon as it is decided.
+
+    Args:
+        settler:  settles after the answer. With None, the write settles before it returns.
+        confirm:  returns when the operation certainly belongs to this call. A write that prepares while its operation
+                  is being claimed awaits it before it decides, also if it decides to refuse. Raises `Superseded` if
+                  there is an earlier call with the key.
+        is_repeated: whether an earlier call with the key may have decided.
+    """
+
+    settler: Settler | None = None
+    confirm: Callable[[], Awaitable[None]] | None = None
+    is_repeated: bool = False
+
+    def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
+        """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
+        return self.settler is not None and self.settler.add(db, *steps, otherwise=otherwise)
+
+    def decided(self, key: str) -> Container[str]:
+        """Returns the keys that this process knows to be decided, with this one. See `Settler.decided`."""
+        if self.settler is None:
+            return (key,)
+        self.settler.decided.put(key, None)
+        return self.settler.decided
+
+    async def confirmed(self) -> None:
+        """Waits until the call may decide. See `confirm`."""
+        if self.confirm is not None:
+            await self.confirm()
+
+
+AT_ONCE = Answering()
+
+
 async def _finish_all(_db: Database, left: list[_Left]) -> None:
     """Does what calls have left to do, one after the other. A failure does not concern the next one."""
     for one in left:
@@ -162,3 +199,13 @@ async def _finish_all(_db: Database, left: list[_Left]) -> None:
         except Exception as error:  # noqa: BLE001 - the call has its answer
             _log.info("A call could not finish what it has left: %s", type(error).__name__)
         one.answer(None)
+
+
+async def send(db: Database, bulks: Mapping[str, Sequence[Update]], *, ordered: bool = False) -> int:
+    """Sends a bulk for each collection, all at the same time. Returns how many updates matched or inserted."""
+
+    async def send_one(name: str, updates: Sequence[Update]) -> int:
+        result = await db[name].bulk_write(updates, ordered=ordered)
+        return result.matched_count + result.upserted_count
+
+    return sum(await every(send_one(name, updates) for name, updates in bulks.items() if updates))

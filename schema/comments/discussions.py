@@ -23,7 +23,7 @@ from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
 from portico.resolvers.together import both
-from portico.resolvers.writes.settlements import Answering
+from portico.resolvers.writes.settler import Answering
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
 from portico.schema.context import Context, Info, core

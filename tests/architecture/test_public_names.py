@@ -13,14 +13,11 @@ from portico import testing
 from tests.support.public_api import FAMILIES, GROUPS, PUBLIC, is_public
 from tests.support.rooms import MODULES, ROOT, domain_of
 
-MOST = 95
+MOST = 83
 # Names that no built-in domain uses: why packages need them.
 FOR_PACKAGES = {
-    "Claim": "the built-in domains read no claims of their own",
-    "OwnedDocuments": "the built-in attachments refuse deletions, or have documents of several kinds",
     "RollUp": "the built-in roll-ups work in batches",
     "Transfer": "a field of the schema; the built-in domains relate to the kind by its name",
-    "settle_once": "transfers and trades need the single steps",
 }
 # By module: why domains use it, and what.
 EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
@@ -138,12 +135,10 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.writes.retries": ("waits for the marks of others", {"pause", "settling"}),
     "resolvers.parts": ("what a live query compares before it runs", {"as_part"}),
     "resolvers.together": ("commands at the same time", {"both"}),
-    "resolvers.writes.settler": ("the shop's payments settle, too", {"Settler"}),
+    "resolvers.writes.settler": ("how calls are answered that settle", {"AT_ONCE", "Answering", "Settler"}),
     "resolvers.writes.settlements": (
-        "the steps of a settlement, where `settle_once` is not enough",
+        "the steps of a settlement, where `Noted.settle_once` is not enough",
         {
-            "AT_ONCE",
-            "Answering",
             "Attempt",
             "Part",
             "conclude",

@@ -13,7 +13,7 @@ import pytest
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.catalog import category_edits, category_jobs
 from portico.resolvers.catalog.refusals import CategoryNotEmpty
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.resolvers.writes.marks import random_operation_id
 from tests.support.domains import JOBS
@@ -144,7 +144,7 @@ async def test_concurrent_moves_renames_and_creations_keep_the_tree_consistent(
     assert len(await tree(gateway)) == 12 + 14
     # No mark is left, so the jobs have nothing to do.
     clock.advance(minutes=1)
-    run = JobRun(gateway.db, clock.now(), gateway.state.resources)
+    run = Job.Run(gateway.db, clock.now(), gateway.state.resources)
     assert [await job.run(run) for job in JOBS] == [0] * len(JOBS)
 
 

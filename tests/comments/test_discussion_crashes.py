@@ -25,7 +25,7 @@ from portico.resolvers.comments.storages import STORAGES, count_comments, find_c
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes.marks import random_operation_id
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.testing.snapshots import Snapshot
 from tests.comments.support.discussions import ON_EACH, stops_on
 from tests.support.harness import IS_SOAK, some_stops

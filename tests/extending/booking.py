@@ -20,7 +20,7 @@ from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from portico import (
-    Claim,
+    Caller,
     Context,
     Domain,
     DomainError,
@@ -33,7 +33,7 @@ from portico import (
     setting,
 )
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
-from portico.jobs import Counter, Invariant, Job, JobRun, Problem, Problems, sweep
+from portico.jobs import Counter, Invariant, Job, Problem, Problems, sweep
 from portico.schema import (
     Kind,
     Node,
@@ -50,16 +50,7 @@ from portico.schema import (
     states,
     stored,
 )
-from portico.store import (
-    Backlog,
-    ChangeSource,
-    CollectionSpec,
-    Database,
-    Event,
-    Notice,
-    NotificationSource,
-    TypedDict,
-)
+from portico.store import ChangeSource, CollectionSpec, Database, Event, NotificationSource, TypedDict
 from portico.writes import Host, Hosts, marks
 
 
@@ -140,9 +131,11 @@ STATES = ChangeSource(
 )
 
 
-async def find_notices(db: Database, _hosts: Hosts, keys: Sequence[ObjectId]) -> list[Notice]:
+async def find_notices(db: Database, _hosts: Hosts, keys: Sequence[ObjectId]) -> list[NotificationSource.Notice]:
     return [
-        Notice(reason="SEAT_BOOKED", to=booking["booker"], about=("Booking", str(booking["_id"])), at=booking["held"])
+        NotificationSource.Notice(
+            reason="SEAT_BOOKED", to=booking["booker"], about=("Booking", str(booking["_id"])), at=booking["held"]
+        )
         async for booking in BOOKINGS.of(db).find({"_id": {"$in": list(keys)}, "state": "BOOKED"})
     ]
 
@@ -156,7 +149,7 @@ BOOKED = NotificationSource(
     reasons={"SEAT_BOOKED": "The viewer's seat is paid for."},
     changes=STATES,
     notices=find_notices,
-    backlogs=(Backlog(BOOKINGS, ("held",), booked_since),),
+    backlogs=(NotificationSource.Backlog(BOOKINGS, ("held",), booked_since),),
 )
 
 
@@ -216,7 +209,7 @@ async def finish(db: Database, booking: BookingDocument, now: datetime) -> Booki
     return booked
 
 
-async def finish_bookings(run: JobRun) -> int:
+async def finish_bookings(run: Job.Run) -> int:
     """Finishes what calls have left behind."""
 
     async def one(booking: BookingDocument) -> int:
@@ -241,7 +234,7 @@ async def find_unpaid(db: Database) -> Problems:
 
 
 USHER = Role("USHER", "The doors of a venue.")
-VENUE = Claim("venue", str)
+VENUE = Caller.Claim("venue", str)
 
 
 def is_visible(booking: BookingDocument, context: Context) -> bool:

@@ -10,10 +10,10 @@ from bson import ObjectId
 from pymongo import IndexModel
 
 from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound
-from portico.jobs import Invariant, Job, JobRun, Problem, Problems
+from portico.jobs import Invariant, Job, Problem, Problems
 from portico.schema import Kind, Node, as_type, failure, idempotency_key, mutation, node_id, stored
 from portico.store import CollectionSpec, Database, TypedDict
-from portico.writes import Noted, settle_once
+from portico.writes import Noted
 
 MOST = 10
 
@@ -59,14 +59,14 @@ async def buy_pass(context: Context, concerts: list[ObjectId], owner: str) -> Pa
     """Takes a place in each concert. Raises SoldOut: then it takes none."""
     parts = [PLACES.part(key, allowed={"free": {"$gte": 1}}, taken={"free": -1}) for key in concerts]
     facts = {"owner": owner, "concerts": concerts}
-    sold: Any = await settle_once(context.db, PASSES, parts, facts, **context.operation, answering=context.answering)
+    sold: Any = await PLACES.settle_once(context.db, parts, facts, **context.operation, answering=context.answering)
     if sold is None:
         raise SoldOut("One of the concerts is sold out. Leave it out.")
     bought: PassDocument = sold
     return bought
 
 
-async def finish_passes(run: JobRun) -> int:
+async def finish_passes(run: Job.Run) -> int:
     """Gives back the places of passes that were not sold, after a crash."""
     return await PLACES.finish_stale(run.db, now=run.now)
 

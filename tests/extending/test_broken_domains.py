@@ -106,7 +106,7 @@ CASES = {
     "documents of a kind without a host": Broken(
         """
         THINGS = CollectionSpec("things")
-        OWNED = writes.OwnedDocuments("Prodduct", ((THINGS, "sku", "product"),))
+        OWNED = writes.Attachments.Owned("Prodduct", ((THINGS, "sku", "product"),))
         DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), attachments=(OWNED,))
         """,
         "attaches documents to the kind Prodduct, which no served domain declares as a host. The hosts are: ",

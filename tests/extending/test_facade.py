@@ -16,7 +16,7 @@ from strawberry.types.base import get_object_definition
 
 import portico
 from portico import testing
-from tests.support.public_api import FAMILIES, GROUPS
+from tests.support.public_api import FAMILIES, GROUPS, PUBLIC
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reviews"
@@ -25,6 +25,13 @@ FESTIVAL = ROOT / "tests" / "extending" / "festival.py"
 PAGE = ROOT / "docs" / "extending.md"
 LIBRARIES = {"strawberry", "pymongo", "bson", "pytest"}
 LONGEST = 292
+NESTED = [
+    (name, nested)
+    for name, value in PUBLIC.items()
+    if inspect.isclass(value)
+    for nested, found in vars(value).items()
+    if inspect.isclass(found) and not nested.startswith("_")
+]
 
 
 @pytest.mark.parametrize(("module", "name"), [(group.__name__, name) for group in GROUPS for name in group.__all__])
@@ -37,6 +44,14 @@ def test_every_name_is_described(module: str, name: str) -> None:
         assert not described.startswith(f"{name}(")
     section = PAGE.read_text().partition(f"\n### `{module}`\n")[2].partition("\n#")[0]
     assert f"| `{name}` |" in section
+
+
+@pytest.mark.parametrize(("name", "nested"), NESTED)
+def test_every_nested_name_is_described_with_the_name_that_it_belongs_to(name: str, nested: str) -> None:
+    [row] = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}` |")]
+
+    assert getattr(PUBLIC[name], nested).__doc__
+    assert f"`{name}.{nested}`" in row or f"{name}.{nested}(" in row
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

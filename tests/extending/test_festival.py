@@ -14,12 +14,11 @@ from bson import ObjectId
 from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from portico.resolvers.writes.marks import derived_id
-from portico.resolvers.writes.settle_once import settle_once
 from portico.resolvers.writes.settlements import Attempt, prepare, undo
 from portico.resolvers.writes.settler import Settler
 from portico.schema import Kind
 from portico.testing import WAYS, Case, Given, Stage
-from tests.extending.festival import PASSES, PLACES
+from tests.extending.festival import PLACES
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, running
 from tests.support.interruptions import before_every_command
 from tests.support.library import served
@@ -107,7 +106,7 @@ async def test_a_place_that_comes_back_before_the_call_sees_why_it_has_none_is_t
         await undo(festival.db, other)
 
     db = before_every_command(festival.db, give_back, collection="concerts", method="find_one")
-    sold = await settle_once(db, PASSES, [part], {}, now=now, operation_id="r-one")
+    sold = await PLACES.settle_once(db, [part], {}, now=now, operation_id="r-one")
 
     assert sold is not None
     assert await free(festival) == [0]
@@ -132,7 +131,7 @@ async def test_a_process_that_carries_out_the_same_call_does_not_sell_it_out(fes
     facts = {"owner": "ann", "concerts": [concert]}
 
     settling = asyncio.create_task(
-        settle_once(festival.db, PASSES, parts, facts, now=SystemClock().now(), operation_id="op")
+        PLACES.settle_once(festival.db, parts, facts, now=SystemClock().now(), operation_id="op")
     )
     # The other one takes longer than a call waits for the notes of others.
     await asyncio.sleep(1.5)

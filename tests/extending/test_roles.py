@@ -11,7 +11,7 @@ import pytest
 import strawberry
 from typer.testing import CliRunner
 
-from portico import Claim, Domain, Role, schema
+from portico import Caller, Domain, Role, schema
 from portico.gateway.auth import UnknownRole, roles_named
 from portico.gateway.cli.commands import app
 from portico.gateway.domains import load, schema_of
@@ -19,7 +19,7 @@ from portico.gateway.logs import configure
 from portico.gateway.settings import Settings
 from portico.resolvers.served import Domains, InvalidDomains
 from portico.schema.catalog.merchants import MERCHANT
-from portico.schema.context import Caller, Info
+from portico.schema.context import Info
 from portico.schema.roles import OWN_ROLES
 from portico.schema.watching import WatchedCaller, agrees
 from tests.support.harness import GatewayClient, running
@@ -27,8 +27,13 @@ from tests.support.library import served
 
 LIBRARIAN = Role("LIBRARIAN", "The books and their readers.")
 OTHER = Role("ARCHIVIST", "Old books.")
-BRANCH, SHELVES, RATE, GUEST = Claim("branch", str), Claim("shelves", list), Claim("rate", float), Claim("guest", bool)
-CLAIMS: tuple[Claim[Any], ...] = (BRANCH, SHELVES, RATE, GUEST)
+BRANCH, SHELVES, RATE, GUEST = (
+    Caller.Claim("branch", str),
+    Caller.Claim("shelves", list),
+    Caller.Claim("rate", float),
+    Caller.Claim("guest", bool),
+)
+CLAIMS: tuple[Caller.Claim[Any], ...] = (BRANCH, SHELVES, RATE, GUEST)
 
 
 @strawberry.type(description="What was lent.")
@@ -62,7 +67,7 @@ class LendingQuery:
 
     @strawberry.field(description="A claim that no domain declares.")  # type: ignore[untyped-decorator]
     async def undeclared(self, info: Info) -> str | None:
-        return info.context.require_caller().claim(Claim("tenant", str))
+        return info.context.require_caller().claim(Caller.Claim("tenant", str))
 
 
 DOMAIN = Domain(
@@ -120,7 +125,7 @@ async def test_a_claim_of_another_type_counts_as_none_and_is_logged_once(
 async def test_a_claim_that_no_domain_declares_is_a_fault(lending: GatewayClient) -> None:
     assert (await lending.as_caller("ann", tenant="acme").ask("{ undeclared }")).codes == ["INTERNAL"]
     with pytest.raises(LookupError, match=r"No served domain declares the claim tenant\. List it in `claims`"):
-        Caller("ann", frozenset()).claim(Claim("tenant", str))
+        Caller("ann", frozenset()).claim(Caller.Claim("tenant", str))
 
 
 async def test_the_schema_shows_the_roles_of_the_domains_after_those_of_portico(lending: GatewayClient) -> None:
@@ -194,13 +199,13 @@ def test_roles_of_portico_are_named_without_loading_the_domains() -> None:
 @pytest.mark.parametrize(("name", "kind"), [("", str), ("tenant", tuple), ("tenant", int | None)])
 def test_a_claim_has_a_name_and_a_type_of_json(name: str, kind: Any) -> None:
     with pytest.raises(ValueError, match="one of the kinds str, int, float, bool, list, dict"):
-        Claim(name, kind)
+        Caller.Claim(name, kind)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"claims": (Claim("sub", str),)}, "declares the claim sub, which the gateway already declares"),
+        ({"claims": (Caller.Claim("sub", str),)}, "declares the claim sub, which the gateway already declares"),
         ({"claims": (BRANCH, BRANCH)}, "declares the claim branch twice"),
     ],
 )
@@ -219,7 +224,7 @@ def test_domains_share_roles_and_claims_that_they_declare_in_the_same_way() -> N
 
     assert list(together.roles) == [LIBRARIAN, OTHER]
     assert list(together.claims) == list(CLAIMS)
-    for changes in ({"roles": (Role("ARCHIVIST", "Files."),)}, {"claims": (Claim("branch", int),)}):
+    for changes in ({"roles": (Role("ARCHIVIST", "Files."),)}, {"claims": (Caller.Claim("branch", int),)}):
         with pytest.raises(
             InvalidDomains, match=r"domain archive declares the (role|claim) .* in another way than the"
         ):

@@ -7,11 +7,10 @@ from datetime import timedelta
 from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.resolvers.attachments import Hosts
+from portico.resolvers.attachments import Attachments, Hosts
 from portico.resolvers.catalog.products import HOST
-from portico.resolvers.declarations import Job, JobRun, Resources
+from portico.resolvers.declarations import Job, Resources
 from portico.resolvers.documents import CollectionSpec, Database, Document
-from portico.resolvers.owned import OwnedDocuments
 from portico.resolvers.roll_ups import RollUp
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import SettableClock
@@ -63,7 +62,9 @@ async def test_the_job_settles_what_a_crash_leaves(db: Database, clock: Settable
             assert await problems(db) in ([], [(f"vote_sums subject {stop}", True)])
 
         assert (
-            await job.run(JobRun(db, clock.now() + Job.STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()})))
+            await job.run(
+                Job.Run(db, clock.now() + Job.STALE_AFTER + timedelta(seconds=1), Resources({Hosts: Hosts()}))
+            )
             == 1
         )
         assert await problems(db) == []
@@ -90,7 +91,7 @@ async def test_a_roll_up_without_documents_is_removed(db: Database, clock: Setta
 
 
 async def test_documents_are_removed_with_their_object_and_not_with_the_next_object_with_its_key(db: Database) -> None:
-    owned = OwnedDocuments(HOST.kind, ((VOTES, "sku", "of"),))
+    owned = Attachments.Owned(HOST.kind, ((VOTES, "sku", "of"),))
     await add_products(db, [product(sku="one")])
     present = (await HOST.find(db, ["one"]))["one"]["_id"]
     gone = ObjectId()

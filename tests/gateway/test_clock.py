@@ -19,7 +19,7 @@ from portico.gateway.clock import SystemClock, machine_time
 from portico.gateway.logs import configure
 from portico.gateway.mongo.database_clock import DatabaseClock, clock_of
 from portico.gateway.settings import Settings
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.resolvers.server_time import server_time
 from portico.resolvers.shop.settings import ShopSettings
@@ -139,7 +139,7 @@ async def on_a_wrong_machine(settings: Settings, hours: int) -> AsyncIterator[Ga
 
 async def jobs_of(gateway: GatewayClient) -> None:
     for job in JOBS:
-        await job.run(JobRun(gateway.db, gateway.state.clock.now(), gateway.state.resources))
+        await job.run(Job.Run(gateway.db, gateway.state.clock.now(), gateway.state.resources))
 
 
 @HOURS

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import vocabulary
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Document
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes.marks import derived_id
@@ -51,7 +51,7 @@ CASES = [
 async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
     (job,) = [job for job in JOBS if job.name == name]
     with contextlib.suppress(SweepFailed):
-        await job.run(JobRun(gateway.db, clock.now(), gateway.state.resources))
+        await job.run(Job.Run(gateway.db, clock.now(), gateway.state.resources))
 
 
 def test_every_job_has_a_case_with_damaged_documents() -> None:

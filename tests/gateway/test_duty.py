@@ -11,7 +11,7 @@ import pytest
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.gateway.work.duty import Duty
 from portico.gateway.work.jobs import Worker
-from portico.resolvers.declarations import Job, JobRun, Resources, Wakeups
+from portico.resolvers.declarations import Job, Resources, Wakeups
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.sockets import until
 
@@ -116,11 +116,11 @@ async def test_a_second_worker_sends_nothing_while_idle_and_takes_over_when_the_
     databases = [FaultyDatabase.around(gateway.db) for _ in range(2)]
 
     def worker(number: int) -> Worker:
-        async def run(_: JobRun) -> int:
+        async def run(_: Job.Run) -> int:
             ran.append(f"alone {number}")
             return 0
 
-        async def share(_: JobRun) -> int:
+        async def share(_: Job.Run) -> int:
             ran.append(f"shared {number}")
             return 0
 
@@ -159,7 +159,7 @@ async def test_a_request_in_another_process_wakes_a_job_that_is_not_shared(
     wakeups = [Wakeups(), Wakeups()]
 
     def worker(number: int) -> Worker:
-        async def run(_: JobRun) -> int:
+        async def run(_: Job.Run) -> int:
             ran.put_nowait(number)
             return 0
 

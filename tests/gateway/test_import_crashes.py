@@ -14,7 +14,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.ads.images import ImageRules
-from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaigns
+from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaign
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
 from portico.schema.kinds import Kind
@@ -217,7 +217,7 @@ async def rebuild(gateway: GatewayClient) -> None:
     await delete_documents(gateway.db)
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "blues", "name": "Blues"}])
     rules = gateway.state.resources.of(ImageRules)
-    await import_campaigns(gateway.db, [CampaignRecord("acme:there", True, ())], now=SystemClock().now(), rules=rules)
+    await import_campaign(gateway.db, CampaignRecord("acme:there", True, ()), now=SystemClock().now(), rules=rules)
 
 
 @pytest.mark.parametrize("kind", RECORDS)

@@ -13,7 +13,7 @@ import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import Import
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.catalog.support.catalog import (
@@ -298,7 +298,7 @@ async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path
 
     async def jobs() -> None:
         for job in JOBS:
-            await job.run(JobRun(shop.db, clock.now() + timedelta(hours=1), shop.state.resources))
+            await job.run(Job.Run(shop.db, clock.now() + timedelta(hours=1), shop.state.resources))
 
     async def checked() -> None:
         for invariant in INVARIANTS:

@@ -23,7 +23,7 @@ from portico.gateway.work import job_runs
 from portico.gateway.work.job_runs import LONGEST_PAUSE, AllRuns, JobRuns
 from portico.gateway.work.jobs import Worker
 from portico.gateway.work.loop_watch import LoopWatch
-from portico.resolvers.declarations import Counter, Gauge, Job, JobRun, Resources
+from portico.resolvers.declarations import Counter, Gauge, Job, Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.writes.sweeps import SweepFailed
@@ -45,11 +45,11 @@ def _warnings(settings: Settings) -> None:
 Log = Sequence[MutableMapping[str, Any]]
 
 
-async def fail(_: JobRun) -> int:
+async def fail(_: Job.Run) -> int:
     raise RuntimeError("no such table")
 
 
-async def succeed(_: JobRun) -> int:
+async def succeed(_: Job.Run) -> int:
     return 2
 
 
@@ -90,7 +90,7 @@ async def test_a_job_that_always_fails_has_one_traceback_and_grows_its_pauses(
 async def test_another_failure_of_the_job_has_its_own_traceback(gateway: GatewayClient, clock: SettableClock) -> None:
     errors: list[Exception] = [RuntimeError("one"), RuntimeError("one"), RuntimeError("other"), KeyError("other")]
 
-    async def run(_: JobRun) -> int:
+    async def run(_: Job.Run) -> int:
         raise errors.pop(0)
 
     one = a_worker(gateway, clock, AllRuns(), Job("failing", run))
@@ -120,7 +120,7 @@ async def test_the_gateway_shows_the_runs_of_its_jobs(gateway: GatewayClient) ->
 
 
 async def test_damaged_documents_do_not_slow_down_the_job(gateway: GatewayClient, clock: SettableClock) -> None:
-    async def run(_: JobRun) -> int:
+    async def run(_: Job.Run) -> int:
         raise SweepFailed.of([KeyError("amount")], done=3)
 
     runs, sweeping = AllRuns(), Job("sweeping", run)
@@ -135,7 +135,7 @@ async def test_damaged_documents_do_not_slow_down_the_job(gateway: GatewayClient
 
 
 async def test_an_outage_lengthens_no_pause(gateway: GatewayClient, clock: SettableClock) -> None:
-    async def run(_: JobRun) -> int:
+    async def run(_: Job.Run) -> int:
         raise AutoReconnect("connection closed")
 
     runs, cut_off = AllRuns(), Job("cut off", run)
@@ -165,7 +165,7 @@ async def test_the_log_says_where_a_hanging_job_waits(
     monkeypatch.setattr(job_runs, "HANGS_AFTER", 0.05)
     ends = asyncio.Event()
 
-    async def wait_for_the_provider(_: JobRun) -> int:
+    async def wait_for_the_provider(_: Job.Run) -> int:
         await ends.wait()
         return 0
 

@@ -17,7 +17,7 @@ from portico.gateway.settings import Settings
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.catalog.vocabulary import store_words
-from portico.resolvers.declarations import Job, JobRun, Wakeups
+from portico.resolvers.declarations import Job, Wakeups
 from portico.resolvers.texts import words
 from tests.gateway.support.workers import worker
 from tests.support.domains import DOMAINS, JOBS
@@ -146,7 +146,7 @@ async def test_many_marks_are_settled_in_one_run(idle: GatewayClient, clock: Set
         await leave(idle)
     clock.advance(seconds=6)
 
-    run = JobRun(idle.db, clock.now(), idle.state.resources)
+    run = Job.Run(idle.db, clock.now(), idle.state.resources)
     done = [await job.run(run) for job in JOBS]
 
     assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
@@ -286,7 +286,7 @@ async def test_a_failed_job_does_not_stop_the_others_and_is_retried(
     finish = next(job for job in JOBS if job.name == "finish-categories")
     lost = [AutoReconnect("the connection is gone")]
 
-    async def run(given: JobRun) -> int:
+    async def run(given: Job.Run) -> int:
         if lost:
             raise lost.pop()
         return await finish.run(given)
@@ -331,7 +331,7 @@ async def test_a_gateway_without_jobs_leaves_them_to_other_workers(settings: Set
 async def test_all_workers_run_a_shared_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
     together = asyncio.Barrier(2)
 
-    async def meet(_run: JobRun) -> int:
+    async def meet(_run: Job.Run) -> int:
         await asyncio.wait_for(together.wait(), 20)
         return 1
 
@@ -348,7 +348,7 @@ async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(
     runs: asyncio.Queue[int] = asyncio.Queue()
     wakeups = gateway.state.resources.of(Wakeups)
 
-    async def run(_run: JobRun) -> int:
+    async def run(_run: Job.Run) -> int:
         if not runs.qsize():
             wakeups.wake("slow")
         runs.put_nowait(1)

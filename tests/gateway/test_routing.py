@@ -11,7 +11,7 @@ import orjson
 from portico.gateway.clock import SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.catalog.products import PRODUCTS
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.ads.support.leftovers import unused_image
@@ -167,7 +167,7 @@ async def test_jobs_and_checks_read_all_shards_and_write_to_one(gateway: Gateway
     gateway.commands.clear()
 
     for job in JOBS:
-        await job.run(JobRun(gateway.db, clock.now() + timedelta(minutes=1), gateway.state.resources))
+        await job.run(Job.Run(gateway.db, clock.now() + timedelta(minutes=1), gateway.state.resources))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
     assert [one async for one in migrate(gateway.db)] == []

@@ -13,13 +13,13 @@ from portico.gateway.loop_steps import LoopSteps, complete
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.comments.discussions import COMMENT, DISCUSSION
 from portico.schema.context import Caller
-from portico.schema.roles import Claim, Role
+from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
 from portico.schema.watching import WatchedCaller
 
 # What a run reads of its caller
 
-TENANT, OTHER = Claim("tenant", str), Claim("other", int)
+TENANT, OTHER = Caller.Claim("tenant", str), Caller.Claim("other", int)
 CLAIMS = frozenset({("tenant", '"acme"'), ("other", "null")})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.work import jobs
-from portico.resolvers.declarations import Job, JobRun, Resources
+from portico.resolvers.declarations import Job, Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.shop.payments import PaymentMethods, PaymentUnknown
 from portico.resolvers.writes import leases
@@ -110,7 +110,7 @@ SHORT = timedelta(seconds=3)
 def waiting(begun: list[str], end: asyncio.Event) -> Job:
     """A job that runs until `end` is set."""
 
-    async def run(_run: JobRun) -> int:
+    async def run(_run: Job.Run) -> int:
         begun.append("begun")
         await end.wait()
         begun.append("done")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import open_account
@@ -167,7 +167,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
 
     for advance in (timedelta(seconds=31), timedelta(hours=5)):
         for job in JOBS:
-            await job.run(JobRun(gateway.db, clock.now() + advance, gateway.state.resources))
+            await job.run(Job.Run(gateway.db, clock.now() + advance, gateway.state.resources))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import members, relations
 from portico.resolvers.social.names import searched
 from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
@@ -127,7 +127,7 @@ def member(subject: str) -> Document:
         "circles": ["large", "small", *"abc"],
         "joined": None,
     }
-    return {**known, **searched(subject), SCHEMA_VERSION: members.MEMBERS.version}
+    return {**known, **searched(subject), "schema_version": members.MEMBERS.version}
 
 
 def relation(of: str, to: str, **values: Any) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.resolvers.documents import SCHEMA_VERSION, CollectionSpec, Database
+from portico.resolvers.documents import CollectionSpec, Database
 from tests.support.domains import COLLECTIONS
 from tests.support.shapes import differences
 
@@ -26,5 +26,5 @@ async def assert_typed(db: Database) -> set[str]:
 
 
 def _newest(spec: CollectionSpec, document: dict[str, Any]) -> dict[str, Any]:
-    is_old = spec.upgrade is not None and document.get(SCHEMA_VERSION, 1) < spec.version
+    is_old = spec.upgrade is not None and document.get("schema_version", 1) < spec.version
     return spec.upgrade(document) if is_old and spec.upgrade is not None else document

@@ -125,7 +125,7 @@ DOMAIN = portico.Domain(
     extensions={"Product": (ProductReviews,)},
     importers={
         "reviews": imports.Importer(
-            store.read_review, itemgetter("sku", "buyer"), imports.each_alone(store.put_review), has_resources=True
+            store.read_review, itemgetter("sku", "buyer"), store.put_review, is_single=True, has_resources=True
         )
     },
 )

@@ -30,7 +30,7 @@ REVIEWS: CollectionSpec[Document] = CollectionSpec(
     ],
 )
 RATINGS = CollectionSpec("ratings", shard_key={"_id": "hashed"}, indexes=[IndexModel([("sku", 1)])])
-OWNED = writes.OwnedDocuments("Product", ((REVIEWS, "sku", "product"), (RATINGS, "sku", "_id")))
+OWNED = writes.Attachments.Owned("Product", ((REVIEWS, "sku", "product"), (RATINGS, "sku", "_id")))
 POSTED = ChangeSource.inserts(REVIEWS, ("sku",), lambda one: Event(("reviews", one["sku"]), one["_id"]))
 
 

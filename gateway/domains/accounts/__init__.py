@@ -5,14 +5,14 @@ from __future__ import annotations
 from portico.resolvers.accounts import transfer_checks, transfer_jobs
 from portico.resolvers.accounts.accounts import ACCOUNTS
 from portico.resolvers.accounts.transfer_records import TRANSFERS
-from portico.resolvers.declarations import Domain, Job, JobRun
+from portico.resolvers.declarations import Domain, Job
 from portico.resolvers.problems import Invariant
 from portico.schema.accounts import accounts as schema
 
 from . import demo
 
 
-async def _finish_transfers(run: JobRun) -> int:
+async def _finish_transfers(run: Job.Run) -> int:
     return await transfer_jobs.finish_transfers(run.db, now=run.now)
 
 

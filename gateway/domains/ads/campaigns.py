@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from portico.gateway.imports.fields import Record, as_key, as_list, as_text, as_texts, object_of, optional, text_at
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.gateway.pictures.picture_files import PictureFile
 from portico.resolvers.ads.ads import MAX_KEYWORD, Ad, fitting, require_ad, require_campaign_id, require_id
 from portico.resolvers.ads.creatives import Creative, require_creative
@@ -21,8 +21,8 @@ from portico.resolvers.ads.placement_imports import (
     CreativeRecord,
     Placement,
     PlacementsRecord,
-    import_campaigns,
-    import_placements,
+    import_campaign,
+    import_placement,
 )
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
@@ -41,10 +41,10 @@ _SIZE = {"width", "height"}
 # By product: its department, and its words.
 Products = Mapping[str, tuple[str, Sequence[str]]]
 
-ADVERTISER_OPTION = Option(
+ADVERTISER_OPTION = Importer.Option(
     "advertiser", str | None, f"For a grocer's records: the advertiser. Default: {ADVERTISER}.", "NAME"
 )
-SITE_OPTION = Option("site", str | None, f"For a grocer's records: the site. Default: {SITE}.", "NAME")
+SITE_OPTION = Importer.Option("site", str | None, f"For a grocer's records: the site. Default: {SITE}.", "NAME")
 
 
 def campaigns(advertiser: str = ADVERTISER) -> Importer:
@@ -56,8 +56,9 @@ def campaigns(advertiser: str = ADVERTISER) -> Importer:
     return Importer(
         read,
         lambda record: record.campaign_id,
-        _with_rules(import_campaigns),
+        _with_rules(import_campaign),
         is_parallel=True,
+        is_single=True,
         has_files=True,
         options=(ADVERTISER_OPTION,),
         configure=campaigns,
@@ -80,8 +81,9 @@ def ads(
     return Importer(
         read,
         lambda record: record.key,
-        _with_rules(import_placements),
+        _with_rules(import_placement),
         is_parallel=True,
+        is_single=True,
         has_files=True,
         options=(ADVERTISER_OPTION, SITE_OPTION, *_OPTIONS),
         configure=ads,
@@ -89,8 +91,10 @@ def ads(
 
 
 _OPTIONS = (
-    Option("products", str | None, "For a grocer's coupons: the products that they are for, as JSON Lines.", "FILE"),
-    Option(
+    Importer.Option(
+        "products", str | None, "For a grocer's coupons: the products that they are for, as JSON Lines.", "FILE"
+    ),
+    Importer.Option(
         "ecpm",
         int | None,
         f"For a grocer's coupons: cents for a thousand impressions. Default: {COUPON_ECPM}.",
@@ -99,11 +103,11 @@ _OPTIONS = (
 )
 
 
-def _with_rules(put: Callable[..., Awaitable[Sequence[Outcome]]]) -> Callable[..., Awaitable[Sequence[Outcome]]]:
+def _with_rules(put: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[Outcome]]:
     """Returns the function with what it needs of the resources."""
 
-    async def stored(db: Database, records: Sequence[Any], *, now: datetime, resources: Resources) -> Sequence[Outcome]:
-        return await put(db, records, now=now, rules=resources.of(ImageRules))
+    async def stored(db: Database, record: Any, *, now: datetime, resources: Resources) -> Outcome:
+        return await put(db, record, now=now, rules=resources.of(ImageRules))
 
     return stored
 

@@ -14,7 +14,7 @@ from portico.gateway.pictures.checking import PictureProcesses
 from portico.gateway.state import State
 from portico.resolvers.ads import creative_checks, creatives, images
 from portico.resolvers.ads.images import ImageRules
-from portico.resolvers.declarations import Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.pictures import SUFFIXES
 from portico.resolvers.problems import Invariant
@@ -54,7 +54,7 @@ async def _rules(_settings: Resources, _db: Database) -> AsyncIterator[ImageRule
     )
 
 
-async def _forget_images(run: JobRun) -> int:
+async def _forget_images(run: Job.Run) -> int:
     return await creatives.forget_images(run.db, now=run.now)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portico.gateway.imports.fields import Record, as_day, object_of, text_at
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.resolvers.ads.event_imports import EventRecord, import_events
 from portico.resolvers.ads.profiles import CLICK, IMPRESSION
 from portico.resolvers.ads.pseudonyms import MAX_USER_ID
@@ -46,7 +46,7 @@ def ad_events(advertiser: str = ADVERTISER, site: str = SITE, prefix: str = PREF
     )
 
 
-_PREFIX = Option(
+_PREFIX = Importer.Option(
     "prefix",
     str | None,
     f"For a grocer's records: the text before the id of a household that makes it a user id. Default: {PREFIX}.",

@@ -10,7 +10,7 @@ from portico.resolvers.ads.claiming import Counters
 from portico.resolvers.ads.clicks import ClickLinks
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.ads.tallying import Tally
-from portico.resolvers.declarations import Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import profiles, serving
@@ -30,11 +30,11 @@ async def _tally(_settings: Resources, _db: Database) -> AsyncIterator[Tally]:
     yield Tally()
 
 
-async def _settle_claims(run: JobRun) -> int:
+async def _settle_claims(run: Job.Run) -> int:
     return await serving_jobs.settle_claims(run.db, now=run.now)
 
 
-async def _forget_events(run: JobRun) -> int:
+async def _forget_events(run: Job.Run) -> int:
     settings, links = run.resources.of(AdsSettings), run.resources.of(ClickLinks)
     return await serving_jobs.forget_events(run.db, now=run.now, days=settings.ad_profile_days, clicks_last=links.lasts)
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from portico.resolvers.ads import cap_checks, zone_checks, zone_jobs
 from portico.resolvers.ads.zone_reads import Zones
-from portico.resolvers.declarations import Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant
 from portico.schema.ads import choosing, placing, zones
@@ -18,7 +18,7 @@ async def _zones(_settings: Resources, _db: Database) -> AsyncIterator[Zones]:
     yield Zones()
 
 
-async def _settle_ads(run: JobRun) -> int:
+async def _settle_ads(run: Job.Run) -> int:
     return await zone_jobs.settle_ads(run.db, now=run.now)
 
 

@@ -10,7 +10,7 @@ from portico.resolvers.analytics.hit_counters import HIT_DAYS, HIT_MONTHS
 from portico.resolvers.analytics.hit_slots import HIT_IDS, HIT_SLOTS
 from portico.resolvers.analytics.hit_writing import HitWriter
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.declarations import Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant
 from portico.schema.analytics import hits
@@ -25,11 +25,11 @@ async def _writer(_settings: Resources, db: Database) -> AsyncIterator[HitWriter
         await writer.close(db)
 
 
-async def _settle_hits(run: JobRun) -> int:
+async def _settle_hits(run: Job.Run) -> int:
     return await hit_jobs.settle_hits(run.db, now=run.now)
 
 
-async def _forget_hit_ids(run: JobRun) -> int:
+async def _forget_hit_ids(run: Job.Run) -> int:
     days = run.resources.of(AnalyticsSettings).hit_id_days
     return await hit_jobs.forget_hit_ids(run.db, now=run.now, days=days)
 

@@ -9,19 +9,19 @@ from portico.resolvers.analytics import log_jobs, page_checks, page_roll_ups
 from portico.resolvers.analytics.log_days import LOG_DAYS, PAGE_DAYS
 from portico.resolvers.analytics.log_events import LOG_EVENTS
 from portico.resolvers.analytics.settings import AnalyticsSettings
-from portico.resolvers.declarations import Job, JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.problems import Invariant
 from portico.schema.analytics import log_events, logging
 
 from . import log_files
 
 
-async def _forget_log_events(run: JobRun) -> int:
+async def _forget_log_events(run: Job.Run) -> int:
     days = run.resources.of(AnalyticsSettings).log_days
     return await log_jobs.forget_log_events(run.db, now=run.now, days=days)
 
 
-async def _roll_up_days(run: JobRun) -> int:
+async def _roll_up_days(run: Job.Run) -> int:
     days = run.resources.of(AnalyticsSettings).log_days
     return await page_roll_ups.roll_up_days(run.db, now=run.now, days=days)
 

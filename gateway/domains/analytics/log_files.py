@@ -13,7 +13,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.resolvers.analytics.log_imports import import_events
 from portico.resolvers.analytics.log_recording import LogEvent, checked_event
 from portico.resolvers.documents import Document
@@ -24,7 +24,7 @@ from .log_lines import event_of_line
 
 # A line is forgotten when it was not seen for so many lines. Lines have times, so equal ones are close to each other.
 _COMPARED = 200_000
-_SOURCE = Option(
+_SOURCE = Importer.Option(
     "source",
     str | None,
     "What wrote the log, e.g. the name of a server. The same line from two sources is two requests. Default: one "

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from portico.resolvers.analytics import session_checks, session_reads, session_roll_ups
 from portico.resolvers.analytics.sessions import ROLL_UPS, SESSIONS
-from portico.resolvers.declarations import Command, CommandRun, Gauge, Job, JobRun
+from portico.resolvers.declarations import Command, Gauge, Job
 from portico.resolvers.errors import DomainError
 from portico.resolvers.problems import Invariant
 from portico.resolvers.writes.sweeps import DAMAGED, SweepFailed
 from portico.schema.analytics.sessions import SessionMutation, SessionQuery
 
 
-async def _roll_up(run: JobRun) -> int:
+async def _roll_up(run: Job.Run) -> int:
     return await session_roll_ups.roll_up(run.db, session_roll_ups.Done())
 
 
-async def _roll_up_now(run: CommandRun) -> bool:
+async def _roll_up_now(run: Command.Run) -> bool:
     """Rolls up until nothing is pending. Returns False if sessions are left that cannot be rolled up."""
     total = int(await session_reads.count_pending(run.db, run.now))
     done, before, failure = session_roll_ups.Done(), -1, None

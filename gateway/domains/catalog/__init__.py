@@ -29,7 +29,7 @@ from portico.resolvers.catalog.images import IMAGES
 from portico.resolvers.catalog.product_imports import import_products
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.catalog.vocabulary import WALKS, WORDS
-from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Domain, Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
@@ -43,23 +43,23 @@ from .records import category_record, image_record, product_record
 from .remote_images import RemoteImages
 
 
-async def _finish_categories(run: JobRun) -> int:
+async def _finish_categories(run: Job.Run) -> int:
     return await category_jobs.finish_changes(run.db, now=run.now)
 
 
-async def _finish_products(run: JobRun) -> int:
+async def _finish_products(run: Job.Run) -> int:
     return await product_jobs.finish_changes(run.db, run.resources.of(Attachments), now=run.now)
 
 
-async def _settle_slugs(run: JobRun) -> int:
+async def _settle_slugs(run: Job.Run) -> int:
     return await product_slugs.settle_slugs(run.db, creation=product_edits.CREATION, now=run.now)
 
 
-async def _collect_words(run: JobRun) -> int:
+async def _collect_words(run: Job.Run) -> int:
     return await word_jobs.collect(run.db)
 
 
-async def _settle_images(run: JobRun) -> int:
+async def _settle_images(run: Job.Run) -> int:
     return await image_jobs.settle_images(run.db, now=run.now)
 
 

@@ -14,7 +14,7 @@ from portico.resolvers.comments.discussions import DISCUSSIONS, DiscussionAttach
 from portico.resolvers.comments.document_storage import COMMENTS
 from portico.resolvers.comments.embedded_storage import EMBEDDED_DISCUSSIONS
 from portico.resolvers.comments.page_storage import KEYS
-from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Domain, Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant
 from portico.schema.comments import discussions, posting
@@ -35,7 +35,7 @@ async def _known_discussions(_settings: Resources, _db: Database) -> AsyncIterat
     yield discussions.KnownDiscussions(_KNOWN)
 
 
-async def _finish_comments(run: JobRun) -> int:
+async def _finish_comments(run: Job.Run) -> int:
     return await Job.in_sequence(
         partial(jobs.finish_removals, run.db, run.resources.of(Hosts), now=run.now),
         partial(jobs.finish_splits, run.db, now=run.now),

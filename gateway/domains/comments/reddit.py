@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.imports import CommentRecord, import_comments
 from portico.resolvers.comments.storages import STORAGES
@@ -109,12 +109,12 @@ def comments(on: Sequence[str] = (), storage: str = DOCUMENTS) -> Importer:
 
 
 _OPTIONS = (
-    Option(
+    Importer.Option(
         "on",
         list[str] | None,
         "The subject of a thread, a path or a SKU, e.g. t3_n49rw=/about; without a thread, the subject of all others. "
         "You can repeat this option.",
         "[THREAD=]SUBJECT",
     ),
-    Option("storage", _Storage | None, "The storage of new discussions."),
+    Importer.Option("storage", _Storage | None, "The storage of new discussions."),
 )

@@ -21,7 +21,7 @@ from portico.resolvers.content.nodes import NODES
 from portico.resolvers.content.photo_imports import PhotoRecord, import_photos
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.content.settings import ContentSettings
-from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Domain, Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.problems import Invariant
@@ -57,11 +57,11 @@ async def _import_photos(
     return await import_photos(db, records, now=now, rules=resources.of(UploadRules))
 
 
-async def _finish_content(run: JobRun) -> int:
+async def _finish_content(run: Job.Run) -> int:
     return await jobs.finish_changes(run.db, run.resources.of(Attachments), now=run.now)
 
 
-async def _finish_uploads(run: JobRun) -> int:
+async def _finish_uploads(run: Job.Run) -> int:
     return await photo_jobs.finish_uploads(run.db, now=run.now)
 
 

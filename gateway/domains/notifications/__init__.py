@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Domain, Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.notifications import checks
 from portico.resolvers.notifications.delivery import Delivery
@@ -30,7 +30,7 @@ async def _delivery(resources: Resources, _db: Database) -> AsyncIterator[Delive
         yield delivery
 
 
-async def _write_notifications(run: JobRun) -> int:
+async def _write_notifications(run: Job.Run) -> int:
     return await run.resources.of(Delivery).run(run.db, now=run.now, patience=run.patience)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from portico.resolvers.attachments import Attachments
-from portico.resolvers.declarations import Domain, Job, JobRun, Resources, Service
+from portico.resolvers.declarations import Domain, Job, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant
 from portico.resolvers.shop import (
@@ -29,8 +29,7 @@ from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.shop.stock import STOCK
 from portico.resolvers.shop.stock_attachment import StockAttachment
-from portico.resolvers.writes.settlements import Answering
-from portico.resolvers.writes.settler import Settler
+from portico.resolvers.writes.settler import Answering, Settler
 from portico.schema.shop import carts, orders, stock
 from portico.schema.shop.events import ShopSubscription
 
@@ -44,37 +43,37 @@ async def _payments_of(resources: Resources, _db: Database) -> AsyncIterator[Pay
         yield methods
 
 
-async def _finish_stock(run: JobRun) -> int:
+async def _finish_stock(run: Job.Run) -> int:
     return await Job.in_sequence(
         partial(cart_jobs.finish_moves, run.db, now=run.now),
         partial(stock_jobs.finish_changes, run.db, run.resources.of(Attachments), now=run.now),
     )
 
 
-async def _expire_carts(run: JobRun) -> int:
+async def _expire_carts(run: Job.Run) -> int:
     return await Job.in_sequence(
         partial(cart_jobs.finish_expiries, run.db, now=run.now),
         partial(cart_jobs.expire_idle, run.db, now=run.now),
     )
 
 
-async def _delete_carts(run: JobRun) -> int:
+async def _delete_carts(run: Job.Run) -> int:
     kept = run.resources.of(ShopSettings).cart_retention
     return await cart_jobs.delete_old(run.db, now=run.now, kept=kept)
 
 
-async def _finish_checkouts(run: JobRun) -> int:
+async def _finish_checkouts(run: Job.Run) -> int:
     return await Job.in_sequence(
         partial(cart_jobs.finish_checkouts, run.db, run.resources.of(PaymentMethods), now=run.now),
         partial(cart_jobs.finish_orders, run.db, now=run.now),
     )
 
 
-async def _finish_orders(run: JobRun) -> int:
+async def _finish_orders(run: Job.Run) -> int:
     return await cancelling.finish_cancellations(run.db, run.resources.of(PaymentMethods), now=run.now)
 
 
-async def _relate_products(run: JobRun) -> int:
+async def _relate_products(run: Job.Run) -> int:
     return await bought_together.relate_products(run.db)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from portico.resolvers.declarations import Job, JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import relation_checks, relation_jobs
 
 
-async def _finish_relations(run: JobRun) -> int:
+async def _finish_relations(run: Job.Run) -> int:
     return await relation_jobs.finish_relations(run.db, now=run.now)
 
 

@@ -16,7 +16,7 @@ from portico.gateway.imports.fields import (
     optional,
     text_at,
 )
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.social.member_edits import MAX_INTERESTS
 from portico.resolvers.social.people_imports import CircleRecord, PersonRecord, import_people
@@ -38,7 +38,7 @@ def people(prefix: str = "") -> Importer:
 
 
 _OPTIONS = (
-    Option(
+    Importer.Option(
         "prefix",
         str | None,
         "For an ego network: the text before each id that makes it the subject of a member, e.g. `snap-`.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from portico.gateway.settings import Settings
-from portico.resolvers.declarations import Gauge, Job, JobRun, Resources
+from portico.resolvers.declarations import Gauge, Job, Resources
 from portico.resolvers.problems import Invariant
 from portico.resolvers.social import fan_out, post_checks, post_jobs, renames
 from portico.resolvers.social.fresh_posts import FreshPosts
@@ -18,18 +18,18 @@ def limits_of(resources: Resources) -> fan_out.Limits:
     return fan_out.Limits(settings.max_fan_out, timedelta(hours=settings.news_hours))
 
 
-async def _deliver_posts(run: JobRun) -> int:
+async def _deliver_posts(run: Job.Run) -> int:
     fresh, woken = run.resources.get(FreshPosts), run.resources.woken(fan_out.JOB)
     return await fan_out.deliver_posts(run.db, limits_of(run.resources), now=run.now, woken=woken, fresh=fresh)
 
 
-async def _finish_posts(run: JobRun) -> int:
+async def _finish_posts(run: Job.Run) -> int:
     # A repeated call must not create a deleted post again, so the post stays while its key can.
     kept = max(post_jobs.KEPT, timedelta(hours=run.resources.of(Settings).key_hours))
     return await post_jobs.finish_posts(run.db, now=run.now, kept=kept)
 
 
-async def _copy_names(run: JobRun) -> int:
+async def _copy_names(run: Job.Run) -> int:
     return await renames.copy_names(run.db, now=run.now)
 
 

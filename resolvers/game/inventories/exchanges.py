@@ -30,7 +30,8 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.settlements import AT_ONCE, Attempt, Noted, Part
+from portico.resolvers.writes.settlements import Attempt, Noted, Part
+from portico.resolvers.writes.settler import AT_ONCE
 
 from . import stacks
 from .stack_refusals import NotEnough

@@ -9,11 +9,12 @@ from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, conclude, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settlements import Attempt, conclude, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from .exchanges import Line, attempt_of, explain_miss, settle
@@ -66,7 +67,7 @@ async def _decide(
 ) -> Document | None:
     """Inserts the record of a prepared attempt. If there is another one, undoes the attempt, and returns None."""
     await confirm(db, answering, attempt)
-    decided = {**record, "_id": attempt.record, "key": attempt.key, SCHEMA_VERSION: TRADES.version}
+    decided = {**record, "_id": attempt.record, "key": attempt.key, "schema_version": TRADES.version}
     if not await _insert(db, decided):
         await undo(db, attempt)
         return None

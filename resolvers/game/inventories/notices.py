@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Author, Database, Document
-from portico.resolvers.notifying import Backlog, Notice, NotificationSource
+from portico.resolvers.notifying import NotificationSource
 
 from . import trade_records
 from .stacks import NPC_PREFIX
@@ -21,19 +21,21 @@ OFFERED, ACCEPTED_BY = "TRADE_OFFERED", "TRADE_ACCEPTED"
 _SHOWN = dict.fromkeys(("state", "from.owner", "to.owner", "created_at", "concluded_at"), 1)
 
 
-async def _notices(db: Database, _hosts: Hosts, changes: Sequence[Changed]) -> Iterable[Notice]:
+async def _notices(db: Database, _hosts: Hosts, changes: Sequence[Changed]) -> Iterable[NotificationSource.Notice]:
     """Returns what the two sides of each trade are to know. One command."""
     found = await trade_records.find_by_ids(db, list({one.trade for one in changes}), _SHOWN)
     return [notice for trade in found.values() for notice in _notices_of(trade["_id"], trade)]
 
 
-def _notices_of(key: ObjectId, trade: Any) -> Iterator[Notice]:
+def _notices_of(key: ObjectId, trade: Any) -> Iterator[NotificationSource.Notice]:
     source, to = trade["from"]["owner"], trade["to"]["owner"]
     about = ("Trade", str(key))
     if not to.startswith(NPC_PREFIX):
-        yield Notice(reason=OFFERED, to=to, about=about, by=_player(source), at=trade["created_at"])
+        yield NotificationSource.Notice(reason=OFFERED, to=to, about=about, by=_player(source), at=trade["created_at"])
     if trade["state"] in {ACCEPTED, SETTLED} and not source.startswith(NPC_PREFIX):
-        yield Notice(reason=ACCEPTED_BY, to=source, about=about, by=_player(to), at=trade["concluded_at"])
+        yield NotificationSource.Notice(
+            reason=ACCEPTED_BY, to=source, about=about, by=_player(to), at=trade["concluded_at"]
+        )
 
 
 def _player(owner: str) -> Author:
@@ -55,6 +57,6 @@ SOURCES: Sequence[NotificationSource] = (
         },
         changes=CHANGED,
         notices=_notices,
-        backlogs=(Backlog(TRADES, ("created_at", "concluded_at"), _trades_in),),
+        backlogs=(NotificationSource.Backlog(TRADES, ("created_at", "concluded_at"), _trades_in),),
     ),
 )

@@ -7,11 +7,11 @@ from datetime import datetime
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.writes.marks import is_repeatable, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from . import exchanges, stacks
@@ -80,7 +80,7 @@ def _new_stack(key: str, to: Place, wanted: Wanted, shown: Document, operation_i
         "consumed": 0,
         "notes": [],
         "applied": [operation_id] if is_repeatable(operation_id) else [],
-        SCHEMA_VERSION: STACKS.version,
+        "schema_version": STACKS.version,
     }
 
 

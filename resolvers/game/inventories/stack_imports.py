@@ -7,9 +7,9 @@ from datetime import datetime
 
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
-from portico.resolvers.import_outcomes import Outcome, each_alone
+from portico.resolvers.import_outcomes import Outcome
 
 from . import stacks
 from .stacks import STACKS, Place, Wanted
@@ -48,7 +48,7 @@ async def import_stack(db: Database, record: StackRecord, *, now: datetime) -> O
         identity = stacks.identity(place, wanted.category, wanted.item_id)
         new = {"_id": key, **identity, **shown, **amounts, "consumed": 0, "notes": [], "applied": []}
         try:
-            await db[STACKS.name].insert_one({**new, "imported": True, SCHEMA_VERSION: STACKS.version})
+            await db[STACKS.name].insert_one({**new, "imported": True, "schema_version": STACKS.version})
         except DuplicateKeyError:
             raise Conflict("The stack has just been created.") from None
         return "created"
@@ -64,6 +64,3 @@ async def import_stack(db: Database, record: StackRecord, *, now: datetime) -> O
     if not (await db[STACKS.name].update_one(guard, update)).matched_count:
         raise Conflict("The stack has just changed.")
     return "changed"
-
-
-import_stacks = each_alone(import_stack)

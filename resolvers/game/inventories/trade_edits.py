@@ -19,7 +19,8 @@ from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.together import both
 from portico.resolvers.writes.marks import derived_id, is_repeatable
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import AT_ONCE, Answering, Attempt, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settlements import Attempt, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 
 from . import stacks, trade_bounds

@@ -11,7 +11,7 @@ from typing import Any
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.texts import MAX_AUTHOR, require_text
@@ -35,7 +35,7 @@ _BARE: Document = {
     "armor": {},
     "weapons": {},
     "applied": [],
-    SCHEMA_VERSION: CHARACTERS.version,
+    "schema_version": CHARACTERS.version,
 }
 
 

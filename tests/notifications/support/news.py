@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.declarations import JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
-from portico.resolvers.notifying import Notice
+from portico.resolvers.notifying import NotificationSource
 from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
@@ -52,7 +52,7 @@ async def deliver(gateway: GatewayClient, clock: SettableClock) -> int:
 async def write_news(gateway: GatewayClient) -> int:
     """As `deliver`, at the time of the system."""
     (job,) = [job for domain in gateway.domains.all for job in domain.jobs if job.name == JOB]
-    return await job.run(JobRun(gateway.db, SystemClock().now(), gateway.state.resources))
+    return await job.run(Job.Run(gateway.db, SystemClock().now(), gateway.state.resources))
 
 
 async def notify(db: Database, to: str, *by: str, reason: str = "FOLLOWED") -> list[str]:
@@ -62,7 +62,9 @@ async def notify(db: Database, to: str, *by: str, reason: str = "FOLLOWED") -> l
         number = next(_numbers)
         author: Any = {"id": name, "name": name.capitalize()}
         at = now + timedelta(milliseconds=number)
-        notice = Notice(reason=reason, to=to, about=("User", name), by=author, at=at, key=f"key {number}")
+        notice = NotificationSource.Notice(
+            reason=reason, to=to, about=("User", name), by=author, at=at, key=f"key {number}"
+        )
         one = new_notification(notice, kept=timedelta(days=90))
         await NOTIFICATIONS.of(db).insert_one(one)
         found.append(Kind.encode_id("Notification", one["_id"]))

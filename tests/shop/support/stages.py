@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
-from portico.resolvers.writes.settlements import Answering
-from portico.resolvers.writes.settler import Settler
+from portico.resolvers.writes.settler import Answering, Settler
 from portico.schema.kinds import Kind
 from portico.testing.stages import Case, Stage
 from tests.accounts.support.accounts import balances, open_account

@@ -10,7 +10,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
-from portico.resolvers.documents import SCHEMA_VERSION, Database, Document
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import fan_out, post_comments, post_edits
 from portico.resolvers.social.fresh_posts import FreshPosts
 from portico.resolvers.social.members import MEMBERS
@@ -55,7 +55,7 @@ async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) ->
                 "_id": name,
                 "name": name.capitalize(),
                 **searched(name.capitalize()),
-                SCHEMA_VERSION: MEMBERS.version,
+                "schema_version": MEMBERS.version,
                 "profile": {"interests": []},
                 "circles": ["friends", *circles],
                 "is_merged": False,

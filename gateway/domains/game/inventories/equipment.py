@@ -15,9 +15,9 @@ from portico.gateway.imports.fields import (
     optional,
     text_at,
 )
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.game.inventories.stack_imports import StackRecord, import_stacks
+from portico.resolvers.game.inventories.stack_imports import StackRecord, import_stack
 from portico.resolvers.game.inventories.stacks import Place
 
 OWNER = "npc:outfitter"
@@ -26,8 +26,8 @@ INVENTORY = "shop"
 IN_STOCK = 100
 _OWN = {"category", "itemId", "name", "quantity", "description", "image"}
 _OPTIONS = (
-    Option("owner", str | None, f"The owner of the shop. Default: {OWNER}.", "NAME"),
-    Option(
+    Importer.Option("owner", str | None, f"The owner of the shop. Default: {OWNER}.", "NAME"),
+    Importer.Option(
         "images",
         str | None,
         "The address before image paths that begin with a slash. Without it, such images are left out.",
@@ -40,7 +40,13 @@ def equipment(owner: str = OWNER, images: str = "") -> Importer:
     """Returns the importer of wares into the inventory `shop` of this owner."""
     read = partial(ware, owner=owner, images=images.rstrip("/"))
     return Importer(
-        read, lambda record: record.key, import_stacks, is_parallel=True, options=_OPTIONS, configure=equipment
+        read,
+        lambda record: record.key,
+        import_stack,
+        is_parallel=True,
+        is_single=True,
+        options=_OPTIONS,
+        configure=equipment,
     )
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from portico.resolvers.declarations import Job, JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.game.inventories import stack_checks, stack_jobs, trade_history
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.problems import Invariant
 
 
-async def _finish_trades(run: JobRun) -> int:
+async def _finish_trades(run: Job.Run) -> int:
     return await stack_jobs.finish_trades(run.db, now=run.now)
 
 
-async def _expire_trades(run: JobRun) -> int:
+async def _expire_trades(run: Job.Run) -> int:
     expire_after = run.resources.of(GameSettings).trade_expires_after
     if expire_after is None:
         return 0
     return await trade_history.expire_trades(run.db, expire_after=expire_after, now=run.now)
 
 
-async def _prune_trades(run: JobRun) -> int:
+async def _prune_trades(run: Job.Run) -> int:
     days = run.resources.of(GameSettings).trade_history_days
     if days <= 0:
         return 0

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from portico.resolvers.declarations import Job, JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.game.world import turn_checks, turn_jobs
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.problems import Invariant
 
 
-async def _finish_turns(run: JobRun) -> int:
+async def _finish_turns(run: Job.Run) -> int:
     return await turn_jobs.finish_turns(run.db, run.resources.of(Rooms), now=run.now)
 
 
-async def _settle_rooms(run: JobRun) -> int:
+async def _settle_rooms(run: Job.Run) -> int:
     return await turn_jobs.settle_rooms(run.db, run.resources.of(Rooms), now=run.now)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from portico.resolvers.declarations import Job, JobRun
+from portico.resolvers.declarations import Job
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import resting
 from portico.resolvers.game.world.rooms import Rooms
 
 
-async def _rest_idle(run: JobRun) -> int:
+async def _rest_idle(run: Job.Run) -> int:
     hours = run.resources.of(GameSettings).idle_character_hours
     if hours <= 0:
         return 0

@@ -17,7 +17,7 @@ from portico.gateway.imports.fields import (
     optional,
     text_at,
 )
-from portico.gateway.imports.runs import Importer, Option
+from portico.gateway.imports.runs import Importer
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.game.world import locations, world_placing
 from portico.resolvers.game.world.characters import REGIONS
@@ -62,7 +62,9 @@ def world(start: Sequence[str] = ()) -> Importer:
 
 
 _OPTIONS = (
-    Option("start", list[str], "For a world: a room where new characters start, by its id. Can be repeated.", "ROOM"),
+    Importer.Option(
+        "start", list[str], "For a world: a room where new characters start, by its id. Can be repeated.", "ROOM"
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from portico.resolvers.shop.account_payments import AccountPayments
 from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods, Payments
 from portico.resolvers.shop.settings import ShopSettings
-from portico.resolvers.writes.settlements import AT_ONCE, Answering
+from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 
 @contextlib.asynccontextmanager
