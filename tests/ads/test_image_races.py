@@ -86,6 +86,7 @@ async def test_an_image_that_is_used_again_during_the_job_stays(
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("before", range(4))
 @pytest.mark.parametrize("paused", range(6))
 async def test_an_upload_that_pauses_during_the_job_and_ends_after_it_has_its_image(

@@ -108,6 +108,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     return Scene(gateway, clock)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("name", CASES)
 async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_once(
@@ -181,6 +182,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene) -
 MEANWHILE = ("the jobs run", "the call is repeated", "both")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_counts_once(

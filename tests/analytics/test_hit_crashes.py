@@ -76,6 +76,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     return Scene(gateway, clock)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("has_counters", [False, True], ids=["first hits", "later hits"])
 @pytest.mark.parametrize("recovery", ["repeat", "jobs", "jobs, repeat", "repeat, jobs", "repeat twice, jobs"])
 async def test_events_are_counted_once_wherever_the_gateway_stops(

@@ -145,6 +145,7 @@ async def examined(gateway: GatewayClient, text: str, variables: dict[str, Any])
 # Filters
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SPARSE)
 async def test_all_pages_together_have_every_match_once_and_in_order(
     shop: GatewayClient, whole: GatewayClient, name: str

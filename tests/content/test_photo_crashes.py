@@ -37,6 +37,7 @@ def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.Monk
 UNFINISHED = 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto", "deleteContent"])
 async def test_a_write_has_one_effect_whatever_happens_to_it(scene: Photos, mutation: str, way: str) -> None:

@@ -117,6 +117,7 @@ def is_incomplete(names: list[str]) -> bool:
     return any(not NEEDS[name] <= set(names) for name in names)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("names", "line"),
     [
