@@ -35,7 +35,8 @@ for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_
     del os.environ[_name]
 
 # A driver and an executor. Every test runs on the first. The tests with the mark `both_drivers`, which together send
-# every kind of command and run every kind of field, run on both. `make soak` runs all tests on both.
+# every kind of command and run every kind of field, run on both if the seed chooses them. `make soak` runs all tests on
+# both.
 Variant = tuple[Driver, ExecutorName]
 VARIANTS: list[Variant] = [("pymongo", "compiled"), ("motor", "reference")]
 _folders = itertools.count(1)
@@ -58,10 +59,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with this mark on the other driver and executor, too, unless the options choose one for all tests."""
+    """Run a test with this mark on the other driver and executor, too, unless the options choose one for all tests.
+
+    Each run takes a third of these tests there.
+    """
     is_marked = metafunc.definition.get_closest_marker("both_drivers") is not None
     if is_marked and "variant" in metafunc.fixturenames and _chosen(metafunc.config) == VARIANTS[0]:
-        metafunc.parametrize("variant", VARIANTS, indirect=True, ids="-".join)
+        first, other = VARIANTS
+        given = [pytest.param(first), pytest.param(other, marks=pytest.mark.sample(3))]
+        metafunc.parametrize("variant", given, indirect=True, ids="-".join)
 
 
 def _chosen(config: pytest.Config) -> Variant:

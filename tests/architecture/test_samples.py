@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.samples import MARK, chosen, left_out
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 70])
-@pytest.mark.parametrize("of", [2, 3, 4])
-def test_the_runs_together_take_every_case(count: int, of: int) -> None:
-    runs = [set(chosen(count, of, seed)) for seed in range(of * 2)]
-
-    assert set().union(*runs) == set(range(count))
-    assert all(count // of <= len(run) <= count // of + 1 and run for run in runs)
+from tests.support.samples import MARK, left_out
 
 
 @pytest.mark.sample(3)
@@ -44,3 +35,12 @@ def test_tests_of_the_same_members_take_different_ones(request: pytest.FixtureRe
     assert len(members) == len(set(members)) == 6
     assert left <= sampled
     assert left == left_out(items[::-1], seed)
+
+
+def test_the_runs_together_take_every_case(request: pytest.FixtureRequest) -> None:
+    items = items_of(request)
+
+    runs = [left_out(items, seed) for seed in range(10, 13)]
+
+    assert all(runs)
+    assert set.intersection(*runs) == set()
