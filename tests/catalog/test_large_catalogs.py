@@ -306,6 +306,7 @@ async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_boun
         assert len(set(found) & having(word)) >= share
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sort", SORTS)
 async def test_a_search_for_common_words_is_sorted(shop: GatewayClient, sort: str) -> None:
     found = flat(await pages(shop, {"search": "love time"}, sort, 7))

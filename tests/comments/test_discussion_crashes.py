@@ -195,7 +195,6 @@ async def _stopped(scene: Scene, call: Call, stop: int) -> bool:
 
 
 @ON_EACH
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_write_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     scene: Scene, storage: str, name: str
@@ -251,7 +250,6 @@ async def test_a_post_that_is_refused_while_it_is_prepared_leaves_nothing_wherev
 
 
 @ON_EACH
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_paused_write_that_was_retried_and_finished_meanwhile_changes_nothing_more(
     scene: Scene, storage: str, name: str

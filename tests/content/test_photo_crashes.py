@@ -130,6 +130,7 @@ async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) ->
     await scene.assert_settled()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("skip", range(12))
 async def test_a_photo_is_either_replaced_or_deleted(scene: Photos, skip: int) -> None:
     given = await scene.set("replacePhoto")

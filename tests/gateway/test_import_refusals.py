@@ -192,6 +192,7 @@ STORED = {
 
 
 # An import of logs only inserts, so it reads no document. One of images reads no more of an owner than its key.
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject not in {"logs", "images"}])
 async def test_a_damaged_document_fails_only_its_own_record(
     gateway: GatewayClient, tmp_path: Path, subject: str
