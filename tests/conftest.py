@@ -23,8 +23,9 @@ from tests.support import brief_logs, driver_faults, http_clients, memory_folder
 from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
-from tests.support.harness import SECRET, Commands, GatewayClient, SettableClock, running
+from tests.support.harness import IS_SOAK, SECRET, Commands, GatewayClient, SettableClock, running
 from tests.support.order import long_first
+from tests.support.samples import left_out
 from tests.support.sockets import Socket, listening, opened
 
 # Nothing that the collection of the tests creates is garbage. The collector would take a quarter of its time.
@@ -34,7 +35,8 @@ for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_
     del os.environ[_name]
 
 # A driver and an executor. Every test runs on the first. The tests with the mark `both_drivers`, which together send
-# every kind of command and run every kind of field, run on both. `make soak` runs all tests on both.
+# every kind of command and run every kind of field, run on both if the seed chooses them. `make soak` runs all tests on
+# both.
 Variant = tuple[Driver, ExecutorName]
 VARIANTS: list[Variant] = [("pymongo", "compiled"), ("motor", "reference")]
 _folders = itertools.count(1)
@@ -57,21 +59,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with this mark on the other driver and executor, too, unless the options choose one for all tests."""
+    """Run a test with this mark on the other driver and executor, too, unless the options choose one for all tests.
+
+    Each run takes a third of these tests there.
+    """
     is_marked = metafunc.definition.get_closest_marker("both_drivers") is not None
     if is_marked and "variant" in metafunc.fixturenames and _chosen(metafunc.config) == VARIANTS[0]:
-        metafunc.parametrize("variant", VARIANTS, indirect=True, ids="-".join)
+        first, other = VARIANTS
+        given = [pytest.param(first), pytest.param(other, marks=pytest.mark.sample(3))]
+        metafunc.parametrize("variant", given, indirect=True, ids="-".join)
 
 
 def _chosen(config: pytest.Config) -> Variant:
     return config.getoption("driver"), config.getoption("executor")
 
 
+def _wants_some(config: pytest.Config) -> bool:
+    """Whether a sample is enough: not in a soak, and not for tests that somebody has named."""
+    is_soak = IS_SOAK or _chosen(config) != VARIANTS[0]
+    return not (is_soak or config.getoption("keyword") or any("::" in given for given in config.args))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep only the tests that use a driver or an executor, if the run is for another driver or executor.
 
-    Begin with the tests that take long.
+    Leave out some tests of large families, unless all of them are wanted. Begin with the tests that take long.
     """
+    if _wants_some(config):
+        left = left_out(items, config.getoption("randomly_seed"))
+        config.hook.pytest_deselected(items=[*left])
+        items[:] = [item for item in items if item not in left]
     if _chosen(config) != VARIANTS[0]:
         kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -91,7 +108,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Says after a failure how to stop calls at the same places again."""
     if terminalreporter.stats.get("failed"):
         terminalreporter.write_line(
-            f"To try the same places again: --randomly-seed={config.getoption('randomly_seed')}"
+            f"To try the same places and cases again: --randomly-seed={config.getoption('randomly_seed')}"
         )
 
 

@@ -30,7 +30,7 @@ from tests.support.ids import key_in
 ACCOUNTS = 50
 TRANSFERS = 2_000 if IS_SOAK else 250
 AT_ONCE = 64
-RETRIES, REPEATS_AT_ONCE = (1_000, 1_000) if IS_SOAK else (200, 100)
+RETRIES, REPEATS_AT_ONCE = (1_000, 1_000) if IS_SOAK else (100, 50)
 
 
 def kinds(results: list[Any]) -> Counter[str]:

@@ -43,6 +43,7 @@ async def test_a_process_that_resumes_after_the_money_is_spent_takes_none(scene:
     assert command > 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("first", range(3, 9))
 async def test_two_processes_that_pause_at_different_commands_move_the_money_once(scene: Transfers, first: int) -> None:
     for second in range(3, 12):

@@ -54,6 +54,7 @@ async def is_there(gateway: GatewayClient, image: Image) -> bool:
     return await images.find_image(gateway.db, image.facts["checksum"]) is not None
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("before", range(6))
 async def test_an_image_that_a_job_would_delete_during_its_new_use_stays(
     gateway: GatewayClient, image: Image, before: int
@@ -68,6 +69,7 @@ async def test_an_image_that_a_job_would_delete_during_its_new_use_stays(
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("before", range(6))
 async def test_an_image_that_is_used_again_during_the_job_stays(
     gateway: GatewayClient, image: Image, before: int
@@ -86,6 +88,7 @@ async def test_an_image_that_is_used_again_during_the_job_stays(
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("before", range(4))
 @pytest.mark.parametrize("paused", range(6))
 async def test_an_upload_that_pauses_during_the_job_and_ends_after_it_has_its_image(
@@ -110,6 +113,7 @@ async def test_an_upload_that_pauses_during_the_job_and_ends_after_it_has_its_im
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stop", range(4))
 async def test_a_crash_of_an_upload_leaves_the_creative_as_it_was_or_with_its_image(
     gateway: GatewayClient, image: Image, stop: int

@@ -108,6 +108,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     return Scene(gateway, clock)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("jobs_first", [True, False], ids=["after the jobs", "before the jobs"])
 @pytest.mark.parametrize("name", CASES)
 async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_once(
@@ -134,6 +135,7 @@ async def test_a_call_that_crashes_anywhere_and_is_repeated_with_its_key_counts_
     assert stop > 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [name for name in CASES if "without a cap" not in name])
 async def test_a_call_without_a_key_that_crashes_anywhere_counts_all_or_nothing(scene: Scene, name: str) -> None:
     for stop in some_stops(2):
@@ -181,6 +183,7 @@ async def test_jobs_that_crash_anywhere_finish_in_their_next_run(scene: Scene) -
 MEANWHILE = ("the jobs run", "the call is repeated", "both")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_counts_once(
@@ -213,6 +216,7 @@ async def test_a_process_that_is_suspended_anywhere_and_resumes_after_the_jobs_c
     assert stop > 3
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 async def test_a_call_without_a_key_that_resumes_after_the_jobs_counts_once(scene: Scene, name: str) -> None:
     for stop in some_stops(2):

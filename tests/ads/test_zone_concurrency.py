@@ -21,6 +21,7 @@ async def assert_gone(gateway: GatewayClient, campaign: str) -> None:
             assert campaign not in {one["campaignId"] for one in ads}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_request_after_a_deactivation_gets_an_ad_that_is_placed_meanwhile(
     gateway: GatewayClient, settings: Settings, clock: SettableClock, seed: int

@@ -85,6 +85,7 @@ AROUND: dict[str, tuple[Meanwhile, Meanwhile]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("name", ["a new ad", "a changed ad"])
 async def test_no_placement_that_pauses_survives_an_acknowledged_deactivation(

@@ -76,6 +76,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     return Scene(gateway, clock)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("has_counters", [False, True], ids=["first hits", "later hits"])
 @pytest.mark.parametrize("recovery", ["repeat", "jobs", "jobs, repeat", "repeat, jobs", "repeat twice, jobs"])
 async def test_events_are_counted_once_wherever_the_gateway_stops(
@@ -250,6 +251,7 @@ async def test_a_damaged_counter_stops_neither_other_hits_nor_its_own_after_its_
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("is_owned", [True, False], ids=["of this gateway", "of no gateway"])
 @pytest.mark.parametrize("damage", [{"seq": "damaged"}, {"seq": 1.5}, {"flush": "damaged"}, {"until": "damaged"}])
 async def test_a_damaged_slot_stops_no_hits(scene: Scene, damage: Given, is_owned: bool) -> None:

@@ -303,7 +303,7 @@ async def test_counters_do_not_grow(gateway: GatewayClient) -> None:
 
 
 async def test_many_hits_of_one_page_in_one_day_are_counted_exactly(gateway: GatewayClient) -> None:
-    batches = 1_000 if IS_SOAK else 20
+    batches = 1_000 if IS_SOAK else 10
     line = asyncio.Semaphore(8)
 
     async def send(number: int) -> None:

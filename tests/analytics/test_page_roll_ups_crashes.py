@@ -151,6 +151,7 @@ BETWEEN: tuple[Action, ...] = (
 )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("action", BETWEEN)
 async def test_whatever_happens_between_two_commands_of_a_build_each_event_counts_once(
     gateway: GatewayClient, clock: SettableClock, action: Action
@@ -181,6 +182,7 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
     assert skip >= 6
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("action", BETWEEN)
 async def test_whatever_happens_between_two_commands_of_a_read_it_counts_each_earlier_event_once(
     gateway: GatewayClient, clock: SettableClock, action: Action

@@ -101,6 +101,7 @@ async def test_a_run_that_crashes_anywhere_twice_is_finished_by_the_next(
     assert crashes > 30
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(6))
 async def test_any_order_with_repetitions_and_crashes_gives_the_same_bytes(
     gateway: GatewayClient, clock: SettableClock, whole: list[bytes], seed: int

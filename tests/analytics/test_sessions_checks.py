@@ -131,6 +131,7 @@ DAMAGE: dict[str, tuple[Document, Document]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", DAMAGE)
 async def test_a_damaged_roll_up_stops_no_other_user_and_the_doctor_repairs_it(
     rolled_up: GatewayClient, clock: SettableClock, model: Model, name: str

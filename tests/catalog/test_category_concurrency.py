@@ -244,6 +244,7 @@ async def test_concurrent_deletions_of_a_category_with_children_are_all_refused(
 NEWCOMERS = ["createCategory", "moveCategory", "createProduct", "updateProduct"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", NEWCOMERS)
 async def test_a_category_is_not_deleted_while_something_is_put_into_it(gateway: GatewayClient, mutation: str) -> None:
     outcomes = Counter[tuple[str, str]]()

@@ -25,6 +25,7 @@ async def scene(gateway: GatewayClient, clock: SettableClock) -> Hierarchy:
     return scene
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", INPUTS)
 async def test_a_write_without_a_key_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     scene: Hierarchy, mutation: str

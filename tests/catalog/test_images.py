@@ -249,6 +249,7 @@ async def _delete_category(_gateway: GatewayClient, db: Any, clock: SettableCloc
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("write", [_add, _remove, _delete_product, _delete_category])
 async def test_a_write_that_crashes_anywhere_leaves_no_image_behind(
     gateway: GatewayClient, clock: SettableClock, write: Write

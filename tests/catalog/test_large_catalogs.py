@@ -145,6 +145,7 @@ async def examined(gateway: GatewayClient, text: str, variables: dict[str, Any])
 # Filters
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SPARSE)
 async def test_all_pages_together_have_every_match_once_and_in_order(
     shop: GatewayClient, whole: GatewayClient, name: str
@@ -305,6 +306,7 @@ async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_boun
         assert len(set(found) & having(word)) >= share
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sort", SORTS)
 async def test_a_search_for_common_words_is_sorted(shop: GatewayClient, sort: str) -> None:
     found = flat(await pages(shop, {"search": "love time"}, sort, 7))

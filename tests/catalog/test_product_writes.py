@@ -211,6 +211,7 @@ async def test_a_retried_creation_announces_its_intent_again(gateway: GatewayCli
 # -------------------------------------------------------------------- crashes
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", WRITES)
 async def test_a_write_without_a_key_that_crashes_anywhere_is_finished_or_undone_and_can_be_retried(
     gateway: GatewayClient, clock: SettableClock, mutation: str

@@ -98,6 +98,7 @@ async def typename_of(gateway: GatewayClient, mutation: str, given: Given) -> st
 
 
 @ON_EACH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("key", [{}, {"idempotencyKey": "once"}], ids=["no key", "a key"])
 async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_the_comment(
     thread: Thread, storage: str, key: Given
@@ -125,6 +126,7 @@ async def test_a_deletion_succeeds_even_if_a_deletion_of_the_last_reply_removes_
 
 
 @ON_EACH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", ["Top.", "Reply."])
 async def test_exactly_one_of_two_deletions_of_a_comment_finds_it(thread: Thread, storage: str, text: str) -> None:
     for skip in stops_on(storage, text == "Reply."):
@@ -179,6 +181,7 @@ async def meanwhile_or_not(
 
 
 @ON_EACH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("key", [{}, {"idempotencyKey": "once"}], ids=["no key", "a key"])
 async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
@@ -204,6 +207,7 @@ async def test_a_discussion_that_is_removed_during_a_call_is_not_found(
 
 
 @ON_EACH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CALLS)
 async def test_the_answer_is_right_if_the_discussion_is_hidden_for_a_moment(
     thread: Thread, storage: str, name: str

@@ -121,6 +121,7 @@ async def test_the_generated_discussion_passes_the_checks(large: Large, storage:
 
 
 @ON_EACH
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("order", [THREADED, CHRONOLOGICAL])
 @pytest.mark.parametrize("depth", [None, 0, 2])
 async def test_the_last_page_costs_as_much_as_the_first(
@@ -150,6 +151,7 @@ async def test_the_last_page_costs_as_much_as_the_first(
 
 
 @ON_EACH
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("order", [THREADED, CHRONOLOGICAL, NEWEST])
 @pytest.mark.parametrize("depth", [None, 2])
 async def test_a_page_from_the_end_costs_as_much(large: Large, storage: str, order: str, depth: int | None) -> None:
@@ -271,6 +273,7 @@ BUDGETS: dict[str, tuple[str, dict[str, list[str]]]] = {
 
 
 @ON_EACH
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BUDGETS)
 async def test_every_level_takes_a_fixed_number_of_commands(large: Large, storage: str, name: str) -> None:
     gateway, _ = large

@@ -157,6 +157,7 @@ async def test_a_deletion_that_crashes_anywhere_removes_or_keeps_the_discussion_
 
 
 @ON_EACH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", ["a product", "a page"])
 async def test_a_post_that_pauses_while_its_discussion_is_removed_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock, subject: str, storage: str

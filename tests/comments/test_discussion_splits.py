@@ -134,6 +134,7 @@ async def write_behind(gateway: GatewayClient, rows: list[Any], rng: random.Rand
     return [one["id"] for one in posted]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("step", STEPS)
 async def test_every_reader_sees_the_writes_during_a_split(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, step: str

@@ -25,7 +25,7 @@ from tests.support.ids import key_in
 from tests.support.interruptions import database_of, delayed
 
 Given = dict[str, Any]
-ROUNDS = 400 if IS_SOAK else 100
+ROUNDS = 400 if IS_SOAK else 50
 
 
 def kinds(results: list[Any]) -> Counter[str]:
@@ -167,6 +167,7 @@ async def test_exactly_one_of_many_nodes_gets_a_slug(gateway: GatewayClient) -> 
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(6))
 async def test_no_node_is_left_below_a_section_that_is_deleted_concurrently(gateway: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)

@@ -95,6 +95,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", BOMBS)
 @BOTH
 def test_costly_texts_are_rendered_in_little_time_with_limited_nesting(render: object, name: str) -> None:
@@ -116,6 +117,7 @@ def test_text_beyond_the_limits_is_shown_unrendered(render: object) -> None:
     assert render("<" * (LONGEST + 1)) == f"<pre>{'&lt;' * (LONGEST + 1)}</pre>"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("part", ["a\n\n", "* a\n", "*a*\n\n", "> > > > a\n\n"])
 def test_a_text_of_too_many_parts_is_shown_unrendered_and_takes_little_memory(part: str) -> None:
     text = part * (240_000 // len(part))
@@ -141,6 +143,7 @@ SLOW = ["a\n\n" * 3_000, "- a\n" * 2_500, "".join(f"[{n}]: /x\n" for n in range(
 
 
 @BOTH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", SLOW)
 def test_the_effort_of_a_text_depends_on_the_text_alone(render: Callable[..., str], text: str) -> None:
     efforts = [Effort(), Effort()]

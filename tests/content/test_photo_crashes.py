@@ -37,6 +37,7 @@ def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.Monk
 UNFINISHED = 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto", "deleteContent"])
 async def test_a_write_has_one_effect_whatever_happens_to_it(scene: Photos, mutation: str, way: str) -> None:
@@ -129,6 +130,7 @@ async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) ->
     await scene.assert_settled()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("skip", range(12))
 async def test_a_photo_is_either_replaced_or_deleted(scene: Photos, skip: int) -> None:
     given = await scene.set("replacePhoto")

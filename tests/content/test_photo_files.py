@@ -147,6 +147,7 @@ REFUSED: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_file_that_is_not_a_picture_is_refused_and_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock, name: str
@@ -198,6 +199,7 @@ async def test_the_size_of_a_photo_follows_its_orientation(gateway: GatewayClien
     assert (photo["width"], photo["height"]) == (20, 80)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("orientation", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 65_535])
 async def test_an_invalid_orientation_is_ignored(gateway: GatewayClient, orientation: int) -> None:
     exif = Image.Exif()
@@ -206,6 +208,7 @@ async def test_an_invalid_orientation_is_ignored(gateway: GatewayClient, orienta
     await assert_shown_as_told(gateway, picture(80, 20, "JPEG", exif=exif), is_turned=5 <= orientation <= 8)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "exif",
     [

@@ -57,6 +57,7 @@ def test_a_thumbnail_has_one_of_a_few_widths(asked: int, own: int) -> None:
     assert all(other > asked or width >= max(own, 80) for other in pictures.WIDTHS if other > width)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("size", "asked", "expected"),
     [
@@ -136,6 +137,7 @@ async def test_a_thumbnail_shows_the_picture_upright_and_contains_no_metadata(ga
     assert b"where I live" not in raw
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16", "CMYK"])
 async def test_pictures_of_every_mode_have_thumbnails(gateway: GatewayClient, mode: str) -> None:
     out = io.BytesIO()
@@ -228,6 +230,7 @@ async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("skip", range(10))
 async def test_a_thumbnail_of_a_photo_that_is_replaced_meanwhile_is_not_kept(
     gateway: GatewayClient, clock: SettableClock, skip: int

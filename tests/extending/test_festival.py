@@ -74,6 +74,7 @@ class Concerts(Stage):
         return await free(self.gateway)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", Concerts.cases)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_call_has_one_effect(festival: GatewayClient, clock: SettableClock, case: str, way: str) -> None:

@@ -59,6 +59,7 @@ def keyed(call: Call) -> Call:
     return Call(call.action, call.actor, call.item, call.target, f"late {next(_numbers)}")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("action", CALLS)
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 async def test_a_process_that_resumes_late_neither_loses_nor_doubles_anything(

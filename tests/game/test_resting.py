@@ -67,6 +67,7 @@ async def test_an_idle_character_leaves_its_room_and_comes_back_when_it_acts(
     await assert_settled(db)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mutation", ["wear", "unequip", "move", "give", "sell", "deleteCharacter"])
 async def test_every_action_brings_a_resting_character_back(
     gateway: GatewayClient, db: Database, clock: SettableClock, mutation: str

@@ -86,6 +86,7 @@ async def test_who_arrives_sees_what_happened_on_the_way(players: Machine, other
     await assert_invariants(gateway)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stop", range(8))
 async def test_copies_are_current_as_soon_as_a_late_job_has_run(
     players: Machine, others: Machine, clock: SettableClock, stop: int

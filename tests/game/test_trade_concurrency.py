@@ -19,7 +19,7 @@ from portico.resolvers.writes.marks import derived_id, random_operation_id
 from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
 from tests.support.harness import IS_SOAK, GatewayClient
 
-RACES = 1_000 if IS_SOAK else 60
+RACES = 1_000 if IS_SOAK else 30
 OWNERS = 12
 TRADES = 1_500 if IS_SOAK else 150
 AT_ONCE = 32

@@ -82,6 +82,7 @@ async def marks(db: Database) -> list[object]:
     return [room.get(mark) async for room in db[LOCATIONS.name].find({}) for mark in _MARKS]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("action", ACTIONS)
 async def test_a_job_of_another_process_settles_everything_wherever_the_first_one_stops(
     db: Database, clock: SettableClock, action: str

@@ -19,7 +19,7 @@ from tests.game.support.world import add_character, add_room, character_id, item
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, new_key, running
 from tests.support.interruptions import crashing, database_of, delayed
 
-ROUNDS = 40 if IS_SOAK else 8
+ROUNDS = 40 if IS_SOAK else 3
 CALLS = 6
 
 

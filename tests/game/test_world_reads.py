@@ -84,6 +84,7 @@ async def test_one_command_reads_a_character_with_its_room(
     assert (found["gold"], found["intrinsics"]["charisma"], found["characterClass"]) == (100, 13, "wizard")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("fields", "shown"),
     [

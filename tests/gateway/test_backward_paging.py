@@ -78,6 +78,7 @@ async def read(gateway: GatewayClient, name: str, **given: Any) -> Any:
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("size", [1, 3, 7, 20])
 async def test_a_walk_backwards_shows_the_rows_in_the_order_of_the_list(

@@ -235,6 +235,7 @@ def test_an_import_keeps_the_readable_part_of_a_damaged_file(env: dict[str, str]
 # The database
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", IMPORTERS)
 def test_the_import_command_takes_every_importer_as_a_subject(
     env: dict[str, str], tmp_path: Path, subject: str

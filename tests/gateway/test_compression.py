@@ -42,6 +42,7 @@ async def raw(
         return response.headers, body
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", ["POST", "GET"])
 @pytest.mark.parametrize("media_type", ["application/json", RESPONSE_TYPE])
 @pytest.mark.parametrize(

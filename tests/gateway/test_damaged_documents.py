@@ -58,6 +58,7 @@ def test_every_job_has_a_case_with_damaged_documents() -> None:
     assert sorted([*LEFTOVERS, COLLECTING]) == sorted(job.name for job in JOBS)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("job", "leave"), CASES)
 async def test_a_job_settles_healthy_documents_behind_damaged_ones(
     gateway: GatewayClient, clock: SettableClock, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]
@@ -203,6 +204,7 @@ async def test_a_database_timeout_ends_a_run_at_its_first_document(
     assert tries == 1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("wrong", [None, {}, {"at": "then"}, {"at": LONG_AGO}], ids=repr)
 @pytest.mark.parametrize("leave", [move_in_stock, move_in_cart, posted_comment, replaced_photo])
 async def test_a_damaged_entry_of_a_list_does_not_stop_the_other_entries(

@@ -237,6 +237,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("facts", LOSSES)
 async def test_a_write_that_fails_for_the_moment_is_repeated(

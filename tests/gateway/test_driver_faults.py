@@ -50,6 +50,7 @@ LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_
 
 
 @LOOPS
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(
     mongodb_uri: str, new_loop: NewLoop, *, cancelled: bool

@@ -38,7 +38,7 @@ from tests.support.stored import assert_typed
 
 # How many calls with one key run at once: of every mutation, and of one of them.
 CALLS = 12 if IS_SOAK else 5
-REPEATS = 1_000 if IS_SOAK else 100
+REPEATS = 1_000 if IS_SOAK else 50
 
 
 # Two inputs for each mutation except some that other tests repeat. Each input succeeds if it comes first.
@@ -69,6 +69,7 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
         assert names & {"idempotencyKey", "eventId"}, field["name"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_a_key_has_one_effect_and_one_answer_and_belongs_to_one_input_until_it_expires(
     gateway: GatewayClient, mutation: str
@@ -106,6 +107,7 @@ async def refuse_other_inputs(gateway: GatewayClient, mutation: str, other: Give
         assert (answer.body["data"], answer.codes) == ({name: None}, ["IDEMPOTENCY_KEY_REUSED"])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
     gateway: GatewayClient, mutation: str
@@ -167,6 +169,7 @@ async def test_a_repeated_call_gets_current_values_for_its_own_selection(gateway
 # Scope of a key
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_the_same_key_from_another_caller_is_another_operation(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)

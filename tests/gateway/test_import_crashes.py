@@ -220,6 +220,7 @@ async def rebuild(gateway: GatewayClient) -> None:
     await import_campaign(gateway.db, CampaignRecord("acme:there", True, ()), now=SystemClock().now(), rules=rules)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", RECORDS)
 async def test_a_killed_import_can_be_completed(importing: Importing, kind: str) -> None:
     records = RECORDS[kind]
@@ -236,6 +237,7 @@ async def test_a_killed_import_can_be_completed(importing: Importing, kind: str)
 
 
 @ON_EACH
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("is_settled_meanwhile", [False, True])
 async def test_a_killed_import_of_comments_can_be_completed(
     importing: Importing, storage: str, is_settled_meanwhile: bool

@@ -127,6 +127,7 @@ NOT_VALID = WriteError("Document failed validation", 121)
 GROWN = OperationFailure("Resulting document after update is larger than 16777216", 17419)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("error", [TOO_LARGE, NOT_VALID, GROWN], ids=["too large", "not valid", "grown too large"])
 @pytest.mark.parametrize("subject", IMPORTERS)
 async def test_a_record_that_the_database_refuses_is_reported_and_the_others_are_stored(
@@ -154,6 +155,7 @@ ELECTIONS: dict[str, PyMongoError] = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("error", ELECTIONS.values(), ids=ELECTIONS)
 @pytest.mark.parametrize("subject", IMPORTERS)
 async def test_an_election_refuses_no_record_and_the_next_import_stores_them_all(
@@ -190,6 +192,7 @@ STORED = {
 
 
 # An import of logs only inserts, so it reads no document. One of images reads no more of an owner than its key.
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject not in {"logs", "images"}])
 async def test_a_damaged_document_fails_only_its_own_record(
     gateway: GatewayClient, tmp_path: Path, subject: str
@@ -329,6 +332,7 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
             assert "500,000 characters" in reason
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject != "photos"])
 async def test_concurrent_imports_of_the_same_records_do_not_conflict(
     gateway: GatewayClient, tmp_path: Path, subject: str

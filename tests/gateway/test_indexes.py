@@ -159,6 +159,7 @@ async def first_and_later(gateway: GatewayClient, text: str, variables: dict[str
     return [*found, *later]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sort", SORTS)
 async def test_every_filter_in_every_order_uses_an_index(shop: GatewayClient, sort: str) -> None:
     for name, conditions in FILTERS.items():
@@ -168,6 +169,7 @@ async def test_every_filter_in_every_order_uses_an_index(shop: GatewayClient, so
         assert name in MAY_SORT or not any(plan.sorts_in_memory for plan in found), name
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sort", SORTS)
 @pytest.mark.parametrize(("slug", "deep"), [("all", True), ("few", True), ("few-1", False), ("shelf-3", False)])
 async def test_every_filter_within_a_category_uses_an_index(

@@ -74,6 +74,7 @@ async def checked_values(gateway: GatewayClient, mutation: str) -> tuple[Any, di
     return given, found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mutation", CHECKED)
 async def test_any_two_invalid_values_are_refused_together(gateway: GatewayClient, mutation: str) -> None:
     given, wrong = await checked_values(gateway, mutation)

@@ -52,6 +52,7 @@ def missing(global_id: str) -> str:
     return Kind.encode_id(kind, other if other != key else f"{key}0")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mutation", [name for name in INPUTS if has_ids(TYPES[name])])
 async def test_a_malformed_id_is_like_that_of_no_object(gateway: GatewayClient, mutation: str) -> None:
     given = (await INPUTS[mutation](gateway))[0]

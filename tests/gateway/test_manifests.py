@@ -85,6 +85,7 @@ async def by_socket(_gateway: GatewayClient, port: int, body: Mapping[str, Any],
         return (await socket.receive())["payload"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("sent", [by_http, by_events, by_socket])
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_documents_of_a_build_tool_run(

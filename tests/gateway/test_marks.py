@@ -128,6 +128,7 @@ async def marks(gateway: GatewayClient) -> list[str]:
     return list(found)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 async def test_an_interrupted_call_has_one_effect_even_after_many_later_calls(
     gateway: GatewayClient, clock: SettableClock, name: str

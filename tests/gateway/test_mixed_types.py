@@ -65,6 +65,7 @@ async def walk(db: Database, sort: Sort, size: int) -> list[Any]:
         after = cursors.decode(listing.binding(), len(sort.keys), page.end_cursor)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("direction", [1, -1], ids=["ascending", "descending"])
 @pytest.mark.parametrize("paths", [("value",), (), ("kind", "value")], ids=["value", "_id", "kind and value"])
 async def test_pages_hold_every_row_of_every_type_once(db: Database, direction: int, paths: tuple[str, ...]) -> None:

@@ -319,6 +319,7 @@ async def test_categories_with_the_same_name_come_once_each(gateway: GatewayClie
         assert len({one["slug"] for one in found}) == 9
 
 
+@pytest.mark.sample(3)
 @pytest.mark.both_drivers
 @pytest.mark.parametrize("sort", ["NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC"])
 async def test_the_last_page_costs_as_much_as_the_first(gateway: GatewayClient, sort: str) -> None:

@@ -71,6 +71,7 @@ async def test_a_deletion_shows_what_has_listed_the_object(
     assert deleted == {"__typename": "DeletedPayload", "parents": parents}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_a_deletion_that_crashes_shows_the_parents_when_it_is_repeated(
     gateway: GatewayClient, clock: SettableClock, mutation: str

@@ -22,7 +22,7 @@ from portico.resolvers.documents import CollectionSpec, Database
 from tests.support.harness import IS_SOAK
 
 THINGS = CollectionSpec("things", indexes=[IndexModel([("title", TEXT), ("by", TEXT)], default_language="none")])
-CHANGES = 3_000 if IS_SOAK else 300
+CHANGES = 3_000 if IS_SOAK else 150
 WORDS = ["blue", "kind", "space", "waltz", "odd"]
 FOUND: dict[str, Any] = {"$text": {"$search": "blue space"}}
 SCORED: list[dict[str, Any]] = [{"$match": FOUND}, {"$set": {"score": {"$meta": "textScore"}}}]

@@ -87,6 +87,7 @@ async def test_no_write_of_a_read_only_gateway_is_sent(settings: Settings, drive
         await connection.close()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("command", WRITING)
 def test_a_command_that_writes_does_not_run_if_the_gateway_is_read_only(
     settings: Settings, tmp_path: Path, command: str

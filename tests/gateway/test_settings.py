@@ -146,6 +146,7 @@ def test_an_empty_variable_is_the_same_as_none(name: str) -> None:
     assert read(name, {name: ""}) == OWNERS[name]()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "9" * 5000])
 def test_a_number_must_be_greater_than_zero(name: str, text: str) -> None:

@@ -96,6 +96,7 @@ def assert_served(gateway: Served) -> None:
     assert len(gateway.ask(LARGE).content) > LARGE_BYTES
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
 def test_clients_that_do_not_read_use_a_bounded_amount_of_memory(gateway: Served, sent: bytes) -> None:
     begin_to_measure(gateway)
@@ -125,6 +126,7 @@ def test_a_socket_gets_the_answers_to_many_large_queries_at_once(gateway: Served
 # Time
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
 def test_a_client_that_reads_nothing_is_disconnected(strict: Served, sent: bytes) -> None:
     before = dropped(strict)

@@ -145,6 +145,7 @@ def test_the_worst_operations_use_a_bounded_amount_of_memory(
     assert set(codes) <= REFUSED
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", BODIES)
 def test_the_worst_bodies_use_a_bounded_amount_of_memory(attacked: Attacked, name: str) -> None:
     text = json.dumps(BODIES[name])

@@ -107,6 +107,7 @@ def scene(gateway: GatewayClient, clock: SettableClock, request: pytest.FixtureR
     return Scene(gateway, clock, request.param)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cut_off", ["call", "repetition", "jobs"])
 async def test_a_retry_gets_the_refusal_whatever_crashed(scene: Scene, cut_off: str) -> None:
     for stop in some_stops(2):

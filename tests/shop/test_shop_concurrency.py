@@ -42,8 +42,8 @@ from tests.support.harness import (
 from tests.support.interruptions import database_of, delayed
 
 # The number of concurrent calls.
-AT_ONCE = 200 if IS_SOAK else 50
-RETRIES = 1_000 if IS_SOAK else 200
+AT_ONCE = 200 if IS_SOAK else 30
+RETRIES = 1_000 if IS_SOAK else 80
 
 
 async def all_of(calls: list[Awaitable[Any]]) -> list[Any]:

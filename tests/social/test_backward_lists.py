@@ -124,6 +124,7 @@ class Lists:
         assert (page["pageInfo"]["startCursor"], page["pageInfo"]["endCursor"]) == ends
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", LISTS)
 async def test_pages_in_both_directions_are_those_of_a_list(gateway: GatewayClient, name: str, seed: int) -> None:

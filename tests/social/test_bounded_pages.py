@@ -114,6 +114,7 @@ async def _cost(gateway: GatewayClient, commands: Commands, hidden: Hidden, **va
     return len(sent), sum(plan.documents_examined for plan in plans), sum(plan.keys_examined for plan in plans)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", PASSED)
 async def test_a_page_is_full_and_costs_the_same_however_many_posts_are_hidden(
     gateway: GatewayClient, commands: Commands, case: str
@@ -135,6 +136,7 @@ async def test_a_page_is_full_and_costs_the_same_however_many_posts_are_hidden(
     assert abs(many[2] - few[2]) <= 10
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", PASSED)
 async def test_a_page_before_hidden_posts_is_full_and_costs_the_same_however_many_they_are(
     gateway: GatewayClient, commands: Commands, case: str

@@ -71,6 +71,7 @@ async def _members(gateway: GatewayClient) -> None:
     await add_followers(gateway.db, "ann", ["v"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", LISTS)
 async def test_a_page_costs_the_same_with_many_posts_behind_it(
     gateway: GatewayClient, commands: Commands, name: str
@@ -266,6 +267,7 @@ async def test_counts_of_comments_read_a_bounded_number_of_pages_of_each_post(
     assert sum(plan.documents_examined for plan in plans) <= MAX_COUNTED_PAGES + 30
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_backwards", [False, True])
 @pytest.mark.parametrize("place", [0, 1_000])
 async def test_a_page_of_comments_costs_the_same_in_a_long_post(

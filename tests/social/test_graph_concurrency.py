@@ -25,7 +25,7 @@ from tests.social.support.social import circle, join, operation
 from tests.support.harness import IS_SOAK, SettableClock
 from tests.support.interruptions import delayed
 
-ROUNDS = 400 if IS_SOAK else 60
+ROUNDS = 400 if IS_SOAK else 36
 PEOPLE = ("ada", "bo", "cy", "di")
 NAMES = ("a.b", "$x", "c")
 

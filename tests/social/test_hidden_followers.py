@@ -46,6 +46,7 @@ async def _page(gateway: GatewayClient, viewer: str | None, first: int, after: s
     return (await gateway.data(PAGE, variables, **as_member(gateway, viewer)))["user"]["followers"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "hidden", [[], ["b"], ["a"], ["e"], ["a", "b", "d"], ["c", "d", "e"], ["a", "b", "c", "d", "e"]]
 )

@@ -160,6 +160,7 @@ async def test_only_the_wall_of_the_viewer_has_hidden_posts(gateway: GatewayClie
     assert (await hidden_posts(gateway, "ann"))["nodes"] == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("others", [0, 45])
 async def test_the_author_of_a_post_lists_and_deletes_a_hidden_comment(

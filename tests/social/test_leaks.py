@@ -56,6 +56,7 @@ async def _delete_comment(db: Database, _post: Document, other: Document) -> Non
     await post_comments.delete_comment(db, post_id=other["_id"], comment_id=comment["id"], operation_id=op())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("change", "hides_post", "hides_comment"),
     [

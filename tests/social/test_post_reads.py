@@ -164,6 +164,7 @@ async def test_comments_by_blocked_members_are_neither_listed_nor_counted(gatewa
         ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("count", [39, 40, 65, 130])
 async def test_comments_in_pages_are_listed_in_order_without_those_of_blocked_members(
     gateway: GatewayClient, count: int

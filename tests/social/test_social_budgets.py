@@ -100,6 +100,7 @@ FROM_THE_END = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", FROM_THE_END)
 async def test_a_page_from_the_end_sends_the_commands_of_the_first_page(
     network: tuple[GatewayClient, dict[str, str]], name: str

@@ -18,6 +18,7 @@ from typing import TypeVar
 import httpx
 import pytest
 
+from portico.gateway.mongo import embedded
 from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.configuration import Secret
 from tests.support.databases import database
@@ -27,7 +28,8 @@ from tests.support.harness import SECRET
 T = TypeVar("T")
 
 TESTS = Path(__file__).parents[1]
-START_SECONDS = 30.0
+# How long a gateway may take to answer. It may start a MongoDB first.
+START_SECONDS = 30.0 + embedded.START_SECONDS
 
 
 def environment(settings: Settings | None = None, **variables: str) -> dict[str, str]:

@@ -17,7 +17,10 @@ from tests.support.harness import GatewayClient, part_of_stops
 
 Given = dict[str, Any]
 STORAGES = (DOCUMENTS, EMBEDDED, PAGES)
-ON_EACH = pytest.mark.parametrize("storage", STORAGES)
+# Each run tries a test on one of the storages, and different tests on different ones.
+ON_EACH = pytest.mark.parametrize(
+    "storage", [pytest.param(storage, marks=pytest.mark.sample(len(STORAGES))) for storage in STORAGES]
+)
 _numbers = itertools.count(1)
 
 
