@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,18 +34,21 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.attachments import Hosts
-from portico.resolvers.changes import AWAIT_MS, is_lost, open_stream
+from portico.resolvers.changes import AWAIT_MS, ChangeSource, accepted, is_lost, open_stream
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifying import NotificationSource
+from portico.resolvers.tasks import end
 from portico.resolvers.writes.timer import Timer
 
 from . import backlogs, position
 from .position import PositionDocument
 from .storing import Storing
 
+_log = logging.getLogger("portico.notifications")
+
 # The changes of one batch, and the batches of one run.
 _BATCH, _BATCHES = 500, 10
-# How long it rests between commands, and how long the changes take that came with one command, both in seconds.
+# How long it rests after the first change, and how long a command takes if there are changes, both in seconds.
 _REST, _BURST = 0.05, 0.005
 # Without changes, the position is stored this often, so that the server still has what follows it.
 _SAVED_EVERY = timedelta(minutes=1)
@@ -55,6 +59,11 @@ _MARGIN = timedelta(minutes=5)
 _TIMESTAMP = "82"
 # The server refuses to wait for no time.
 _AT_ONCE_MS = 1
+
+
+def _log_refused(source: ChangeSource, error: Exception) -> None:
+    names = ", ".join(sorted(source.collections))
+    _log.error("Nobody is notified of changes in %s: %s", names, error)
 
 
 def _read_until(at: PositionDocument) -> datetime:
@@ -78,6 +87,8 @@ class Delivery:
         self._kept = kept
         self._running = asyncio.Lock()
         self._stream: AsyncChangeStream[Document] | None = None
+        # The read of a change that a run has not waited for.
+        self._reading: asyncio.Task[Document | None] | None = None
         # Closes the stream.
         self._closing = contextlib.AsyncExitStack()
         # What the stream was opened for, the token after what it has returned, and the token of the stored position.
@@ -102,6 +113,9 @@ class Delivery:
 
     async def aclose(self) -> None:
         """Closes the stream."""
+        if self._reading is not None:
+            reading, self._reading = self._reading, None
+            await end(reading)
         opened, self._closing, self._stream = self._closing, contextlib.AsyncExitStack(), None
         with contextlib.suppress(PyMongoError):
             await opened.aclose()
@@ -163,8 +177,13 @@ class Delivery:
 
     async def _open(self, db: Database, token: str | None, await_ms: int) -> None:
         after = None if token is None else {"_data": token}
-        changes = [source.changes for source in self._sources]
-        self._stream = await self._closing.enter_async_context(await open_stream(db, changes, after, await_ms))
+        changes: Sequence[ChangeSource] = [source.changes for source in self._sources]
+        try:
+            opened = await open_stream(db, changes, after, await_ms)
+        except PyMongoError as error:
+            changes = await accepted(db, changes, error, _log_refused)
+            opened = await open_stream(db, changes, after, await_ms)
+        self._stream = await self._closing.enter_async_context(opened)
         self._opened = (db, await_ms)
         self._note_token(after)
         self._stored = self._token if token is None else token
@@ -178,23 +197,34 @@ class Delivery:
     async def _read(self, timer: Timer, patience: float) -> list[Document]:
         """Returns the next changes, at most a batch. Without any, waits for the first.
 
-        If it may wait, it rests between its commands: otherwise, each write would cause a command.
+        If it may wait, it rests after the first one: otherwise, each write would cause a command. Then it takes what
+        has come meanwhile, and leaves the command that waits for later changes to the next run.
         """
-        assert self._stream is not None
         found: list[Document] = []
-        until, rested = timer.seconds + patience, 0.0
+        until, has_rested = timer.seconds + patience, False
         while len(found) < _BATCH:
-            change = await self._stream.try_next()
+            change = await self._next_change(_BURST if has_rested else None)
             if change is not None:
                 found.append(change)
-                # The changes that came with the last command follow each other without a rest.
-                if patience and timer.seconds - rested > _BURST:
+                if patience and not has_rested:
                     await asyncio.sleep(_REST)
-                    rested = timer.seconds
+                    has_rested = True
             elif found or timer.seconds >= until:
                 break
         self._note_token()
         return found
+
+    async def _next_change(self, seconds: float | None) -> Document | None:
+        """Returns the next change; None if there is none now, or the command for it takes longer than this."""
+        assert self._stream is not None
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._stream.try_next())
+        if seconds is not None:
+            await asyncio.wait({self._reading}, timeout=seconds)
+            if not self._reading.done():
+                return None
+        reading, self._reading = self._reading, None
+        return await reading
 
     async def _store(self, storing: Storing, changes: Sequence[Document]) -> None:
         for source in self._sources:

@@ -111,6 +111,21 @@ async def test_a_worker_that_resumes_late_does_not_move_the_position_back(
     await late.aclose()
 
 
+async def test_what_has_happened_is_delivered_before_the_server_has_waited_for_more(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "AWAIT_MS", 600_000)
+    await join(gateway.db, "ann")
+    one, expected = another(gateway), list[tuple[str, str | None]]()
+    await run(one, gateway.db)
+    async with asyncio.timeout(60):
+        for number in range(3):
+            expected += await write_some(gateway, number)
+            while len(await stored(gateway.db)) < len(expected):
+                await one.run(gateway.db, now=gateway.state.clock.now(), patience=60)
+    await one.aclose()
+
+
 async def lose(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the server refuse to resume the stream, as if it had no changes of that time any more."""
     opened = changes.open_stream
