@@ -147,8 +147,8 @@ def test_the_invalid_entries_of_a_call_count_as_many_as_it_sends(
 
     cost = limits.check(parse(text), operation, variables)  # type: ignore[arg-type]
 
-    # A large list counts by its size, too: 0.75 for each value, in whole hundreds.
-    arguments = 700 if len(str(variables)) > 1_000 else 0
+    # A large list counts by its size, too: 0.75 for each value, in steps of 20.
+    arguments = 740 if len(str(variables)) > 1_000 else 0
     # Each has four paths of four steps.
     assert cost == 1 + MUTATION_COST + 1 + arguments + entries * (1 + 4 * 4)
 

@@ -94,8 +94,8 @@ async def test_small_variables_cost_nothing(gateway: GatewayClient) -> None:
     operations = gateway.state.executor.operations
     found = operations.get(query)
 
-    costs = [operations.check(found, None, {"tag": "x" * length})[1] for length in (1, 4_999, 5_000)]
-    assert costs[0] == costs[1] == costs[2] - 10 * 100
+    costs = [operations.check(found, None, {"tag": "x" * length})[1] for length in (1, 999, 1_000)]
+    assert costs[0] == costs[1] == costs[2] - 10 * 20
 
 
 async def test_a_tag_to_search_for_has_a_bound(gateway: GatewayClient) -> None:
