@@ -11,7 +11,7 @@ So almost all clients need one page, for which they share a change stream with t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Hashable, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterable, Sequence
 from contextlib import aclosing
 
 from portico.gateway.operations.encoding import EncodedResponse
@@ -87,16 +87,24 @@ class Resumable:
         while True:
             async with aclosing(await self._catching_up(topics, is_state=is_state)) as listener:
                 page = await self._page(topics)
-                self._after = page.end(self._after)
-                # The latest state of each topic replaces the others.
-                for event in {one.topic: one for one in page.events}.values() if is_state else page.events:
+                for event in self._taken(page, is_state=is_state):
                     yield event
-                if page.until is None or not listener.has_caught_up():
-                    continue
-                async for event in listener:
-                    if event.at is None or event.at.time > self._after.time:
-                        yield event
-                return
+                if page.until is not None and listener.has_caught_up():
+                    async for event in listener:
+                        if event.at is None or event.at.time > self._after.time:
+                            yield event
+                    return
+            # More is missed than a page has. Nobody listens meanwhile: too many events would wait.
+            while page.until is None:
+                page = await self._page(topics)
+                for event in self._taken(page, is_state=is_state):
+                    yield event
+
+    def _taken(self, page: Page, *, is_state: bool) -> Iterable[Event]:
+        """Returns the events of a page, which are read then."""
+        self._after = page.end(self._after)
+        # The latest state of each topic replaces the others.
+        return {one.topic: one for one in page.events}.values() if is_state else page.events
 
     async def _catching_up(self, topics: Sequence[Hashable], *, is_state: bool) -> Listener:
         try:

@@ -16,9 +16,10 @@ does a subscriber that nobody waits with.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -29,6 +30,7 @@ from portico.schema.context import Caller, Events, Live
 from portico.schema.subscriptions import Occurrences, Order, Show, show_object
 from portico.schema.watching import Fact, Facts, WatchedCaller, agrees, fact_of
 
+_CLOSE_SECONDS = 1.0
 # Starts a subscription for this caller, with this source of live events. Returns its occurrences, or why it has none.
 Begin = Callable[[Caller | None, Live], Awaitable[Any]]
 
@@ -73,8 +75,10 @@ class Starts:
         return await begin(caller, live)
 
     async def aclose(self) -> None:
-        """Waits until nobody waits."""
-        await self._starting.close()
+        """Waits until nobody waits. Ends what a database that does not answer holds up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._starting.close()
 
     async def _serve(self, _key: Hashable, batch: list[_Starting]) -> None:
         waiting = [one for one in batch if not one.done.done()]
@@ -85,6 +89,9 @@ class Starts:
 
     async def _lead(self, waiting: Sequence[_Starting], known: tuple[Fact, ...]) -> None:
         """Starts for the first one, and answers those who share the result. Those who agree in `known` wait."""
+        waiting = [one for one in waiting if not one.done.done()]
+        if not waiting:
+            return
         first = waiting[0]
         watched = None if first.caller is None else WatchedCaller.of(first.caller)
         facts = Facts() if watched is None else watched.facts
@@ -122,7 +129,7 @@ async def _begun(begin: Begin, caller: Caller | None) -> _Shared | None:
 
 def _is_of_module(function: Callable[..., Any]) -> bool:
     """Returns whether the function belongs to no single call of a resolver."""
-    if isinstance(function, show_object):
+    if isinstance(function, show_object) or (is_dataclass(function) and not fields(function)):
         return True
     return isinstance(function, FunctionType) and function.__closure__ is None and "<" not in function.__qualname__
 

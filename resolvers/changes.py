@@ -42,6 +42,8 @@ _REMEMBERED = 1_000
 # The type of a timestamp, with which every resume token begins. The seconds and the increment follow, four bytes each.
 # Source: src/mongo/db/storage/key_string.cpp and src/mongo/db/pipeline/resume_token.cpp of MongoDB.
 _TIMESTAMP = "82"
+# The server does not understand the conditions of a query: BadValue, FailedToParse, TypeMismatch.
+_REFUSED = {2, 9, 14}
 # A collection that nobody has: the server reads the conditions of a query, and finds nothing.
 _NOTHING = "changes.none"
 _numbers = count()
@@ -163,10 +165,7 @@ async def follow(
                     yield () if change is None or seen.is_repeat(change) else events_of(sources, change, on_failure)
         except PyMongoError as error:
             if not is_open:
-                accepted = await _accepted(db, sources, on_failure) if isinstance(error, OperationFailure) else sources
-                if len(accepted) in {0, len(sources)}:
-                    raise
-                sources = accepted
+                sources = await accepted(db, sources, error, on_failure)
                 continue
             await _wait_out(error, on_interruption, pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -175,16 +174,27 @@ async def follow(
             raise ChangesLost
 
 
-async def _accepted(db: Database, sources: Sequence[ChangeSource], on_failure: OnFailure) -> Sequence[ChangeSource]:
-    """Returns the sources whose conditions the server accepts. Calls `on_failure` for the others."""
+async def accepted(
+    db: Database, sources: Sequence[ChangeSource], error: PyMongoError, on_failure: OnFailure
+) -> Sequence[ChangeSource]:
+    """Returns the sources whose conditions the server accepts, after an error at opening a stream of all.
+
+    Calls `on_failure` for the others. Raises the error if it has another cause.
+    """
+    if not isinstance(error, OperationFailure) or error.code not in _REFUSED:
+        raise error
     found = []
     for source in sources:
         try:
             await db[_NOTHING].find_one(source.match)
-        except OperationFailure as error:
-            on_failure(source, error)
+        except OperationFailure as refused:
+            if refused.code not in _REFUSED:
+                raise
+            on_failure(source, refused)
         else:
             found.append(source)
+    if len(found) == len(sources):
+        raise error
     return found
 
 

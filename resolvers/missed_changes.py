@@ -22,6 +22,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from bson import Timestamp
+from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import PyMongoError
 
 from .changes import (
@@ -30,13 +31,14 @@ from .changes import (
     Event,
     OnFailure,
     Position,
+    accepted,
     events_of,
     is_lost,
     pipeline,
     token_time,
     watched,
 )
-from .documents import Database
+from .documents import Database, Document
 from .writes.combining import Combiner, Waiting
 from .writes.retries import attempts
 
@@ -249,11 +251,19 @@ async def missed_events(
 
     Raises:   ChangesLost if the oplog does not reach back so far; a driver's error.
     """
-    try:
-        opened = await watched(db).watch(
+
+    async def opened() -> AsyncChangeStream[Document]:
+        return await watched(db).watch(
             pipeline(sources), start_at_operation_time=since, max_await_time_ms=_AWAIT_MS, batch_size=_BATCH
         )
-        async with opened as stream:
+
+    try:
+        try:
+            found = await opened()
+        except PyMongoError as error:
+            sources = await accepted(db, sources, error, on_failure)
+            found = await opened()
+        async with found as stream:
             is_whole = False
             while not is_whole:
                 change = await stream.try_next()

@@ -82,7 +82,8 @@ def require_rules(domains: Domains) -> None:
             if not kind.has_rule:
                 raise InvalidDomains(
                     f"{domains.source_of(domain.name)} declares the kind {kind.name} without a visibility rule. "
-                    "Give it `visible_to` (`everybody`, if all callers may see its objects), `within` or `shown_to`."
+                    "Give it `visible_to` (`everybody`, if all callers may see its objects), `callers`, `within` or "
+                    "`shown_to`."
                 )
 
 

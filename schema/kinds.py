@@ -50,11 +50,11 @@ class Kind(Generic[D]):
     the batched read by key. `type_name` returns the GraphQL type of a document, one of `types`.
 
     The visibility rule has four parts, and a kind declares at least one of them. `callers` returns whether a caller may
-    see documents of the kind at all; for others, nothing is read. `visible_to` returns whether a caller may see a
-    document; use `Kind.everybody` if all callers may. `within` returns the object that contains a document,
-    as its kind and its key as text: a caller who may not see that object may not see the document either. `shown_to`
-    is a rule that reads something else, for many documents at a time. What it reads is read after the documents, so
-    that no document is shown by an outdated permission. It must not keep what it has read.
+    see documents of the kind at all; for others, none is read by its key. `visible_to` returns whether a caller may see
+    a document; use `Kind.everybody` if all callers may. `within` returns the object that contains a document, as its
+    kind and its key as text: a caller who may not see that object may not see the document either. `shown_to` is a rule
+    that reads something else, for many documents at a time. What it reads is read after the documents, so that no
+    document is shown by an outdated permission. It must not keep what it has read.
 
     The log names a damaged document by `collection`; by the kind if its objects are in several collections.
 

@@ -283,7 +283,9 @@ class _RunningSubscription:
 
     async def _begin(self, caller: Caller | None, live: Live) -> Any:
         context = derived(self._started.context, caller=caller, live=live)
-        async with self._slot():
+        # A start for others does not wait behind the operations of this connection.
+        connection = self._connection if live is self._started.context.live else object()
+        async with self._executor.queries.slot(connection, must_run=True):
             return await self._executor.source_of(replace(self._started, context=context))
 
     def _slot(self) -> Slot:

@@ -80,7 +80,6 @@ class Importer:
     key: Callable[[Any], Hashable]
     put: Callable[..., Awaitable[Sequence[Outcome] | Outcome]]
     is_parallel: bool = False
-    is_single: bool = False
     has_files: bool = False
     has_resources: bool = False
     awaits: str = "category"
@@ -91,6 +90,7 @@ class Importer:
     options: Sequence[Option] = ()
     configure: Callable[..., Importer] | None = None
     fills: CollectionSpec[Any] | None = None
+    is_single: bool = False
 
     def configured(self, given: Mapping[str, Any]) -> Importer:
         """Returns the importer with these options. Raises ValueError, with one line for the user."""

@@ -142,11 +142,13 @@ class Noted:
 
         Args:     decided: keys that the caller knows to be decided: see `Answering.decided`.
         """
-        notes = [note for document in documents for note in _notes(self, document) if note["key"] not in decided]
-        records = await _read(db, self, notes)
+        noted = [note for document in documents for note in _notes(self, document)]
+        # What the process remembers can change during the read.
+        known = {note["key"] for note in noted if note["key"] in decided}
+        records = await _read(db, self, [note for note in noted if note["key"] not in known])
         for document in documents:
             for note in _notes(self, document):
-                is_decided = note["key"] in decided or was_decided(self, records.get(note["record"]), note)
+                is_decided = note["key"] in known or was_decided(self, records.get(note["record"]), note)
                 document[self.path].remove(note)
                 for name, added in (self.given(note) if is_decided else self.back(note)).items():
                     if name in document:

@@ -75,8 +75,8 @@ class Settler:
 
     def __init__(self) -> None:
         self._is_closing = False
-        # The keys of settlements that calls of this process have decided lately. Most of their notes are not settled.
-        self.decided: Lru[str, None] = Lru(_MOST_WAITING)
+        # The keys of settlements that calls of this process have decided lately: those that wait, and a batch.
+        self.decided: Lru[str, None] = Lru(2 * _MOST_WAITING)
         self._decided: Combiner[Database, _Decided] = Combiner(self._settle_all, linger=lambda _db: _LINGER)
         self._left: Combiner[Database, _Left] = Combiner(_finish_all)
 
