@@ -79,6 +79,13 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+class _Object(dict[str, Any]):
+    """A sort value that is an object. Positions are hashed."""
+
+    def __hash__(self) -> int:  # type: ignore[override]  # Nobody changes it.
+        return hash(repr(self))
+
+
 # The groups of alike types, in the order in which the server sorts them, without null and arrays.
 # Source: MongoDB manual, "Comparison/Sort Order".
 _NUMBERS, _TEXTS = ("double", "int", "long", "decimal"), ("string", "symbol")
@@ -104,7 +111,7 @@ _PLACES: dict[type, int] = {
     ObjectId: _ORDER.index(("objectId",)),
     bool: _ORDER.index(("bool",)),
     **dict.fromkeys((datetime, DatetimeMS), _ORDER.index(("date",))),
-    dict: _ORDER.index(("object",)),
+    **dict.fromkeys((dict, _Object), _ORDER.index(("object",))),
     Timestamp: _ORDER.index(("timestamp",)),
 }
 _KEY_TYPES = {NoneType, *_PLACES}
@@ -127,7 +134,7 @@ def _storable(value: Any) -> Any:
 def _restored(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return text_of(value[_UNDECODABLE]) if _UNDECODABLE in value else value[_OBJECT]
+    return text_of(value[_UNDECODABLE]) if _UNDECODABLE in value else _Object(value[_OBJECT])
 
 
 class Cursors:

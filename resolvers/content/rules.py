@@ -63,7 +63,9 @@ def _require_tag(tag: str, number: int) -> str:
 
 def comparable_tag(tag: str) -> str:
     """Returns the form in which `require_tags` stores a tag, for searches. Raises InvalidInput."""
-    return " ".join(_plain(check_length(tag, "tag", longest=_MAX_QUERY)).split())
+    if len(tag) > _MAX_QUERY:
+        check_length(tag, "tag", longest=_MAX_QUERY)
+    return " ".join(_plain(tag).split())
 
 
 def _plain(text: str) -> str:
