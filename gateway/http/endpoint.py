@@ -24,6 +24,7 @@ from portico.gateway.operations.execution import MutationNotAllowed, Progress
 from portico.gateway.operations.json_text import encode
 from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.state import State
+from portico.resolvers.lru import Lru
 from portico.schema.context import Context
 from portico.schema.watching import Asked, watching
 
@@ -56,6 +57,8 @@ PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
 _WATCH_AFTER_SECONDS = 0.1
 _UNCHANGED = 304
+# Characters of the URLs whose requests are kept.
+_KEPT_URLS = 500_000
 _CONTENT_TYPES = {name: f"{name}; charset=utf-8".encode() for name in (JSON_TYPE, RESPONSE_TYPE)}
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
 
@@ -98,6 +101,7 @@ class GraphQLEndpoint:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._in_urls: Lru[bytes, Request] = Lru(most_size=_KEPT_URLS, size_of=lambda text, _: len(text))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = RequestHeaders(scope)
@@ -182,7 +186,16 @@ class GraphQLEndpoint:
             limits = self._state.settings
             body = await read_body(receive, headers, limits.max_body_bytes, limits.body_seconds, room)
             return parse_body(headers, body)
-        return parse_query(scope["query_string"])
+        return self._in_url(scope["query_string"])
+
+    def _in_url(self, query_string: bytes) -> Request:
+        """Returns the request in a URL. Clients that poll send the same again and again."""
+        request = self._in_urls.get(query_string)
+        if request is None:
+            request = parse_query(query_string)
+            if request.ticket is None:
+                self._in_urls.put(query_string, request)
+        return request
 
     async def _resolved(self, request: Request, context: Context, headers: Headers) -> Request:
         """Returns the request with the text that it refers to. Raises Overloaded."""
