@@ -54,25 +54,16 @@ def start(peers: list[Peer], cores: Cores, uri: str, logs: Path, stack: ExitStac
 
 
 def run(peers: list[Peer], settings: Settings) -> tuple[Samples, dict[str, Any]]:
-    """Start everything, measure, stop everything.
-
-    Each round measures new processes of all peers: the requests of two processes of one program differ by up to a fifth
-    of their CPU time, by the seed of the hashes and where objects are in memory.
-    """
-    cores, samples = share_out(), measure.none_of([peer.name for peer in peers], settings)
+    """Start everything, measure, stop everything."""
+    cores = share_out()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
-        page, status = load(uri, folder), stack.enter_context(console.status("measuring"))
-        for number in range(settings.rounds):
-            shift = number % len(peers)
-            with ExitStack() as servers:
-                started = start(peers[shift:] + peers[:shift], cores, uri, folder, servers)
-                page["bytes"] = len(started[0].body)
-                for name, found in measure.rounds(started, settings.one_round(), cores.rest, status.update).items():
-                    for count in settings.connections:
-                        samples[name][count] += found[count]
-        return samples, page
+        page = load(uri, folder)
+        started = start(peers, cores, uri, folder, stack)
+        page["bytes"] = len(started[0].body)
+        with console.status("measuring") as status:
+            return measure.rounds(started, settings, cores.rest, status.update), page
 
 
 def compare(names: str, settings: Settings) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from statistics import median
 
 import orjson
@@ -25,9 +25,6 @@ class Settings:
     warmup: int  # requests before every run
     first_warmup: int  # requests before the first round, once for every server
     connections: tuple[int, ...] = (1, 16)
-
-    def one_round(self) -> "Settings":
-        return replace(self, rounds=1)
 
     def requests_at(self, connections: int) -> int:
         """Return the requests of a run: twice as many if several are in flight at the same time."""
@@ -60,7 +57,7 @@ def run(server: Server, settings: Settings, connections: int, core: int | None, 
 
 def rounds(servers: list[Server], settings: Settings, core: int | None, say: Callable[[str], None]) -> Samples:
     """Return all samples. Each round starts with a different peer, so that no peer always follows the same one."""
-    samples = none_of([server.peer.name for server in servers], settings)
+    samples: Samples = {server.peer.name: {count: [] for count in settings.connections} for server in servers}
     for number in range(settings.rounds):
         shift = number % len(servers)
         for server in servers[shift:] + servers[:shift]:
@@ -71,11 +68,6 @@ def rounds(servers: list[Server], settings: Settings, core: int | None, say: Cal
                 warmup = settings.warmup
                 say(f"round {number + 1}: {server.peer.name}, {count} at once: {sample.cpu_ms:.2f} ms a request")
     return samples
-
-
-def none_of(names: list[str], settings: Settings) -> Samples:
-    """Return no samples yet, for peers with these names."""
-    return {name: {count: [] for count in settings.connections} for name in names}
 
 
 def median_of(samples: list[Sample]) -> Sample:
