@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -129,7 +129,7 @@ async def _begun(begin: Begin, caller: Caller | None) -> _Shared | None:
 
 def _is_of_module(function: Callable[..., Any]) -> bool:
     """Returns whether the function belongs to no single call of a resolver."""
-    if isinstance(function, show_object) or (is_dataclass(function) and not fields(function)):
+    if isinstance(function, show_object):
         return True
     return isinstance(function, FunctionType) and function.__closure__ is None and "<" not in function.__qualname__
 

@@ -140,8 +140,7 @@ async def follow(
 ) -> AsyncGenerator[Sequence[Event], None]:
     """Yields the events from now on, each once, in the order of the database.
 
-    A change is identified by its resume token. A repeated delivery makes no events; another change of the same object
-    does.
+    A change is identified by its resume token: a repeated delivery makes no events.
 
     The first batch is empty: it says that the stream is open, and that no later write will be missed. Later batches can
     be empty, too. After an interruption it calls `on_interruption` and reopens the stream. If a source fails, it calls

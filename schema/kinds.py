@@ -118,7 +118,6 @@ class Kind(Generic[D]):
                   visible_to: whether a caller may see a document; `Kind.everybody` if all may.
                   within: the kind and key of the object that contains it.
                   shown_to: what a caller sees of each of many documents, if that takes a read.
-
         Raises:   TypeError if `within` cannot be called.
         """
         if within is not None and not callable(within):

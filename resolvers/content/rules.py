@@ -63,6 +63,7 @@ def _require_tag(tag: str, number: int) -> str:
 
 def comparable_tag(tag: str) -> str:
     """Returns the form in which `require_tags` stores a tag, for searches. Raises InvalidInput."""
+    # A tag with a NUL is refused when it is looked for.
     if len(tag) > _MAX_QUERY:
         check_length(tag, "tag", longest=_MAX_QUERY)
     return " ".join(_plain(tag).split())

@@ -70,8 +70,8 @@ async def test_a_long_default_and_a_long_literal_count_like_a_variable(gateway: 
     literal = f'query {{ ...T ...A ...B }} fragment T on Query {{ node(id: "{LONG}") {{ id }} }} '
     literal += "fragment A on Query { ...T ...T ...B } fragment B on Query { ...T ...T ...T }"
 
-    await refusal(gateway, default)
-    await refusal(gateway, literal)
+    assert "The variable `tag` counts as 6,000 in each field" in await refusal(gateway, default)
+    assert "`node` weighs most: 6,00" in await refusal(gateway, literal)
 
 
 async def test_the_advice_names_the_field_and_the_variable(gateway: GatewayClient) -> None:
