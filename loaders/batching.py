@@ -51,6 +51,11 @@ class Loader(Generic[K, V]):
         self._seen = 0
         self._running: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has not read or been given anything yet."""
+        return not (self._values or self._errors or self._in_flight)
+
     def load(self, key: K) -> asyncio.Future[V | None]:
         """Returns a future with the value of a key."""
         waiter: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()

@@ -29,6 +29,8 @@ PLACES = 2
 # What an error counts as: the error itself and its line in the log. Its path counts in addition.
 _ERROR = 2_000
 _VALUE = 10
+# The part of an answer that bounds may stand for instead of counts.
+_ESTIMATED = 20
 # The values of leaves that can have any size.
 _SIZED = {str, dict, list}
 # The most bytes that a character of a text takes in JSON.
@@ -143,7 +145,18 @@ def _size_of(value: Any) -> int:
 class Meter:
     """Counts the bytes of one operation. `most` bounds what it reads, and its answer, whose `size` the run counts."""
 
-    __slots__ = ("_has_place", "_is_open", "_lock", "_read", "_room", "has_failed", "has_undecodable", "most", "size")
+    __slots__ = (
+        "_estimated",
+        "_has_place",
+        "_is_open",
+        "_lock",
+        "_read",
+        "_room",
+        "has_failed",
+        "has_undecodable",
+        "most",
+        "size",
+    )
 
     def __init__(self, most: float = math.inf, room: Room | None = None) -> None:
         self.most = most
@@ -154,10 +167,28 @@ class Meter:
         self.has_undecodable = False
         self._room = room or Room()
         self._read = 0
+        self._estimated = 0
         self._has_place = False
         self._is_open = True
         # Several reads of an operation can wait for its place.
         self._lock: asyncio.Lock | None = None
+
+    @property
+    def read(self) -> int:
+        """The bytes that the operation has read so far."""
+        return self._read
+
+    def estimate(self, size: int) -> bool:
+        """Counts texts of the answer by a bound of their size. Returns False, and counts nothing, if that is too rough.
+
+        Together, the bounds are small beside what an answer may have. Beyond that, the texts must be counted.
+        """
+        estimated = self._estimated + size
+        if estimated > min(SMALL_BYTES, self.most / _ESTIMATED) or self.size[0] + size > self.most:
+            return False
+        self._estimated = estimated
+        self.size[0] += size
+        return True
 
     @property
     def is_large(self) -> bool:

@@ -24,9 +24,9 @@ from .fields import Source, computed
 
 # The extension of a GraphQL type with the kind whose documents have the type.
 KIND = "portico.kind"
-_URL_SAFE = str.maketrans("+/", "-_")
-# `b2a_base64` ends the line. Most ids have none of the characters that are unsafe in a URL.
-_PADDING = "=\n"
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+# `b2a_base64` ends the line.
+_PADDING = b"=\n"
 
 
 @strawberry.interface(description="An object that you can fetch again by its id, which is globally unique and opaque.")
@@ -140,7 +140,7 @@ class Kind(Generic[D]):
     @staticmethod
     def encode_id(kind: str, key: object) -> str:
         """Returns the `id` of the object with this kind and key."""
-        return _url_safe(b2a_base64(f"{kind}:{key}".encode()).decode())
+        return b2a_base64(f"{kind}:{key}".encode()).translate(_URL_SAFE, _PADDING).decode()
 
     @staticmethod
     def key_in(context: Context, kind: str, global_id: str) -> Any:
@@ -181,10 +181,6 @@ class KindDocument(dict[str, Any]):
         self.kind = kind
 
 
-def _url_safe(text: str) -> str:
-    return text.rstrip(_PADDING).translate(_URL_SAFE)
-
-
 def decode_id(context: Context, global_id: str) -> tuple[Kind, Any]:
     """Returns the kind and key of an id. Raises ValueError, also for a kind that the gateway does not serve."""
     name, text = split_id(global_id)
@@ -218,8 +214,7 @@ def node_id(kind: str, path: str, *, description: str = "Globally unique and opa
 
     def read(source: Source) -> str:
         # Like `Kind.encode_id`, but without a call: a page has dozens of ids.
-        text = b2a_base64((prefix + str(source[path])).encode()).decode()
-        return text.rstrip(_PADDING) if "/" not in text and "+" not in text else _url_safe(text)
+        return b2a_base64((prefix + str(source[path])).encode()).translate(_URL_SAFE, _PADDING).decode()
 
     return computed(read, path, description=description)
 

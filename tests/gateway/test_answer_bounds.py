@@ -130,6 +130,34 @@ async def test_a_related_document_counts_for_each_object_that_shows_it(bounded: 
     assert_too_large(answer)
 
 
+@pytest.mark.parametrize(("count", "is_answered"), [(70, True), (80, False)])
+async def test_a_related_document_counts_for_each_object_also_if_it_shows_each_text_once(
+    bounded: GatewayClient, count: int, is_answered: bool
+) -> None:
+    await add_categories(bounded.db, [{"slug": "c", "name": "n"}])
+    await bounded.db["categories"].update_one({"slug": "c"}, {"$set": {"name": "n" * 4_000}})
+    await add_products(bounded.db, [product(categories=["c"]) for _ in range(count)])
+
+    answer = await bounded.ask(f"{{ products(first: {count}) {{ nodes {{ categories {{ name }} }} }} }}")
+
+    if is_answered:
+        assert [one["categories"][0]["name"] for one in answer.data["products"]["nodes"]] == ["n" * 4_000] * count
+    else:
+        assert_too_large(answer)
+
+
+async def test_many_related_documents_that_are_small_do_not_make_an_answer_too_large(bounded: GatewayClient) -> None:
+    await add_categories(bounded.db, [{"slug": f"c{number}", "name": f"C {number}"} for number in range(10)])
+    await add_products(bounded.db, [product(categories=[f"c{number % 10}"]) for number in range(100)])
+    lists = " ".join(f"a{number}: categories {{ name }}" for number in range(40))
+
+    found = await bounded.data(f"{{ products(first: 100) {{ nodes {{ {lists} }} }} }}")
+
+    nodes = found["products"]["nodes"]
+    assert len(nodes) == 100
+    assert all(node == dict.fromkeys(node, node["a0"]) and len(node) == 40 for node in nodes)
+
+
 async def test_the_bytes_of_a_text_count_and_not_only_its_characters(bounded: GatewayClient) -> None:
     await add_products(bounded.db, [product(sku="p0", description="😀" * 20_000)])
 

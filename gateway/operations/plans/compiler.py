@@ -36,10 +36,11 @@ from portico.schema.selections import Selection
 from portico.schema.service import SERVICE
 
 from .arguments import compile_arguments
-from .flat import Complete, compile_related
+from .flat import compile_related
 from .fresh import mark_fresh
 from .plan import (
     Abstract,
+    Completers,
     FieldPlan,
     Leaf,
     ListOf,
@@ -111,7 +112,7 @@ class _Compiler:
     def __init__(self, schema: GraphQLSchema) -> None:
         self._schema = schema
         # Types that share a relation field share the function that completes its documents.
-        self._completers: dict[Hashable, Complete | None] = {}
+        self._completers: dict[Hashable, Completers | None] = {}
 
     def object_plan(self, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
         responses = selection.responses(object_type)
@@ -205,10 +206,10 @@ class _Compiler:
             keys_of=getter(declared.path, () if declared.many else None),
             is_checked=not (declared.discloses or kind.is_open),
             loader=loader_of(kind, projection, discloses=declared.discloses),
-            complete_one=self._complete_one(nodes, shape, kind),
+            completers=self._completers_of(nodes, shape, kind),
         )
 
-    def _complete_one(self, nodes: Sequence[FieldNode], shape: Shape, kind: Kind) -> Complete | None:
+    def _completers_of(self, nodes: Sequence[FieldNode], shape: Shape, kind: Kind) -> Completers | None:
         key = tuple(map(id, nodes))
         if key not in self._completers:
             self._completers[key] = compile_related(shape, kind, self._schema)

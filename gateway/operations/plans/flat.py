@@ -15,7 +15,7 @@ With closures, one for each field, the benchmark's page takes 1.5 to 2 times as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -32,13 +32,26 @@ from graphql import (
 )
 
 from portico.resolvers.answer_bounds import Size
-from portico.schema.fields import Getter
 from portico.schema.kinds import Kind, types_of
 from portico.schema.scalars import BIG, check_big_int
 
-from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Shape, is_flat, named_shape
-
-Complete = Callable[[Any, Size], dict[str, Any]]
+from .flat_values import Unfit, coercion, counted_texts, each, required, sequence, some_texts, unfit
+from .plan import (
+    Abstract,
+    Complete,
+    CompleteAll,
+    Completers,
+    FieldPlan,
+    Leaf,
+    ListOf,
+    NonNull,
+    Object,
+    ObjectPlan,
+    Shape,
+    is_flat,
+    is_plain,
+    named_shape,
+)
 
 _MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
 # The ranges in which our own integer scalars return a value unchanged.
@@ -50,10 +63,6 @@ _MAX_CODE = 2_000
 _TEXTS = {GraphQLString, GraphQLID}
 # The leaves whose values are always short. An ID is built from a key.
 _SHORT = {GraphQLID, GraphQLInt, GraphQLFloat, GraphQLBoolean}
-
-
-class Unfit(Exception):
-    """A value does not fit its type."""
 
 
 @lru_cache(maxsize=_MAX_CODE)
@@ -70,7 +79,9 @@ class _Source:
     def __init__(self, *, is_counted: bool = True) -> None:
         self.lines: list[str] = []
         self.is_counted = is_counted
-        self.names: dict[str, Any] = {"Mapping": Mapping, "NOTHING": {}, "Unfit": Unfit}
+        self.names: dict[str, Any] = {"Mapping": Mapping, "NOTHING": {}, "Unfit": Unfit, "join": "".join}
+        # The names of the texts that are not counted, by what was read.
+        self.texts: dict[tuple[str, GraphQLLeafType, bool], str] = {}
         self._count = 0
 
     def new(self, prefix: str) -> str:
@@ -82,10 +93,9 @@ class _Source:
         self.names[name] = value
         return name
 
-    def function(self, name: str) -> Complete:
+    def function(self, name: str) -> Any:
         exec(_code("\n".join(self.lines)), self.names)  # noqa: S102 - its text is all our own
-        made: Complete = self.names[name]
-        return made
+        return self.names[name]
 
 
 def completer(plan: ObjectPlan) -> Complete:
@@ -93,22 +103,40 @@ def completer(plan: ObjectPlan) -> Complete:
     if plan.complete is None:
         source = _Source(is_counted=plan.is_counted)
         plan.complete = source.function(_object_function(source, plan))
-    return plan.complete
+    made: Complete = plan.complete
+    return made
 
 
-def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Complete | None:
-    """Returns a function that makes the answer of one related document; None if that needs more than the document."""
+def compile_related(shape: Shape, kind: Kind, schema: GraphQLSchema) -> Completers | None:
+    """Returns the functions that make answers of related documents; None if these need more than the documents."""
     named = named_shape(shape)
     if isinstance(named, Object):
-        return completer(named.plan) if is_flat(named) else None
+        if not is_flat(named):
+            return None
+        plan = named.plan
+        if not is_plain(plan):
+            return Completers(completer(plan), None)
+        # Few answers need to be counted, so the function that counts is compiled when one does.
+        return Completers(_counting(plan), _loop(plan, is_counted=False))
     if not isinstance(named, Abstract) or named.type_name is None:
         return None
     plans = {found.name: named.plan_of(found) for found in types_of(schema, kind)}
     if any(plan.rest or plan.type.is_type_of for plan in plans.values()):
         return None
-    by_type = {name: completer(plan) for name, plan in plans.items()}
     type_name = named.type_name
-    return lambda document, size: by_type[type_name(document)](document, size)
+    by_type = {name: completer(plan) for name, plan in plans.items()}
+
+    def complete_one(document: Any, size: Size) -> dict[str, Any]:
+        return by_type[type_name(document)](document, size)
+
+    return Completers(complete_one, None)
+
+
+def _counting(plan: ObjectPlan) -> Complete:
+    def complete(document: Any, size: Size) -> dict[str, Any]:
+        return completer(plan)(document, size)
+
+    return complete
 
 
 def _object_function(source: _Source, plan: ObjectPlan) -> str:
@@ -127,7 +155,7 @@ def _statements(source: _Source, plan: ObjectPlan) -> tuple[list[str], str, str]
     body: list[str] = []
     texts: dict[str, bool] = {}
     answer = _answer(source, plan, "d", body, texts)
-    if not (texts and plan.is_counted):
+    if not (texts and source.is_counted):
         return body, answer, ""
     # An embedded object may be missing, and then its texts get no value.
     body.insert(0, " = ".join([*texts, "''"]))
@@ -225,13 +253,12 @@ def _value(source: _Source, shape: Shape, read: str, texts: dict[str, bool] | No
         case Leaf(type=leaf):
             return _leaf(source, leaf, read, texts, is_required=is_required)
         case ListOf(item=item):
-            counts = texts is None or source.is_counted
-            return f"{source.bind(_list(item, is_required=is_required, counts=counts))}({read}, n)"
+            return _list(source, item, read, is_required=is_required, counts=texts is None or source.is_counted)
         case Object(plan=plan):
             value = source.new("v")
             answer = _answer(source, plan, value, None, texts)
             # The selection may read nothing of the object, so this checks for null.
-            missing = f"{source.bind(_unfit)}()" if is_required else "None"
+            missing = f"{source.bind(unfit)}()" if is_required else "None"
             return f"({missing} if ({value} := {read}) is None else {answer})"
         case _:
             raise AssertionError(inner)
@@ -240,7 +267,9 @@ def _value(source: _Source, shape: Shape, read: str, texts: dict[str, bool] | No
 def _leaf(
     source: _Source, leaf: GraphQLLeafType, read: str, texts: dict[str, bool] | None, *, is_required: bool
 ) -> str:
-    slow = source.bind(_coercion(leaf, is_required=is_required))
+    if leaf in _TEXTS and texts is not None and not source.is_counted:
+        return _text(source, leaf, read, is_required=is_required)
+    slow = source.bind(coercion(leaf, is_required=is_required))
     value = source.new("v")
     if leaf is GraphQLString and texts is None:
         return f"n.added({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
@@ -248,18 +277,25 @@ def _leaf(
         if leaf is GraphQLString and texts is not None:
             texts[value] = is_required
         return f"({value} if ({value} := {read}).__class__ is str else {slow}({value}))"
-    if leaf is GraphQLBoolean:
-        return f"({value} if ({value} := {read}).__class__ is bool else {slow}({value}))"
-    bounds = _BOUNDS.get(leaf.coerce_output_value)
-    if leaf is GraphQLInt:
-        bounds = (_MIN_INT, _MAX_INT)
-    if bounds is not None:
-        fits = f"({value} := {read}).__class__ is int and {bounds[0]} <= {value} <= {bounds[1]}"
-        return f"({value} if {fits} else {slow}({value}))"
+    bounds = (_MIN_INT, _MAX_INT) if leaf is GraphQLInt else _BOUNDS.get(leaf.coerce_output_value)
+    if leaf is GraphQLBoolean or bounds is not None:
+        in_bounds = f" and {bounds[0]} <= {value} <= {bounds[1]}" if bounds else ""
+        of_class = "int" if bounds else "bool"
+        return f"({value} if ({value} := {read}).__class__ is {of_class}{in_bounds} else {slow}({value}))"
     is_shown_once = texts is not None and not source.is_counted
     if is_short(leaf) or (leaf.name == "JSON" and is_shown_once):
         return f"{slow}({read})"
     return f"n.added({slow}({read}))"
+
+
+def _text(source: _Source, leaf: GraphQLLeafType, read: str, *, is_required: bool) -> str:
+    """Returns the expression of a text that is not counted. What reads the same again uses its value."""
+    known = source.texts.get((read, leaf, is_required))
+    if known is not None:
+        return known
+    slow = source.bind(coercion(leaf, is_required=is_required))
+    value = source.texts[read, leaf, is_required] = source.new("v")
+    return f"({value} if ({value} := {read}).__class__ is str else ({value} := {slow}({value})))"
 
 
 def is_short(leaf: GraphQLLeafType) -> bool:
@@ -267,72 +303,38 @@ def is_short(leaf: GraphQLLeafType) -> bool:
     return leaf in _SHORT or isinstance(leaf, GraphQLEnumType) or leaf.name in {"BigInt", "DateTime"}
 
 
-def _coercion(leaf: GraphQLLeafType, *, is_required: bool) -> Getter:
-    coerce = leaf.coerce_output_value
-
-    def coerced(value: Any) -> Any:
-        if value is None and not is_required:
-            return None
-        if value is None or isinstance(value, Exception):
-            raise Unfit
-        found = coerce(value)
-        if found is None:
-            raise Unfit
-        return found
-
-    return coerced
-
-
-def _list(item: Shape, *, is_required: bool, counts: bool) -> Callable[[Any, Size], Any]:
-    """Returns a function that completes a list. It is separate, because loops in an expression cannot assign names."""
+def _list(source: _Source, item: Shape, read: str, *, is_required: bool, counts: bool) -> str:
+    """Returns the expression of a completed list. A loop is a function: those in an expression cannot assign names."""
     inner = item.inner if isinstance(item, NonNull) else None
+    value = source.new("v")
     if isinstance(inner, Leaf) and inner.type in _TEXTS:
-        return _texts(is_required=is_required, counts=counts)
-    loops = isinstance(inner, Object) and _refuses_null(inner.plan)
-    complete = _loop(inner.plan) if isinstance(inner, Object) and loops else _each(_item(item))
-
-    def completed(values: Any, size: Size) -> Any:
-        if values.__class__ is not list and not isinstance(values, list | tuple):
-            return _none_unless(values, is_required=is_required)
-        return complete(values, size)
-
-    return completed
-
-
-def _texts(*, is_required: bool, counts: bool) -> Callable[[Any, Size], Any]:
-    """Returns a function that completes a list of texts. A page has many, so it calls no function of ours."""
-
-    def completed(values: Any, size: Size) -> Any:
-        if values.__class__ is not list and not isinstance(values, list | tuple):
-            return _none_unless(values, is_required=is_required)
-        # Fails if one of them is no text.
-        joined = "".join(values)
+        slow = source.bind(sequence(counted_texts if counts else some_texts, is_required=is_required))
         if counts:
-            size[0] += len(joined)
-        return list(values)
-
-    return completed
-
-
-def _none_unless(values: Any, *, is_required: bool) -> None:
-    """Returns the answer of a value that is no list. Raises Unfit unless it is a null that may be there."""
-    if values is not None or is_required:
-        raise Unfit
-
-
-def _each(complete: Callable[[Any, Size], Any]) -> Callable[[Sequence[Any], Size], list[Any]]:
-    return lambda values, size: [complete(value, size) for value in values]
+            return f"{slow}({read}, n)"
+        # `join` fails if one of them is no text.
+        return (
+            f"({value} if ({value} := {read}).__class__ is list and join({value}) is not None else {slow}({value}, n))"
+        )
+    if isinstance(inner, Object) and _refuses_null(inner.plan):
+        complete = _loop(inner.plan, is_counted=counts)
+    else:
+        complete = each(_item(item))
+    slow = source.bind(sequence(complete, is_required=is_required))
+    fast = source.bind(complete)
+    return f"({fast}({value}, n) if ({value} := {read}).__class__ is list else {slow}({value}, n))"
 
 
-def _loop(plan: ObjectPlan) -> Callable[[Any, Size], Any]:
+def _loop(plan: ObjectPlan, *, is_counted: bool) -> CompleteAll:
     """Returns a function that makes the answers of the objects in a list, without a call for each."""
-    source = _Source(is_counted=plan.is_counted)
+    source = _Source(is_counted=is_counted)
     body, answer, length = _statements(source, plan)
     name = source.new("objects")
     source.lines += [f"def {name}(values, n):", "    found = []", "    size = 0", "    for d in values:"]
-    source.lines += [f"        {line}" for line in (*body, f"found.append({answer})", f"size += {length or 0}")]
-    source.lines += ["    n[0] += size", "    return found"]
-    return source.function(name)
+    source.lines += [f"        {line}" for line in (*body, f"found.append({answer})")]
+    source.lines += [f"        size += {length}", "    n[0] += size"] if length else []
+    source.lines += ["    return found"]
+    made: CompleteAll = source.function(name)
+    return made
 
 
 def _item(item: Shape) -> Callable[[Any, Size], Any]:
@@ -341,26 +343,14 @@ def _item(item: Shape) -> Callable[[Any, Size], Any]:
     source = _Source()
     match inner:
         case Object(plan=plan) if is_required:
-            return _required(completer(plan))
+            return required(completer(plan))
         case _:
             name = source.new("item")
             source.lines += [f"def {name}(d, n):", f"    return {_value(source, item, 'd', None)}"]
-            return source.function(name)
+            made: Callable[[Any, Size], Any] = source.function(name)
+            return made
 
 
 def _refuses_null(plan: ObjectPlan) -> bool:
     """Returns whether the function of an object fails for null. It does not if it reads nothing of the document."""
     return any(field.is_flat and field.path is not None and field.path.count(".") <= 1 for field in plan.fields)
-
-
-def _required(complete: Complete) -> Complete:
-    def completed(value: Any, size: Size) -> Any:
-        if value is None:
-            raise Unfit
-        return complete(value, size)
-
-    return completed
-
-
-def _unfit() -> None:
-    raise Unfit

@@ -13,7 +13,7 @@ from graphql import GraphQLObjectType
 
 from portico.schema.fields import cost_of
 
-from .plan import Abstract, Leaf, Object, ObjectPlan, named_shape
+from .plan import Abstract, Leaf, Object, ObjectPlan, is_plain, named_shape
 
 
 def mark_fresh(root: ObjectPlan) -> None:
@@ -29,20 +29,13 @@ def mark_fresh(root: ObjectPlan) -> None:
 
 def _mark(row: Leaf | Object | Abstract) -> None:
     if isinstance(row, Object):
-        row.plan.is_counted = not _is_plain(row.plan)
+        row.plan.is_counted = not is_plain(row.plan)
     elif isinstance(row, Abstract):
         compile_for = row.compile_for
 
         def marked(object_type: GraphQLObjectType) -> ObjectPlan:
             plan = compile_for(object_type)
-            plan.is_counted = not _is_plain(plan)
+            plan.is_counted = not is_plain(plan)
             return plan
 
         row.compile_for = marked
-
-
-def _is_plain(plan: ObjectPlan) -> bool:
-    """Returns whether the object, with the objects inside, shows no field twice."""
-    names = {field.name for field in plan.fields}
-    inner = (named_shape(field.shape) for field in plan.fields if field.is_flat)
-    return len(names) == len(plan.fields) and all(_is_plain(one.plan) for one in inner if isinstance(one, Object))

@@ -6,9 +6,9 @@ read. The other fields are relations and fields with resolvers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphql import (
     FieldNode,
@@ -88,11 +88,26 @@ class Abstract:
 Shape = NonNull | ListOf | Leaf | Object | Abstract
 
 
+# Makes the answer of a document, or the answers of several. Adds the texts to the size.
+Complete = Callable[[Any, Size], dict[str, Any]]
+CompleteAll = Callable[[Sequence[Any], Size], list[Any]]
+
+
+class Completers(NamedTuple):
+    """How to make the answers of related documents: of one, and of many without counting their stored texts.
+
+    `many` is None if an answer can show a text twice, or if its type depends on the document.
+    """
+
+    one: Complete
+    many: CompleteAll | None
+
+
 @dataclass(slots=True, eq=False)
 class Relation:
     """How to read related documents: one read per level, by the keys that `keys_of` finds in each document.
 
-    `complete_one` makes the answer of one document; None if that needs more than the document. With `is_checked`, the
+    `completers` make the answers of the documents; None if these need more than the documents. With `is_checked`, the
     loader leaves out documents that the caller may not see, and returns an error for a document whose rule fails.
     """
 
@@ -103,7 +118,7 @@ class Relation:
     keys_of: Getter
     is_checked: bool
     loader: Callable[[Context], Loader[Any, Any]]
-    complete_one: Callable[[Any, Size], dict[str, Any]] | None
+    completers: Completers | None
 
 
 @dataclass(slots=True, eq=False)
@@ -145,7 +160,7 @@ class ObjectPlan:
     type: GraphQLObjectType
     fields: list[FieldPlan]
     rest: list[FieldPlan] = field(default_factory=list)
-    complete: Callable[[Any, Size], dict[str, Any]] | None = None
+    complete: Complete | None = None
     is_counted: bool = True
 
 
@@ -174,6 +189,13 @@ def is_flat(shape: Shape) -> bool:
             return True
         case Abstract():
             return False
+
+
+def is_plain(plan: ObjectPlan) -> bool:
+    """Returns whether the object, with the objects inside, shows no field twice. So its texts are no longer than it."""
+    names = {field.name for field in plan.fields}
+    inner = (named_shape(field.shape) for field in plan.fields if field.is_flat)
+    return len(names) == len(plan.fields) and all(is_plain(one.plan) for one in inner if isinstance(one, Object))
 
 
 def named_shape(shape: Shape) -> Leaf | Object | Abstract:

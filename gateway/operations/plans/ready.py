@@ -18,7 +18,7 @@ def make_ready(plan: Plan) -> None:
         for field in found.fields:
             _coerce_arguments(field)
             shape = named_shape(field.shape)
-            if field.is_flat or (field.relation is not None and field.relation.complete_one is not None):
+            if field.is_flat or (field.relation is not None and field.relation.completers is not None):
                 # The function of the parent, or of the relation, completes the object, too.
                 continue
             if isinstance(shape, Object):

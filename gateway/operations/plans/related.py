@@ -6,9 +6,10 @@ field, with all their keys one after the other. Only a group with a relation tha
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from portico.resolvers.errors import NotFound
 from portico.schema.kinds import require_decodable
 
 from .places import Errors, Place
-from .plan import FieldPlan, Relation
+from .plan import CompleteAll, FieldPlan, Relation
 
 # A relation to read: (its field, the keys in the parent document, the answer that gets the value, the place of that
 # answer). A plain tuple, because each relation of each row has one: a NamedTuple takes seven times as long to build.
@@ -116,12 +117,15 @@ class _Flat(NamedTuple):
 class Placing:
     """Puts the answers of documents, which were found by some keys, into the places of their relations."""
 
-    def __init__(self, keys: Keys, documents: Mapping[Any, Any], meter: Meter) -> None:
+    def __init__(self, keys: Keys, documents: Mapping[Any, Any], meter: Meter, read: int) -> None:
+        """`read` is the size of the documents in bytes, or more; 0 if it is not known."""
         self._groups = keys.groups
         self._numbers = keys.number_of.values()
         self._documents = _in_order(documents, keys.number_of)
         self._meter = meter
+        self._read = read
         self._completed: dict[Any, _Flat | None] = {}
+        self._estimated: dict[Any, Mapping[int, Any] | None] = {}
 
     def place(self) -> Iterator[RelationEntry]:
         """Counts and places the answers. Yields the relations that must be completed field by field."""
@@ -133,6 +137,8 @@ class Placing:
                 yield from self._place(group)
 
     def _place(self, group: Group) -> Iterator[RelationEntry]:
+        if self._is_placed_by_estimate(group):
+            return
         size = self._meter.size
         flat = self._flat(group.relation)
         if flat is None:
@@ -151,8 +157,38 @@ class Placing:
             for one in _split(group):
                 yield from self._place(one)
 
+    def _is_placed_by_estimate(self, group: Group) -> bool:
+        """Places the answers of small documents, which need no count: they have no more texts than what was read.
+
+        Returns False if that is no bound, or the documents or their answers need more.
+        """
+        relation, numbers = group.relation, group.numbers
+        if not self._read or relation.completers is None or relation.completers.many is None:
+            return False
+        # One document can have most of the bytes, and be shown most often.
+        times = len(numbers) - len(set(numbers)) + 1
+        if not self._meter.estimate(self._read * times):
+            return False
+        answer_of = self._all(relation.completers.many)
+        if answer_of is None:
+            return False
+        _put(group.entries, list(map(answer_of.__getitem__, numbers)), many=relation.many, lacks_some=False)
+        return True
+
+    def _all(self, complete: CompleteAll) -> Mapping[int, Any] | None:
+        """Returns the answer of each number; None if a document is missing, or its answer has computed texts."""
+        if complete not in self._estimated:
+            self._estimated[complete] = None
+            if set(map(type, self._documents)) == {dict}:
+                size = Size()
+                with contextlib.suppress(Exception):  # completing field by field raises it again, and reports it
+                    answers = complete(self._documents, size)
+                    if not size[0]:
+                        self._estimated[complete] = dict(zip(self._numbers, answers, strict=True))
+        return self._estimated[complete]
+
     def _flat(self, relation: Relation) -> _Flat | None:
-        complete = relation.complete_one
+        complete = None if relation.completers is None else relation.completers.one
         if complete not in self._completed:
             self._completed[complete] = _complete(relation, self._documents, self._numbers, self._meter.size[1])
         return self._completed[complete]
@@ -170,9 +206,9 @@ def _complete(relation: Relation, documents: Sequence[Any], numbers: Iterable[in
 
     None if there is no compiled function for them, or a document does not fit its type.
     """
-    complete = relation.complete_one
-    if complete is None:
+    if relation.completers is None:
         return None
+    complete = relation.completers.one
     if relation.is_checked and any(isinstance(document, Exception) for document in documents):
         return None
     answers: list[Any] = []
@@ -195,10 +231,9 @@ def _put(entries: Sequence[RelationEntry], answers: Sequence[Any], *, many: bool
         for entry, one in zip(entries, answers, strict=True):
             entry[2][name] = one
         return
-    end = 0
+    left = iter(answers)
     for _, keys, answer, _ in entries:
-        start, end = end, end + len(keys)
-        shown = answers[start:end]
+        shown = list(islice(left, len(keys)))
         answer[name] = [one for one in shown if one is not None] if lacks_some else shown
 
 

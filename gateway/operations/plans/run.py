@@ -34,16 +34,9 @@ from .nulls import Nulls
 from .places import Place, Stopped, path_of
 from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan, Plan, Shape
 from .related import Keys, Placing, RelationEntry, by_loader, place_of, related_value
+from .rows import complete_rows
 from .running import Finish, Job, Missing, Pending, documents_of, places_of
-from .values import (
-    close,
-    collect_list,
-    complete_leaf,
-    null_error,
-    object_type,
-    plan_finder,
-    runtime_type,
-)
+from .values import close, collect_list, complete_leaf, null_error, object_type, plan_finder, runtime_type
 
 _LISTS = (list, tuple)
 
@@ -303,6 +296,11 @@ class Run(Nulls):
         completed: list[Any] = []
         item_shape, is_nullable = shape.item, shape.is_nullable
         plan_of = plan_finder(item_shape, self.plan)
+        if plan_of is not None and isinstance(values, list) and not self._meter.has_undecodable:
+            rows = complete_rows(shape, plan_of, values, here, self._size)
+            if rows is not None:
+                self._relations += rows.relations
+                return rows.completed
         for index, value in enumerate(values):
             item_place: Place = (here, completed, index, is_nullable, None)
             completed.append(None)
@@ -370,15 +368,18 @@ class Run(Nulls):
         keys = Keys(groups, has_undecodable=self._meter.has_undecodable)
         for entry, wrong in keys.unfit:
             self._relation_failed(entry, wrong)
+        meter, before, is_new = self._meter, self._meter.read, loader.is_new
         try:
             documents = await documents_of(loader, keys, self._record)
-            self._meter.require()
+            meter.require()
         except Exception as error:  # noqa: BLE001 - any exception is an error of each of the fields
             for group in keys.groups:
                 for entry in group.entries:
                     self._relation_failed(entry, error)
             return
-        for entry in Placing(keys, documents, self._meter).place():
+        # Documents that the loader had already, and those of a loader that reads nothing, are not in the count.
+        read = meter.read - before if is_new else 0
+        for entry in Placing(keys, documents, meter, read).place():
             self._complete_related(entry, documents)
 
     def _relation_failed(self, entry: RelationEntry, error: Exception) -> None:
