@@ -46,14 +46,22 @@ class Reader(Protocol):
         ...
 
 
+# Paths as their names, each with its direction.
+Order = Sequence[tuple[Sequence[str], int]]
+
+
+def order_of(sort: Sequence[tuple[str, int]]) -> Order:
+    return [(names_of(path), direction) for path, direction in sort]
+
+
 class Window:
     """The part of a sorted list before and at its last row."""
 
     __slots__ = ("_last", "_order")
 
-    def __init__(self, order: Sequence[tuple[str, int]], last: Mapping[str, Any]) -> None:
-        self._order = [(names_of(path), direction) for path, direction in order]
-        self._last = [_sorted_by(last, names) for names, _ in self._order]
+    def __init__(self, order: Order, last: Mapping[str, Any]) -> None:
+        self._order = order
+        self._last = [_sorted_by(last, names) for names, _ in order]
 
     @property
     def span(self) -> tuple[str, Span | None]:

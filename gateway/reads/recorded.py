@@ -15,7 +15,7 @@ from typing import Any, cast
 from portico.resolvers.documents import ComparedProjection, Database, Document
 
 from . import deriving
-from .counting import NUMBER, Counts, Estimate, Keys
+from .counting import NUMBER, Counts, Estimate
 from .deriving import Matching
 from .index import Read
 from .plans import Plan
@@ -148,7 +148,7 @@ class RecordedCollection:
 
     async def _counted(self, plan: Counts) -> list[Document] | None:
         """Returns the rows of counts whose documents are few; None if one has many."""
-        keys = Keys(self.name, plan.counts)
+        keys = plan.keys
         read = self._reads.begin(keys)
         found = await (await self._collection.aggregate(keys.pipeline())).to_list()
         rows = keys.answer(found)

@@ -13,7 +13,18 @@ from portico.gateway.reads.comparing import row_key, stored_form
 from portico.gateway.reads.counting import NUMBER, Estimate
 from portico.gateway.reads.deriving import of_find
 from portico.gateway.reads.index import Index
-from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Change, Entering, Interest, Matches, Window
+from portico.gateway.reads.interests import (
+    DELETE,
+    INSERT,
+    REPLACE,
+    UPDATE,
+    Change,
+    Entering,
+    Interest,
+    Matches,
+    Window,
+    order_of,
+)
 from portico.gateway.reads.paths import NO_PATHS, Paths
 from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.queries import Query
@@ -46,7 +57,7 @@ def some_interest(rng: random.Random, number: int) -> Interest:
     if rng.random() < 0.3:
         return Matches(Reader(number), THINGS, found, NO_PATHS)
     order = [(path, rng.choice([1, -1])) for path in rng.sample(PATHS, rng.randrange(1, 3))]
-    window = Window(order, stored_form(document(rng))) if rng.random() < 0.6 else None
+    window = Window(order_of(order), stored_form(document(rng))) if rng.random() < 0.6 else None
     return Entering(Reader(number), THINGS, found, found.paths | Paths(path for path, _ in order), window)
 
 
@@ -126,7 +137,7 @@ def by_count(number: int) -> Interest:
 def by_window(number: int) -> Interest:
     """The interest of a page of a list that follows another one."""
     wanted = Query({"title": {"$gt": f"{number:06d}"}}).filter
-    window = Window([("title", 1), ("_id", 1)], {"title": f"{number + 1:06d}", "_id": number})
+    window = Window(order_of([("title", 1), ("_id", 1)]), {"title": f"{number + 1:06d}", "_id": number})
     return Entering(Reader(number), THINGS, wanted, wanted.paths | Paths(["title", "_id"]), window)
 
 
