@@ -123,7 +123,8 @@ class ReadSet:
         if self._is_released:
             return
         self._dated.append((read.plan, rows))
-        for interest in read.interests(self, rows):
+        for interest in read.plan.interests(self, rows):
+            interest.since = read.since
             self._interests.append(interest)
             self._index.add(interest)
             for change in read.changes:
