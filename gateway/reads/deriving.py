@@ -26,6 +26,7 @@ from .plans import Plan, Row, Timed
 from .queries import Query
 
 _ANYTHING: Mapping[str, Any] = {}
+_MAPPINGS = (dict, Mapping)
 _FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
 # The plans of the commands that were sent last. A query that runs again sends the same ones, mostly.
 _MOST_PLANS = 1_024
@@ -79,21 +80,21 @@ def of_find(
     options: Mapping[str, Any],
 ) -> Plan:
     """Returns the plan of a `find`."""
-    if options.keys() - _FIND_OPTIONS or not isinstance(projection, Mapping | None):
+    if not (_FIND_OPTIONS.issuperset(options) and (projection is None or isinstance(projection, _MAPPINGS))):
         return of_collection(collection)
-    query, sort, limit = query or {}, options.get("sort"), options.get("limit") or None
+    query, sort, limit = query or {}, options.get("sort") or (), options.get("limit") or None
     if not sort and (ids := ids_of(query)) is not None:
-        return ByIds(collection, ids, Branch(query, (), limit, projection))
-    order = tuple(_order(sort) or ()) if sort else ()
+        return ByIds(collection, ids, query, limit, projection)
     encoded = _encoded(query)
     if encoded is not None:
+        order = tuple(sort.items() if isinstance(sort, _MAPPINGS) else sort)
         shown = tuple(projection.items()) if projection else ()
         try:
             return _equal_find(collection, encoded, order, limit, shown)
         except TypeError:
             # The projection has operators.
             pass
-    return Listed(collection, [Branch(query, order, limit, projection)], limit)
+    return Listed(collection, [Branch(query, _order(sort) or (), limit, projection)], limit)
 
 
 def _encoded(command: Mapping[str, Any]) -> bytes | None:
@@ -113,7 +114,7 @@ def _equal_find(
     limit: int | None,
     shown: Sequence[tuple[str, Any]],
 ) -> Plan:
-    return Listed(collection, [Branch(decoded(encoded), order, limit, dict(shown))], limit)
+    return Listed(collection, [Branch(decoded(encoded), _order(order) or (), limit, dict(shown))], limit)
 
 
 def of_count(collection: str, query: Mapping[str, Any]) -> Counts:
@@ -152,7 +153,7 @@ def derived(collection: str, stages: Sequence[Stage]) -> Plan:
 
 def _order(sort: Any) -> Sequence[tuple[str, int]] | None:
     """Returns the paths and directions of a sort; None if it sorts by something else."""
-    found = list(sort.items() if isinstance(sort, Mapping) else sort or ())
+    found = list(sort.items() if isinstance(sort, _MAPPINGS) else sort or ())
     return found if all(direction in (1, -1) and isinstance(direction, int) for _, direction in found) else None
 
 

@@ -54,7 +54,8 @@ class Index:
         return () if found is None else found.rows.keys()
 
     def add(self, interest: Interest) -> None:
-        self._of(interest.collection).add(interest)
+        name = interest.collection
+        (self._collections.get(name) or self._of(name)).add(interest)
 
     def remove(self, interest: Interest) -> None:
         self._collections[interest.collection].remove(interest)
@@ -63,7 +64,7 @@ class Index:
         """Keeps the changes that arrive from now on for the read, until `end`."""
         read.since = self.arrived
         for name in read.plan.collections:
-            self._of(name).in_flight.add(read)
+            (self._collections.get(name) or self._of(name)).in_flight.add(read)
 
     def end(self, read: Read) -> None:
         for name in read.plan.collections:
@@ -257,20 +258,21 @@ class _ByValue:
             spans = interest.spans
             by_length = sorted(spans, key=lambda one: not is_closed(spans[one]))
             if by_length:
-                return self._ranges.setdefault(by_length[0], _Ranges(by_length[0]))
-        return None if path is None else self._values.setdefault(path, _Values(path))
+                range_path = by_length[0]
+                return self._ranges.get(range_path) or self._ranges.setdefault(range_path, _Ranges(range_path))
+        if path is None:
+            return None
+        return self._values.get(path) or self._values.setdefault(path, _Values(path))
 
     def _equality(self, interest: Conditional) -> tuple[str | None, int]:
         """Returns the path of the most selective equality, and how many interests have its value."""
-        best: tuple[int, int, str] | None = None
+        best: tuple[bool, int, str] | None = None
         for condition in interest.filter.conditions:
-            if condition.values is None:
-                continue
-            values = self._values.get(condition.path)
-            fullest = 0 if values is None else values.fullest(condition)
-            rank = (0 if condition.path == "_id" else 1, fullest, condition.path)
-            if best is None or rank < best:
-                best = rank
+            if condition.values is not None:
+                path = condition.path
+                values = self._values.get(path)
+                rank = (path != "_id", 0 if values is None else values.fullest(condition), path)
+                best = rank if best is None or rank < best else best
         return (None, 0) if best is None else (best[2], best[1])
 
 
@@ -289,7 +291,7 @@ class _Values:
 
     def fullest(self, condition: Condition) -> int:
         """Returns how many interests there are in one of the values."""
-        return max((len(self._by_key.of(key)) for key in _keys(condition)), default=0)
+        return max((len(self._by_key.of(key)) for key in condition.keys), default=0)
 
     def add(self, interest: Conditional) -> None:
         self._by_key.add(self._keys_of(interest), interest)
@@ -318,7 +320,7 @@ class _Values:
         """Returns the keys of the first equality of the path. A document must have one of its values."""
         for condition in interest.filter.conditions:
             if condition.path == self.path and condition.values is not None:
-                return _keys(condition)
+                return condition.keys
         raise KeyError(self.path)
 
 
@@ -352,7 +354,3 @@ class _Ranges:
 
 
 _Part = _Values | _Ranges
-
-
-def _keys(condition: Condition) -> Collection[object]:
-    return dict.fromkeys(map(index_key, condition.values or ()))

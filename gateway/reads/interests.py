@@ -61,7 +61,7 @@ class Window:
 
     def __init__(self, order: Order, last: Mapping[str, Any]) -> None:
         self._order = order
-        self._last = [_sorted_by(last, names) for names, _ in order]
+        self._last = [last.get(names[0]) if len(names) == 1 else _sorted_by(last, names) for names, _ in order]
 
     @property
     def span(self) -> tuple[str, Span | None]:
@@ -107,11 +107,9 @@ class Interest:
     """
 
     __slots__ = ("collection", "reader", "since")
-
-    def __init__(self, reader: Reader, collection: str) -> None:
-        self.reader = reader
-        self.collection = collection
-        self.since = 0
+    reader: Reader
+    collection: str
+    since: float
 
     def is_affected(self, change: Change) -> bool:
         """Returns whether the change can affect what was read."""
@@ -124,7 +122,9 @@ class Rows(Interest):
     __slots__ = ("keys", "paths")
 
     def __init__(self, reader: Reader, collection: str, keys: frozenset[Any], paths: Paths) -> None:
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.keys = keys
         self.paths = paths
 
@@ -154,7 +154,9 @@ class Entering(Interest):
         keys: frozenset[Any] = frozenset(),
     ) -> None:
         """`keys` are those of the documents that were read, if all that decides about these is known as `Rows`."""
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.keys = keys
         self.filter = wanted
         self.paths = paths
@@ -191,7 +193,9 @@ class Size(Interest):
     __slots__ = ("deleted", "inserted")
 
     def __init__(self, reader: Reader, collection: str, inserted: int | None, deleted: int | None) -> None:
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.inserted = inserted
         self.deleted = deleted
 
@@ -207,7 +211,9 @@ class Matches(Interest):
     __slots__ = ("filter", "paths")
 
     def __init__(self, reader: Reader, collection: str, wanted: Filter, shown: Paths) -> None:
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.filter = wanted
         self.paths = wanted.paths | shown
 

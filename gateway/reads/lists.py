@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -100,7 +100,7 @@ class Listed(Plan):
     """
 
     def __init__(self, collection: str, branches: Sequence[Branch], limit: int | None) -> None:
-        self.collections = frozenset({collection})
+        self.collections = (collection,)
         self._collection = collection
         self._limit = limit
         self._queries = [Query(branch.query) for branch in branches]
@@ -166,22 +166,29 @@ class ByIds(Plan):
     If it has found all of them, only a change of these can affect it. Otherwise it is like every list.
     """
 
-    def __init__(self, collection: str, ids: Sequence[ObjectId], branch: Branch) -> None:
-        self.collections = frozenset({collection})
-        self._collection = collection
-        self._ids = ids
-        self._branch = branch
-        self._shown = _shown(branch.projection)
+    def __init__(
+        self,
+        collection: str,
+        ids: Sequence[ObjectId],
+        query: Mapping[str, Any],
+        limit: int | None,
+        projection: Mapping[str, Any] | None,
+    ) -> None:
+        """`query` is the filter, which names the ids."""
+        self.collections = (collection,)
+        self._number = len(ids)
+        self._query, self._limit, self._projection = query, limit, projection
+        self._shown = _shown(projection)
         self.is_compared = not self._shown.has_key
 
-    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
-        if rows is not None and len(rows) == len(self._ids) and self._shown.has_key:
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterable[Interest]:
+        [collection] = self.collections
+        if rows is not None and len(rows) == self._number and self._shown.has_key:
             keys = row_keys(list(map(_ID_OF, rows)))
-            if len(keys) == len(rows):
-                if keys:
-                    yield Rows(reader, self._collection, keys, self._shown.paths)
-                return
-        yield from Listed(self._collection, [self._branch], self._branch.limit).interests(reader, rows)
+            if len(keys) == self._number:
+                return [Rows(reader, collection, keys, self._shown.paths)] if keys else []
+        branch = Branch(self._query, (), self._limit, self._projection)
+        return Listed(collection, [branch], self._limit).interests(reader, rows)
 
     def compares(self, value: datetime) -> bool:
         del value

@@ -6,12 +6,12 @@ The answer is True or False only if MongoDB's is the same; otherwise it is None,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from bson import Regex
 
-from .comparing import compare, equal, have_keys, is_comparable, is_type, row_keys
+from .comparing import compare, equal, have_keys, index_key, is_comparable, is_type, row_keys
 from .paths import ALL_PATHS, NO_PATHS, TEXT, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
 from .texts import may_contain, words_of
@@ -33,7 +33,7 @@ class Condition:
     be; None if it is no comparison.
     """
 
-    __slots__ = ("_check", "path", "paths", "span", "values")
+    __slots__ = ("_check", "_keys", "path", "paths", "span", "values")
 
     def __init__(
         self,
@@ -47,6 +47,14 @@ class Condition:
         self.values = values
         self.span = span
         self._check = check
+        self._keys: Collection[object] | None = None
+
+    @property
+    def keys(self) -> Collection[object]:
+        """The keys of the values."""
+        if self._keys is None:
+            self._keys = tuple(dict.fromkeys(map(index_key, self.values or ())))
+        return self._keys
 
     def test(self, document: Mapping[str, Any]) -> Answer:
         """Returns whether the document fulfils the condition."""

@@ -248,20 +248,22 @@ class ReadSet:
     @property
     def size(self) -> int:
         """How many interests there are."""
-        return len(self._interests) + sum(part.own.size for part in self._parts)
+        return len(self._interests) + sum([part.own.size for part in self._parts])
 
     @property
     def keys(self) -> int:
         """How many documents the interests name."""
-        own = sum(len(interest.keys) for interest in self._interests if isinstance(interest, Rows))
-        return own + sum(part.own.keys for part in self._parts)
+        number = 0
+        for interest in self._interests:
+            if isinstance(interest, Rows):
+                number += len(interest.keys)
+        return number + sum([part.own.keys for part in self._parts])
 
     @property
     def collections(self) -> set[str]:
         """The collections that the run has read."""
-        return {interest.collection for interest in self._interests}.union(
-            *(part.own.collections for part in self._parts)
-        )
+        own = {interest.collection for interest in self._interests}
+        return own.union(*[part.own.collections for part in self._parts]) if self._parts else own
 
 
 def _dates_in(value: Any) -> Iterator[datetime]:
