@@ -57,21 +57,21 @@ def order_of(sort: Sequence[tuple[str, int]]) -> Order:
 class Window:
     """The part of a sorted list before and at its last row."""
 
-    __slots__ = ("_last", "_order")
+    __slots__ = ("_order", "last")
 
     def __init__(self, order: Order, last: Mapping[str, Any]) -> None:
         self._order = order
-        self._last = [last.get(names[0]) if len(names) == 1 else _sorted_by(last, names) for names, _ in order]
+        self.last = [last.get(names[0]) if len(names) == 1 else _sorted_by(last, names) for names, _ in order]
 
     @property
     def span(self) -> tuple[str, Span | None]:
         """The path that decides first, and the range in which a value of it is in this part."""
-        (names, direction), last = self._order[0], self._last[0]
+        (names, direction), last = self._order[0], self.last[0]
         return ".".join(names), None if last is _UNSORTABLE else sorted_before(last, direction)
 
     def may_have(self, document: Mapping[str, Any]) -> bool:
         """Returns whether the document can be in this part."""
-        for (names, direction), last in zip(self._order, self._last, strict=True):
+        for (names, direction), last in zip(self._order, self.last, strict=True):
             order = _compare(_sorted_by(document, names), last)
             if order is None:
                 return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +20,8 @@ from .queries import Query
 
 _ID_OF = methodcaller("get", "_id")
 _OBJECT_IDS = {ObjectId}
+# Types of values that are equal if, and only if, MongoDB takes them for equal, among those of one type.
+_EXACT = {ObjectId, str, int, bool, datetime, type(None)}
 _OF_ARRAYS = {"$elemMatch", "$slice"}
 _ALL_BUT_THE_KEY = {"_id": 0}
 
@@ -124,7 +126,7 @@ class Listed(Plan):
                 yield Matches(reader, self._collection, wanted, used | self._shown_paths)
             return
         keys = row_keys(list(map(_ID_OF, rows)))
-        if rows:
+        if keys:
             yield Rows(reader, self._collection, keys, self._paths)
         last, window = self._end(rows)
         for number in range(last + 1):
@@ -133,6 +135,18 @@ class Listed(Plan):
             if not wanted.is_within(keys):
                 part = window if number == last else None
                 yield Entering(reader, self._collection, wanted, self._places[number], part, keys)
+
+    def signature(self, rows: Sequence[Row] | None) -> Hashable:
+        if rows is None or not self._has_keys or len(self._filters) > 1:
+            # Of several branches, it depends on the last row which one the rows end in.
+            return None
+        keys = row_keys(list(map(_ID_OF, rows)))
+        order = self._orders[0]
+        if order is None or self._limit is None or len(rows) < self._limit:
+            return self, keys
+        last = Window(order, rows[-1]).last
+        # Python takes some values for equal that MongoDB does not.
+        return (self, keys, *last, *map(type, last)) if _EXACT.issuperset(map(type, last)) else None
 
     def compares(self, value: datetime) -> bool:
         return any(query.names(value) for query in self._queries)
@@ -189,6 +203,12 @@ class ByIds(Plan):
                 return [Rows(reader, collection, keys, self._shown.paths)] if keys else []
         branch = Branch(self._query, (), self._limit, self._projection)
         return Listed(collection, [branch], self._limit).interests(reader, rows)
+
+    def signature(self, rows: Sequence[Row] | None) -> Hashable:
+        if rows is None or len(rows) != self._number or not self._shown.has_key:
+            return None
+        keys = row_keys(list(map(_ID_OF, rows)))
+        return (self.collections, self._shown.paths, keys) if len(keys) == self._number else None
 
     def compares(self, value: datetime) -> bool:
         del value

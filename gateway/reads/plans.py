@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -44,6 +44,11 @@ class Plan:
     def timed(self, now: datetime) -> Sequence[Timed | None]:
         """Returns, for each condition that names this time, the documents that it lets come or go."""
         raise NotImplementedError
+
+    def signature(self, rows: Sequence[Row] | None) -> Hashable:
+        """Returns what the interests follow from: equal signatures have equal interests. None if that is not known."""
+        del rows
+        return None
 
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterable[Interest]:
         """Returns the interests after the command has returned these rows; None if its rows are not known."""
