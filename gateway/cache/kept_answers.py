@@ -27,6 +27,7 @@ import orjson
 
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.reads.index import Index
+from portico.gateway.reads.interests import Rows
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.texts import TextIndex
 from portico.resolvers.lru import Lru
@@ -53,13 +54,20 @@ JOIN_SECONDS = 0.25
 class CacheCounts(FenceCounts):
     """What `/metrics` shows. `vain` counts the answers that were affected before they were used."""
 
-    answers: int = 0
-    bytes: int = 0
     hits: int = 0
     misses: int = 0
     stored: int = 0
     affected: int = 0
     vain: int = 0
+    kept: Lru[KeptAnswer, KeptAnswer] | None = None
+
+    @property
+    def answers(self) -> int:
+        return 0 if self.kept is None else len(self.kept)
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.kept is None else self.kept.size
 
 
 class Query:
@@ -93,7 +101,7 @@ class KeptAnswer:
 
     __slots__ = ("body", "cost", "hits", "is_shared", "query", "reads", "size", "tags", "until", "view")
 
-    def __init__(self, query: Query, body: bytes, cost: float, reads: ReadSet, *, is_shared: bool) -> None:
+    def __init__(self, query: Query, body: bytes, cost: float, reads: ReadSet, size: int, *, is_shared: bool) -> None:
         self.query = query
         self.view: Hashable = None
         self.body = body
@@ -102,7 +110,7 @@ class KeptAnswer:
         self.until: datetime | None = reads.changes_at
         self.is_shared = is_shared
         self.hits = 0
-        self.size = len(body) + _ANSWER + reads.size * _INTEREST + reads.keys * _KEY
+        self.size = size
         # Its entity tags, by what they depend on besides the body.
         self.tags: dict[Hashable, str] = {}
 
@@ -127,6 +135,7 @@ class CachedAnswers:
         self._kept: Lru[KeptAnswer, KeptAnswer] = Lru(
             most_size=most_bytes - of_former, size_of=lambda _key, answer: answer.size, on_drop=self._dropped
         )
+        self.counts.kept = self._kept
         # Queries with interests for the next run. The first one has been here for the longest time.
         self._former: dict[Query, None] = {}
         self._largest_former = of_former // _MOST_FORMER
@@ -193,12 +202,22 @@ class CachedAnswers:
         query.answers[answer.view] = answer
         self._kept.put(answer, answer)
         self.counts.stored += 1
-        self._measure()
 
-    def may_keep(self, reads: ReadSet, size: int) -> bool:
-        """Returns whether changes and the clock say all that can change what was read, and an answer has room."""
-        is_known = reads.is_whole and reads.is_repeatable and not reads.reads_clock
-        return is_known and size <= self._largest and reads.collections <= self.fence.collections
+    def size_of(self, body: bytes, reads: ReadSet) -> int | None:
+        """Returns about how many bytes an answer takes. None if it is too large to be kept.
+
+        Also returns None if changes of the followed collections and the clock are not all that can change it.
+        """
+        if reads.reads_clock or not (reads.is_whole and reads.is_repeatable):
+            return None
+        size, followed = len(body) + _ANSWER, self.fence.collections
+        for interest in reads.interests:
+            if interest.collection not in followed:
+                return None
+            size += _INTEREST
+            if isinstance(interest, Rows):
+                size += len(interest.keys) * _KEY
+        return size if size <= self._largest else None
 
     def affected(self, answer: KeptAnswer) -> None:
         """Drops an answer that a change has affected."""
@@ -246,7 +265,6 @@ class CachedAnswers:
             self._leave(query, reads)
         else:
             reads.release()
-        self._measure()
 
     def _forget(self, query: Query) -> None:
         for answer in tuple(query.answers.values()):
@@ -261,9 +279,6 @@ class CachedAnswers:
             self._drop(answer)
         for query in tuple(self._former):
             self._release_former(query)
-
-    def _measure(self) -> None:
-        self.counts.answers, self.counts.bytes = len(self._kept), self._kept.size
 
 
 class Recording:
@@ -290,11 +305,12 @@ class Recording:
         reads.finish()
         if reads.is_affected or answers.fence.epoch != self._epoch or not answers.fence.is_open:
             return None
-        facts = () if self.watched is None else tuple(self.watched.facts)
-        answer = KeptAnswer(self.query, body, self.cost, reads, is_shared=not self.asked.is_asked)
-        if not answers.may_keep(reads, answer.size):
+        size = answers.size_of(body, reads)
+        if size is None:
             self.query.in_vain(2)
             return None
+        answer = KeptAnswer(self.query, body, self.cost, reads, size, is_shared=not self.asked.is_asked)
+        facts = () if self.watched is None else tuple(self.watched.facts)
         self._answer = answer
         answers.keep(answer, facts, self._caller)
         return answer

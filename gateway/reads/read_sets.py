@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Protocol
 
 from pymongo.errors import PyMongoError
@@ -13,7 +14,7 @@ from portico.resolvers.documents import Database
 from . import deriving
 from .comparing import stored_form
 from .index import Index, Read
-from .interests import Change, Interest, Rows
+from .interests import Change, Interest
 from .plans import Plan, Timed
 
 PartRead = Callable[["ReadSet"], Awaitable[Any]]
@@ -143,25 +144,23 @@ class ReadSet:
         name = read.plan.signature(rows) if self._is_repeated else None
         if name is None or name in self._interests:
             name = read
-        interests = None if self._former is None else self._former.hand_over(name, self)
+        interests = None if self._former is None else self._former.hand_over(name)
         if interests is None:
             interests = list(read.plan.interests(self, rows))
             for interest in interests:
                 self._index.add(interest)
         self._interests[name] = interests
+        since = read.since
         for interest in interests:
-            interest.since = read.since
-            for change in read.changes:
-                if change.collection == interest.collection and interest.is_affected(change):
-                    self.affected(change)
-                    break
+            interest.reader, interest.since = self, since
+        for change in read.changes:
+            if any(change.collection == one.collection and one.is_affected(change) for one in interests):
+                self.affected(change)
+                break
 
-    def hand_over(self, name: Hashable, reader: ReadSet) -> Sequence[Interest] | None:
-        """Returns the interests of a read with this signature, which are those of the reader from now on."""
-        found = self._interests.pop(name, None)
-        for interest in found or ():
-            interest.reader = reader
-        return found
+    def hand_over(self, name: Hashable) -> Sequence[Interest] | None:
+        """Returns the interests of a read with this signature, which are those of the caller from now on."""
+        return self._interests.pop(name, None)
 
     @property
     def has_parts(self) -> bool:
@@ -280,25 +279,11 @@ class ReadSet:
         return min(max((self.changes_at - self._now).total_seconds(), 0) + 0.002, _LONGEST_TIMER)
 
     @property
-    def size(self) -> int:
-        """How many interests there are."""
-        return sum(map(len, self._interests.values())) + sum([part.own.size for part in self._parts])
-
-    @property
-    def keys(self) -> int:
-        """How many documents the interests name."""
-        number = sum([part.own.keys for part in self._parts])
-        for interests in self._interests.values():
-            for interest in interests:
-                if isinstance(interest, Rows):
-                    number += len(interest.keys)
-        return number
-
-    @property
-    def collections(self) -> set[str]:
-        """The collections that the run has read."""
-        own = {interest.collection for interests in self._interests.values() for interest in interests}
-        return own.union(*[part.own.collections for part in self._parts]) if self._parts else own
+    def interests(self) -> Iterator[Interest]:
+        """What the run has read."""
+        yield from chain.from_iterable(self._interests.values())
+        for part in self._parts:
+            yield from part.own.interests
 
 
 def _dates_in(value: Any) -> Iterator[datetime]:

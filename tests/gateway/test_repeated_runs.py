@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,14 +30,12 @@ class Run:
 
     def __init__(self, *, takes_over: bool) -> None:
         self.index = Index()
-        self.is_affected = False
         self._takes_over = takes_over
         self._former: ReadSet | None = None
 
     def read(self, plans: Sequence[Plan], rows: Sequence[Any], meanwhile: Sequence[Change]) -> None:
-        self.is_affected = False
         former = self._former if self._takes_over else None
-        reads = ReadSet(self.index, self._affected, former=former, is_repeated=self._takes_over)
+        reads = ReadSet(self.index, lambda: None, former=former, is_repeated=self._takes_over)
         for number, (plan, found) in enumerate(zip(plans, rows, strict=True)):
             read = reads.begin(plan)
             if number == len(plans) // 2:
@@ -50,14 +48,15 @@ class Run:
 
     def change(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            self.index.dispatch(deepcopy(change))
+            self.index.dispatch(replace(change))
 
     def end(self) -> None:
         if self._former is not None:
             self._former.release()
 
-    def _affected(self) -> None:
-        self.is_affected = True
+    @property
+    def is_affected(self) -> bool:
+        return self._former is not None and self._former.is_affected
 
 
 def some_change(rng: random.Random) -> Change:
