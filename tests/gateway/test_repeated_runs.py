@@ -131,3 +131,16 @@ def test_a_page_that_ends_with_another_value_has_interests_of_its_own(one: objec
 def test_a_page_that_ends_with_a_value_of_which_equality_is_not_exact_takes_nothing_over(value: object) -> None:
     plan = of_find(THINGS, {"a": {"$gte": 0}}, None, {"sort": [("b", 1)], "limit": 1})
     assert plan.signature([{"_id": IDS[0], "b": value}]) is None
+
+
+def test_a_read_by_ids_that_shows_other_paths_has_interests_of_its_own() -> None:
+    wanted = {"_id": {"$in": IDS[:2]}}
+    rows: list[Document] = [{"_id": key} for key in IDS[:2]]
+
+    def signature(collection: str, *paths: str) -> object:
+        return of_find(collection, wanted, dict.fromkeys(paths, 1), {}).signature(rows)
+
+    assert signature(THINGS, "a") == signature(THINGS, "a")
+    assert len({signature(THINGS, "a"), signature(THINGS, "a", "b"), signature(THINGS), signature("others", "a")}) == 4
+    # Without all of its documents, it also follows which ones come.
+    assert of_find(THINGS, wanted, {"a": 1}, {}).signature(rows[:1]) is None
