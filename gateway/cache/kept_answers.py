@@ -7,7 +7,7 @@
    is the same as at the beginning (`fence.py`).
 3. Callers who agree in what the run read of its caller share the answer.
 4. A change that affects the answer drops it. So does a loss of the stream. From an instant at which the clock alone can
-   change it, it is not used any more.
+   change it, it is not used any more. Its interests stay for a while: the next run mostly reads the same.
 5. An answer is used after the fence has passed: it shows everything that was acknowledged before its request began.
 
 A request whose answer is being computed waits for that run. It then looks at the fence like every request, so it does
@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ import orjson
 
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.reads.index import Index
+from portico.gateway.reads.interests import Rows
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.texts import TextIndex
 from portico.resolvers.lru import Lru
@@ -41,6 +42,8 @@ _ANSWER, _INTEREST, _KEY = 1_500, 2_500, 150
 _QUERY_BYTES, _MOST_QUERIES = 1_000, 50_000
 # A single answer may take this part of the memory.
 _LARGEST = 8
+# How many queries have the interests of their last run, and which part of the memory these take together.
+_MOST_FORMER, _FORMER = 64, 16
 _MOST_BACKOFF = 8
 _DIGEST = 16
 # How long a request waits for the run of an equal one.
@@ -51,24 +54,33 @@ JOIN_SECONDS = 0.25
 class CacheCounts(FenceCounts):
     """What `/metrics` shows. `vain` counts the answers that were affected before they were used."""
 
-    answers: int = 0
-    bytes: int = 0
     hits: int = 0
     misses: int = 0
     stored: int = 0
     affected: int = 0
     vain: int = 0
+    kept: Lru[KeptAnswer, KeptAnswer] | None = None
+
+    @property
+    def answers(self) -> int:
+        return 0 if self.kept is None else len(self.kept)
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.kept is None else self.kept.size
 
 
 class Query:
     """A query with its variables, for all its callers."""
 
-    __slots__ = ("answers", "backoff", "facts", "running", "skipped")
+    __slots__ = ("answers", "backoff", "facts", "former", "running", "skipped")
 
     def __init__(self) -> None:
         # What runs have read of their callers.
         self.facts: tuple[Fact, ...] = ()
         self.answers: dict[Hashable, KeptAnswer] = {}
+        # What the run of an affected answer has read. The next run takes its interests over.
+        self.former: ReadSet | None = None
         self.running: dict[Hashable, asyncio.Future[None]] = {}
         # How many runs are not recorded before the next one that is.
         self.skipped = 1
@@ -89,7 +101,7 @@ class KeptAnswer:
 
     __slots__ = ("body", "cost", "hits", "is_shared", "query", "reads", "size", "tags", "until", "view")
 
-    def __init__(self, query: Query, body: bytes, cost: float, reads: ReadSet, *, is_shared: bool) -> None:
+    def __init__(self, query: Query, body: bytes, cost: float, reads: ReadSet, size: int, *, is_shared: bool) -> None:
         self.query = query
         self.view: Hashable = None
         self.body = body
@@ -98,7 +110,7 @@ class KeptAnswer:
         self.until: datetime | None = reads.changes_at
         self.is_shared = is_shared
         self.hits = 0
-        self.size = len(body) + _ANSWER + reads.size * _INTEREST + reads.keys * _KEY
+        self.size = size
         # Its entity tags, by what they depend on besides the body.
         self.tags: dict[Hashable, str] = {}
 
@@ -119,9 +131,14 @@ class CachedAnswers:
         self.index = Index(text)
         self.fence = Fence(reader, collections, self.index, self.counts, self._forget_all)
         self._largest = most_bytes // _LARGEST
+        of_former = most_bytes // _FORMER
         self._kept: Lru[KeptAnswer, KeptAnswer] = Lru(
-            most_size=most_bytes, size_of=lambda _key, answer: answer.size, on_drop=self._dropped
+            most_size=most_bytes - of_former, size_of=lambda _key, answer: answer.size, on_drop=self._dropped
         )
+        self.counts.kept = self._kept
+        # Queries with interests for the next run. The first one has been here for the longest time.
+        self._former: dict[Query, None] = {}
+        self._largest_former = of_former // _MOST_FORMER
         most_queries = min(most_bytes // (4 * _QUERY_BYTES) + 1, _MOST_QUERIES)
         self._queries: Lru[bytes, Query] = Lru(most_queries, on_drop=self._forget_query)
 
@@ -185,12 +202,22 @@ class CachedAnswers:
         query.answers[answer.view] = answer
         self._kept.put(answer, answer)
         self.counts.stored += 1
-        self._measure()
 
-    def may_keep(self, reads: ReadSet, size: int) -> bool:
-        """Returns whether changes and the clock say all that can change what was read, and an answer has room."""
-        is_known = reads.is_whole and reads.is_repeatable and not reads.reads_clock
-        return is_known and size <= self._largest and reads.collections <= self.fence.collections
+    def size_of(self, body: bytes, reads: ReadSet) -> int | None:
+        """Returns about how many bytes an answer takes. None if it is too large to be kept.
+
+        Also returns None if changes of the followed collections and the clock are not all that can change it.
+        """
+        if reads.reads_clock or not (reads.is_whole and reads.is_repeatable):
+            return None
+        size, followed = len(body) + _ANSWER, self.fence.collections
+        for interest in reads.interests:
+            if interest.collection not in followed:
+                return None
+            size += _INTEREST
+            if isinstance(interest, Rows):
+                size += len(interest.keys) * _KEY
+        return size if size <= self._largest else None
 
     def affected(self, answer: KeptAnswer) -> None:
         """Drops an answer that a change has affected."""
@@ -202,6 +229,26 @@ class CachedAnswers:
             answer.query.in_vain()
         self._drop(answer)
 
+    def take_former(self, query: Query) -> ReadSet | None:
+        """Returns what the last run has read, which the caller must release; None if it is gone."""
+        reads, query.former = query.former, None
+        if reads is not None:
+            del self._former[query]
+        return reads
+
+    def _leave(self, query: Query, reads: ReadSet) -> None:
+        """Leaves the interests of an affected answer to the next run of the query."""
+        self._release_former(query)
+        query.former = reads
+        self._former[query] = None
+        if len(self._former) > _MOST_FORMER:
+            self._release_former(next(iter(self._former)))
+
+    def _release_former(self, query: Query) -> None:
+        reads = self.take_former(query)
+        if reads is not None:
+            reads.release()
+
     async def aclose(self) -> None:
         await self.fence.aclose()
         self._forget_all()
@@ -211,14 +258,18 @@ class CachedAnswers:
         self._dropped(answer, answer)
 
     def _dropped(self, answer: KeptAnswer, _value: KeptAnswer) -> None:
-        if answer.query.answers.get(answer.view) is answer:
-            del answer.query.answers[answer.view]
-        answer.reads.release()
-        self._measure()
+        query, reads = answer.query, answer.reads
+        if query.answers.get(answer.view) is answer:
+            del query.answers[answer.view]
+        if reads.is_affected and answer.size - len(answer.body) <= self._largest_former:
+            self._leave(query, reads)
+        else:
+            reads.release()
 
     def _forget(self, query: Query) -> None:
         for answer in tuple(query.answers.values()):
             self._drop(answer)
+        self._release_former(query)
 
     def _forget_query(self, _key: bytes, query: Query) -> None:
         self._forget(query)
@@ -226,54 +277,54 @@ class CachedAnswers:
     def _forget_all(self) -> None:
         for answer in tuple(self._kept):
             self._drop(answer)
+        for query in tuple(self._former):
+            self._release_former(query)
 
-    def _measure(self) -> None:
-        self.counts.answers, self.counts.bytes = len(self._kept), self._kept.size
 
-
-@dataclass
 class Recording:
     """One run of a query. Call `keep` with its answer, and `end` in any case."""
 
-    answers: CachedAnswers
-    query: Query
-    caller: Caller | None
-    cost: float = 0.0
-    asked: Asked = field(default_factory=Asked)
-    reads: ReadSet = field(init=False)
-    watched: WatchedCaller | None = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, answers: CachedAnswers, query: Query, caller: Caller | None) -> None:
+        self.query = query
+        self.cost = 0.0
+        self.asked = Asked()
+        self.watched = None if caller is None else WatchedCaller.of(caller)
+        self._answers = answers
+        self._caller = caller
         self._answer: KeptAnswer | None = None
-        self._epoch = self.answers.fence.epoch
-        self.reads = ReadSet(self.answers.index, self._affected)
-        self.watched = None if self.caller is None else WatchedCaller.of(self.caller)
-        self._view = self.query.view(self.caller)
+        self._epoch = answers.fence.epoch
+        self._former = answers.take_former(query)
+        self.reads = ReadSet(answers.index, self._affected, former=self._former, is_repeated=True)
+        self._view = query.view(caller)
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.query.running.setdefault(self._view, self._ended)
+        query.running.setdefault(self._view, self._ended)
 
     def keep(self, body: bytes) -> KeptAnswer | None:
         """Keeps the answer, if it is known what can change it. Returns it if it is kept."""
-        self.reads.finish()
-        if self.reads.is_affected or self.answers.fence.epoch != self._epoch or not self.answers.fence.is_open:
+        answers, reads = self._answers, self.reads
+        reads.finish()
+        if reads.is_affected or answers.fence.epoch != self._epoch or not answers.fence.is_open:
             return None
-        facts = () if self.watched is None else tuple(self.watched.facts)
-        answer = KeptAnswer(self.query, body, self.cost, self.reads, is_shared=not self.asked.is_asked)
-        if not self.answers.may_keep(self.reads, answer.size):
+        size = answers.size_of(body, reads)
+        if size is None:
             self.query.in_vain(2)
             return None
+        answer = KeptAnswer(self.query, body, self.cost, reads, size, is_shared=not self.asked.is_asked)
+        facts = () if self.watched is None else tuple(self.watched.facts)
         self._answer = answer
-        self.answers.keep(answer, facts, self.caller)
+        answers.keep(answer, facts, self._caller)
         return answer
 
     def end(self) -> None:
         """Ends the run."""
         if self._answer is None:
             self.reads.release()
+        if self._former is not None:
+            self._former.release()
         if self.query.running.get(self._view) is self._ended:
             del self.query.running[self._view]
         self._ended.set_result(None)
 
     def _affected(self) -> None:
         if self._answer is not None:
-            self.answers.affected(self._answer)
+            self._answers.affected(self._answer)

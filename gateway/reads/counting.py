@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from portico.resolvers.documents import COMPARED
@@ -45,6 +46,11 @@ class Counts(Plan):
         self.counts = counts
         self.queries = [Query(count.query) for count in counts]
 
+    @cached_property
+    def keys(self) -> Keys:
+        """The read of the keys of these documents."""
+        return Keys(self)
+
     def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
         del rows
         for query in self.queries:
@@ -79,6 +85,10 @@ class Estimate(Counts):
 
 class Keys(Counts):
     """The read of the keys of the documents that some counts are about. Each row has those of one count."""
+
+    def __init__(self, counts: Counts) -> None:
+        self.collection, self.collections = counts.collection, counts.collections
+        self.counts, self.queries = counts.counts, counts.queries
 
     def pipeline(self) -> list[dict[str, Any]]:
         """Returns the stages of the read."""

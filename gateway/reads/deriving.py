@@ -10,157 +10,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from operator import methodcaller
 from typing import Any
 
-from .comparing import row_keys
+import bson
+
+from .comparing import decoded
 from .counting import Count, Counts
-from .interests import Entering, Interest, Matches, Reader, Rows, Window
-from .paths import ALL_PATHS, NO_PATHS, Paths, union
+from .interests import Interest, Matches, Reader
+from .lists import Branch, ByIds, Listed, ids_of
+from .paths import ALL_PATHS, Paths
 from .pipelines import Stage, paths_in, paths_of
 from .plans import Plan, Row, Timed
 from .queries import Query
 
 _ANYTHING: Mapping[str, Any] = {}
-_ID_OF = methodcaller("get", "_id")
-
-
-_OF_ARRAYS = {"$elemMatch", "$slice"}
-_ALL_BUT_THE_KEY = {"_id": 0}
-
-
-def _is_expression(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, Mapping) and all(name.startswith("$") for name in value))
-
-
-class Shown:
-    """What a projection shows: the paths that its values depend on, and the fields that it shows as they are."""
-
-    __slots__ = ("_plain", "has_key", "paths")
-
-    def __init__(self, projection: Mapping[str, Any] | None) -> None:
-        self.has_key = not projection or projection.get("_id", 1) in (1, True)
-        named: list[str] = ["_id"]
-        self._plain: list[str] | None = None if not projection else ["_id"] if self.has_key else []
-        self.paths = ALL_PATHS
-        used = NO_PATHS
-        for path, value in (projection or {}).items():
-            if path == "_id" and not value:
-                continue
-            if value in (1, True) and isinstance(value, int):
-                assert self._plain is not None
-                self._plain.append(path)
-            elif isinstance(value, dict) and value.keys() <= {"$meta"} | _OF_ARRAYS:
-                used = used | (paths_in(value) if "$meta" in value else NO_PATHS)
-            else:
-                used = used | (paths_in(value) if value and _is_expression(value) else ALL_PATHS)
-                continue
-            named.append(path.removesuffix(".$"))
-        if used.is_all or projection == _ALL_BUT_THE_KEY:
-            self._plain = []
-        elif projection:
-            self.paths = Paths(named) | used
-
-    def has(self, path: str) -> bool:
-        """Returns whether rows have the value at this path, as it is in the document."""
-        plain = self._plain
-        return plain is None or path in plain or any(path.startswith(f"{shown}.") for shown in plain)
-
-
-def _shown(projection: Mapping[str, Any] | None) -> Shown:
-    """Returns what a projection shows. Thousands of reads have the same one."""
-    try:
-        return _shown_by(tuple((projection or {}).items()))
-    except TypeError:
-        # It has operators.
-        return Shown(projection)
-
-
-@lru_cache(maxsize=1_024)
-def _shown_by(items: tuple[tuple[str, Any], ...]) -> Shown:
-    return Shown(dict(items))
-
-
-@dataclass(slots=True)
-class Branch:
-    """A part of a list: the documents that match, in this order, at most `limit`."""
-
-    query: Mapping[str, Any]
-    order: Sequence[tuple[str, int]] = ()
-    limit: int | None = None
-    projection: Mapping[str, Any] | None = None
-    # The paths that decide about the order, if values are computed before the sort.
-    computed: Paths | None = None
-
-    @property
-    def places(self) -> Paths:
-        """The paths that decide about the place of a document in the list."""
-        return (self.computed or NO_PATHS) | Paths(path for path, _ in self.order)
-
-
-class Listed(Plan):
-    """One branch after another, and of these the first `limit` rows."""
-
-    def __init__(self, collection: str, branches: Sequence[Branch], limit: int | None) -> None:
-        self.collections = frozenset({collection})
-        self._collection = collection
-        self._branches = branches
-        self._limit = limit
-        self._queries = [Query(branch.query) for branch in branches]
-        self._shown = [_shown(branch.projection) for branch in branches]
-        # It is not known which documents the rows come from, or which ones a search finds.
-        self.is_compared = not all(one.has_key for one in self._shown) or any(
-            one.filter.is_text for one in self._queries
-        )
-
-    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
-        shown = union(one.paths for one in self._shown)
-        places = [
-            query.filter.paths | branch.places for query, branch in zip(self._queries, self._branches, strict=True)
-        ]
-        if rows is None or not all(one.has_key for one in self._shown):
-            for query, used in zip(self._queries, places, strict=True):
-                yield Matches(reader, self._collection, query.filter, used | shown)
-            return
-        keys = row_keys(list(map(_ID_OF, rows)))
-        if rows:
-            yield Rows(reader, self._collection, keys, union([shown, *places]))
-        last, window = self._end(rows)
-        for number, (query, used) in enumerate(zip(self._queries[: last + 1], places, strict=False)):
-            # A read by keys that has found them all is one that nothing else can come into.
-            if not query.filter.is_within(keys):
-                part = window if number == last else None
-                yield Entering(reader, self._collection, query.filter, used, part, keys)
-
-    def compares(self, value: datetime) -> bool:
-        return any(query.names(value) for query in self._queries)
-
-    def timed(self, now: datetime) -> Sequence[Timed | None]:
-        return [Timed.of(self._collection, query, now) for query in self._queries if query.names(now)]
-
-    def _end(self, rows: Sequence[Row]) -> tuple[int, Window | None]:
-        """Returns the number of the last branch that rows can come from, and the part of it that they are."""
-        last = len(self._branches) - 1
-        if self._limit is None or len(rows) < self._limit or not rows:
-            return last, None
-        row = rows[-1]
-        # What the row does not show may match.
-        while last and self._cannot_have(last, row):
-            last -= 1
-        branch, shown = self._branches[last], self._shown[last]
-        if not branch.order or not all(shown.has(path) for path, _ in branch.order):
-            return last, None
-        return last, Window(branch.order, row)
-
-    def _cannot_have(self, number: int, row: Row) -> bool:
-        shown = self._shown[number]
-        return any(
-            condition.path and shown.has(condition.path) and condition.test(row) is False
-            for condition in self._queries[number].filter.conditions
-        )
+_MAPPINGS = (dict, Mapping)
+_FIND_OPTIONS = {"sort", "limit", "batch_size", "hint"}
+# The plans of the commands that were sent last. A query that runs again sends the same ones, mostly.
+_MOST_PLANS = 1_024
+# How long a command may be whose plan is kept, as BSON.
+_MOST_BYTES = 2_048
 
 
 class Matching(Plan):
@@ -209,11 +80,41 @@ def of_find(
     options: Mapping[str, Any],
 ) -> Plan:
     """Returns the plan of a `find`."""
-    if options.keys() - {"sort", "limit", "batch_size", "hint"} or not isinstance(projection, Mapping | None):
-        return Matching([(collection, _ANYTHING, ALL_PATHS)])
-    limit = options.get("limit") or None
-    branch = Branch(query or {}, _order(options.get("sort")) or (), limit, projection)
-    return Listed(collection, [branch], limit)
+    if not (_FIND_OPTIONS.issuperset(options) and (projection is None or isinstance(projection, _MAPPINGS))):
+        return of_collection(collection)
+    query, sort, limit = query or {}, options.get("sort") or (), options.get("limit") or None
+    if not sort and (ids := ids_of(query)) is not None:
+        return ByIds(collection, ids, query, limit, projection)
+    encoded = _encoded(query)
+    if encoded is not None:
+        order = tuple(sort.items() if isinstance(sort, _MAPPINGS) else sort)
+        shown = tuple(projection.items()) if projection else ()
+        try:
+            return _equal_find(collection, encoded, order, limit, shown)
+        except TypeError:
+            # The projection has operators.
+            pass
+    return Listed(collection, [Branch(query, _order(sort) or (), limit, projection)], limit)
+
+
+def _encoded(command: Mapping[str, Any]) -> bytes | None:
+    """Returns what a plan is found by, which is exact; None if the command is too long, or cannot be encoded."""
+    try:
+        encoded = bson.encode(command)
+    except Exception:  # noqa: BLE001 - nothing is derived from it, so it may match anything
+        return None
+    return encoded if len(encoded) <= _MOST_BYTES else None
+
+
+@lru_cache(maxsize=_MOST_PLANS)
+def _equal_find(
+    collection: str,
+    encoded: bytes,
+    order: Sequence[tuple[str, int]],
+    limit: int | None,
+    shown: Sequence[tuple[str, Any]],
+) -> Plan:
+    return Listed(collection, [Branch(decoded(encoded), _order(order) or (), limit, dict(shown))], limit)
 
 
 def of_count(collection: str, query: Mapping[str, Any]) -> Counts:
@@ -233,6 +134,16 @@ def of_collection(collection: str) -> Plan:
 
 def of_pipeline(collection: str, stages: Sequence[Stage]) -> Plan:
     """Returns the plan of an aggregation."""
+    encoded = _encoded({"": stages})
+    return derived(collection, stages) if encoded is None else _equal_pipeline(collection, encoded)
+
+
+@lru_cache(maxsize=_MOST_PLANS)
+def _equal_pipeline(collection: str, encoded: bytes) -> Plan:
+    return derived(collection, decoded(encoded)[""])
+
+
+def derived(collection: str, stages: Sequence[Stage]) -> Plan:
     try:
         found = _together(collection, stages) or _listed(collection, list(stages)) or _counted(collection, stages)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -242,7 +153,7 @@ def of_pipeline(collection: str, stages: Sequence[Stage]) -> Plan:
 
 def _order(sort: Any) -> Sequence[tuple[str, int]] | None:
     """Returns the paths and directions of a sort; None if it sorts by something else."""
-    found = list(sort.items() if isinstance(sort, Mapping) else sort or ())
+    found = list(sort.items() if isinstance(sort, _MAPPINGS) else sort or ())
     return found if all(direction in (1, -1) and isinstance(direction, int) for _, direction in found) else None
 
 

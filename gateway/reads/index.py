@@ -7,9 +7,9 @@ of a sorted page up to its last row. Conditions without either are looked at one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from .by_key import ByKey
 from .collection_sizes import CollectionSizes
@@ -17,11 +17,11 @@ from .comparing import index_key
 from .interests import ALL, DELETE, INSERT, UPDATE, Change, Entering, Interest, Matches, Reader, Rows, Size
 from .matching import Condition, place_at, values_at
 from .paths import TEXT, TEXT_NAME, Paths
-from .plans import Plan, Row
+from .plans import Plan
 from .spans import Spans, is_closed
 from .texts import TextIndex
+from .used_paths import UsedPaths
 
-K = TypeVar("K", bound=Hashable)
 Conditional = Entering | Matches
 # With more interests in one value, others with a range are found by that.
 _FULL = 8
@@ -54,10 +54,8 @@ class Index:
         return () if found is None else found.rows.keys()
 
     def add(self, interest: Interest) -> None:
-        text = self._text.get(interest.collection)
-        if isinstance(interest, Conditional) and (text is None or not text.is_literal):
-            interest.filter = interest.filter.widened()
-        self._of(interest.collection).add(interest)
+        name = interest.collection
+        (self._collections.get(name) or self._of(name)).add(interest)
 
     def remove(self, interest: Interest) -> None:
         self._collections[interest.collection].remove(interest)
@@ -66,7 +64,7 @@ class Index:
         """Keeps the changes that arrive from now on for the read, until `end`."""
         read.since = self.arrived
         for name in read.plan.collections:
-            self._of(name).in_flight.add(read)
+            (self._collections.get(name) or self._of(name)).in_flight.add(read)
 
     def end(self, read: Read) -> None:
         for name in read.plan.collections:
@@ -112,7 +110,8 @@ class Index:
     def _of(self, name: str) -> _Collection:
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = _Collection()
+            text = self._text.get(name)
+            found = self._collections[name] = _Collection(is_literal=text is not None and text.is_literal)
         return found
 
 
@@ -126,14 +125,12 @@ class Read:
         self.since = 0
         self.changes: list[Change] = []
 
-    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
-        for interest in self.plan.interests(reader, rows):
-            interest.since = self.since
-            yield interest
-
 
 class _Collection:
-    def __init__(self) -> None:
+    """The interests in one collection. `is_literal` is that of its text index."""
+
+    def __init__(self, *, is_literal: bool) -> None:
+        self._is_literal = is_literal
         self.in_flight: set[Read] = set()
         self.rows: ByKey[Rows] = ByKey()
         self._entering = _ByValue(needs_former=False)
@@ -149,31 +146,33 @@ class _Collection:
         self.size += 1
         if isinstance(interest, Rows):
             self.rows.add(interest.keys, interest)
-        elif isinstance(interest, Entering):
-            self._entering.add(interest)
-        elif isinstance(interest, Matches):
-            self._matches.add(interest)
         elif isinstance(interest, Size):
             self._sizes.add(interest)
+        elif isinstance(interest, Conditional):
+            if not self._is_literal:
+                interest.filter = interest.filter.widened()
+            self._part_of(interest).add(interest)
 
     def remove(self, interest: Interest) -> None:
         self.size -= 1
         if isinstance(interest, Rows):
             self.rows.remove(interest.keys, interest)
-        elif isinstance(interest, Entering):
-            self._entering.remove(interest)
-        elif isinstance(interest, Matches):
-            self._matches.remove(interest)
         elif isinstance(interest, Size):
             self._sizes.remove(interest)
+        elif isinstance(interest, Conditional):
+            self._part_of(interest).remove(interest)
+
+    def _part_of(self, interest: Conditional) -> _ByValue:
+        return self._entering if isinstance(interest, Entering) else self._matches
 
     def needs_document(self, changed: Paths) -> bool:
-        return bool(self.in_flight) or self._entering.use(changed) or self._matches.use(changed)
+        return bool(self.in_flight) or any(one.used.touch(changed) for one in (self._entering, self._matches))
 
     def used(self, text: TextIndex | None) -> Sequence[str]:
-        named = self._entering.used() | self._matches.used()
-        if self.in_flight or self._entering.uses_all or self._matches.uses_all:
+        parts = self._entering.used, self._matches.used
+        if self.in_flight or any(part.has_all for part in parts):
             return ()
+        named = set().union(*(part.named for part in parts))
         if TEXT_NAME in named:
             if text is None:
                 return ()
@@ -212,11 +211,7 @@ class _ByValue:
         self._ranges: dict[str, _Ranges] = {}
         self._rest: set[Conditional] = set()
         self._places: dict[Conditional, _Part | None] = {}
-        # How many interests have the same paths; how many of these have a path, and how many one at or below it.
-        self._by_paths: dict[Paths, int] = {}
-        self._named: dict[str, int] = {}
-        self._above: dict[str, int] = {}
-        self._any = 0
+        self.used = UsedPaths()
 
     def add(self, interest: Conditional) -> None:
         part = self._places[interest] = self._part(interest)
@@ -224,7 +219,7 @@ class _ByValue:
             self._rest.add(interest)
         else:
             part.add(interest)
-        self._count(interest.paths, 1)
+        self.used.add(interest.paths)
 
     def remove(self, interest: Conditional) -> None:
         part = self._places.pop(interest)
@@ -235,20 +230,7 @@ class _ByValue:
             if part.is_empty:
                 parts: dict[str, Any] = self._values if isinstance(part, _Values) else self._ranges
                 del parts[part.path]
-        self._count(interest.paths, -1)
-
-    def use(self, changed: Paths) -> bool:
-        """Returns whether an interest uses one of these paths."""
-        if self._any or changed.is_all:
-            return bool(self._places)
-        return any(path in self._above for path in changed.named) or any(path in self._named for path in changed.above)
-
-    def used(self) -> set[str]:
-        return set(self._named)
-
-    @property
-    def uses_all(self) -> bool:
-        return self._any > 0
+        self.used.remove(interest.paths)
 
     def all(self) -> Iterable[Conditional]:
         return self._places
@@ -257,7 +239,7 @@ class _ByValue:
         """Yields the interests that the change can affect, among others. None is left out."""
         if not self._places or (change.kind == DELETE and not self._needs_former):
             return
-        if change.kind == UPDATE and not self.use(change.paths):
+        if change.kind == UPDATE and not self.used.touch(change.paths):
             return
         yield from self._rest
         has_former = self._needs_former and change.kind != INSERT
@@ -276,32 +258,22 @@ class _ByValue:
             spans = interest.spans
             by_length = sorted(spans, key=lambda one: not is_closed(spans[one]))
             if by_length:
-                return self._ranges.setdefault(by_length[0], _Ranges(by_length[0]))
-        return None if path is None else self._values.setdefault(path, _Values(path))
+                range_path = by_length[0]
+                return self._ranges.get(range_path) or self._ranges.setdefault(range_path, _Ranges(range_path))
+        if path is None:
+            return None
+        return self._values.get(path) or self._values.setdefault(path, _Values(path))
 
     def _equality(self, interest: Conditional) -> tuple[str | None, int]:
         """Returns the path of the most selective equality, and how many interests have its value."""
-        best: tuple[int, int, str] | None = None
+        best: tuple[bool, int, str] | None = None
         for condition in interest.filter.conditions:
-            if condition.values is None:
-                continue
-            values = self._values.get(condition.path)
-            fullest = 0 if values is None else values.fullest(condition)
-            rank = (0 if condition.path == "_id" else 1, fullest, condition.path)
-            if best is None or rank < best:
-                best = rank
+            if condition.values is not None:
+                path = condition.path
+                values = self._values.get(path)
+                rank = (path != "_id", 0 if values is None else values.fullest(condition), path)
+                best = rank if best is None or rank < best else best
         return (None, 0) if best is None else (best[2], best[1])
-
-    def _count(self, paths: Paths, number: int) -> None:
-        if paths.is_all:
-            self._any += number
-        before = self._by_paths.get(paths, 0)
-        _add(self._by_paths, (paths,), number)
-        if before and before + number:
-            # Other interests have the same paths.
-            return
-        _add(self._named, paths.named, number)
-        _add(self._above, paths.above, number)
 
 
 class _Values:
@@ -319,7 +291,7 @@ class _Values:
 
     def fullest(self, condition: Condition) -> int:
         """Returns how many interests there are in one of the values."""
-        return max((len(self._by_key.of(key)) for key in _keys(condition)), default=0)
+        return max((len(self._by_key.of(key)) for key in condition.keys), default=0)
 
     def add(self, interest: Conditional) -> None:
         self._by_key.add(self._keys_of(interest), interest)
@@ -348,7 +320,7 @@ class _Values:
         """Returns the keys of the first equality of the path. A document must have one of its values."""
         for condition in interest.filter.conditions:
             if condition.path == self.path and condition.values is not None:
-                return _keys(condition)
+                return condition.keys
         raise KeyError(self.path)
 
 
@@ -382,17 +354,3 @@ class _Ranges:
 
 
 _Part = _Values | _Ranges
-
-
-def _keys(condition: Condition) -> Collection[object]:
-    return dict.fromkeys(map(index_key, condition.values or ()))
-
-
-def _add(counts: dict[K, int], keys: Iterable[K], number: int) -> None:
-    """Adds to the counts of keys. Those that are 0 go."""
-    for key in keys:
-        found = counts.get(key, 0) + number
-        if found:
-            counts[key] = found
-        else:
-            del counts[key]

@@ -46,24 +46,32 @@ class Reader(Protocol):
         ...
 
 
+# Paths as their names, each with its direction.
+Order = Sequence[tuple[Sequence[str], int]]
+
+
+def order_of(sort: Sequence[tuple[str, int]]) -> Order:
+    return [(names_of(path), direction) for path, direction in sort]
+
+
 class Window:
     """The part of a sorted list before and at its last row."""
 
-    __slots__ = ("_last", "_order")
+    __slots__ = ("_order", "last")
 
-    def __init__(self, order: Sequence[tuple[str, int]], last: Mapping[str, Any]) -> None:
-        self._order = [(names_of(path), direction) for path, direction in order]
-        self._last = [_sorted_by(last, names) for names, _ in self._order]
+    def __init__(self, order: Order, last: Mapping[str, Any]) -> None:
+        self._order = order
+        self.last = [last.get(names[0]) if len(names) == 1 else _sorted_by(last, names) for names, _ in order]
 
     @property
     def span(self) -> tuple[str, Span | None]:
         """The path that decides first, and the range in which a value of it is in this part."""
-        (names, direction), last = self._order[0], self._last[0]
+        (names, direction), last = self._order[0], self.last[0]
         return ".".join(names), None if last is _UNSORTABLE else sorted_before(last, direction)
 
     def may_have(self, document: Mapping[str, Any]) -> bool:
         """Returns whether the document can be in this part."""
-        for (names, direction), last in zip(self._order, self._last, strict=True):
+        for (names, direction), last in zip(self._order, self.last, strict=True):
             order = _compare(_sorted_by(document, names), last)
             if order is None:
                 return True
@@ -99,11 +107,9 @@ class Interest:
     """
 
     __slots__ = ("collection", "reader", "since")
-
-    def __init__(self, reader: Reader, collection: str) -> None:
-        self.reader = reader
-        self.collection = collection
-        self.since = 0
+    reader: Reader
+    collection: str
+    since: float
 
     def is_affected(self, change: Change) -> bool:
         """Returns whether the change can affect what was read."""
@@ -116,7 +122,9 @@ class Rows(Interest):
     __slots__ = ("keys", "paths")
 
     def __init__(self, reader: Reader, collection: str, keys: frozenset[Any], paths: Paths) -> None:
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.keys = keys
         self.paths = paths
 
@@ -146,7 +154,9 @@ class Entering(Interest):
         keys: frozenset[Any] = frozenset(),
     ) -> None:
         """`keys` are those of the documents that were read, if all that decides about these is known as `Rows`."""
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.keys = keys
         self.filter = wanted
         self.paths = paths
@@ -183,7 +193,9 @@ class Size(Interest):
     __slots__ = ("deleted", "inserted")
 
     def __init__(self, reader: Reader, collection: str, inserted: int | None, deleted: int | None) -> None:
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.inserted = inserted
         self.deleted = deleted
 
@@ -199,7 +211,9 @@ class Matches(Interest):
     __slots__ = ("filter", "paths")
 
     def __init__(self, reader: Reader, collection: str, wanted: Filter, shown: Paths) -> None:
-        super().__init__(reader, collection)
+        self.reader = reader
+        self.collection = collection
+        self.since = 0
         self.filter = wanted
         self.paths = wanted.paths | shown
 

@@ -6,12 +6,12 @@ The answer is True or False only if MongoDB's is the same; otherwise it is None,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from bson import Regex
 
-from .comparing import compare, equal, have_keys, is_comparable, is_type, row_keys
+from .comparing import compare, equal, have_keys, index_key, is_comparable, is_type, row_keys
 from .paths import ALL_PATHS, NO_PATHS, TEXT, Paths, names_of, union
 from .spans import Place, Span, compared_with, place_of
 from .texts import may_contain, words_of
@@ -33,7 +33,7 @@ class Condition:
     be; None if it is no comparison.
     """
 
-    __slots__ = ("_check", "path", "paths", "span", "values")
+    __slots__ = ("_check", "_keys", "path", "paths", "span", "values")
 
     def __init__(
         self,
@@ -47,6 +47,14 @@ class Condition:
         self.values = values
         self.span = span
         self._check = check
+        self._keys: Collection[object] | None = None
+
+    @property
+    def keys(self) -> Collection[object]:
+        """The keys of the values."""
+        if self._keys is None:
+            self._keys = tuple(dict.fromkeys(map(index_key, self.values or ())))
+        return self._keys
 
     def test(self, document: Mapping[str, Any]) -> Answer:
         """Returns whether the document fulfils the condition."""
@@ -100,11 +108,13 @@ class _Text(Condition):
 class Filter:
     """What a document must match to be read. Live queries keep it, so it has no more than is needed for that."""
 
-    __slots__ = ("conditions", "paths")
+    __slots__ = ("conditions", "is_text", "paths")
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
         self.conditions = tuple(conditions)
-        self.paths = union(condition.paths for condition in self.conditions)
+        self.paths = union([condition.paths for condition in self.conditions])
+        # Whether it is a full-text search, besides other conditions.
+        self.is_text = any(isinstance(condition, _Text) for condition in self.conditions)
 
     @classmethod
     def of(cls, query: Mapping[str, Any]) -> Filter:
@@ -118,24 +128,18 @@ class Filter:
         return Filter(Unknown(TEXT) if isinstance(one, _Text) else one for one in self.conditions)
 
     @property
-    def is_text(self) -> bool:
-        """Whether it is a full-text search, besides other conditions."""
-        return any(isinstance(condition, _Text) for condition in self.conditions)
-
-    @property
     def spans(self) -> Iterable[tuple[str, Span | None]]:
         """The ranges of its comparisons, by path."""
         return ((condition.path, condition.span) for condition in self.conditions)
 
     def is_within(self, keys: frozenset[Any]) -> bool:
         """Returns whether it names the `_id` of all documents that can match, and each has one of these keys."""
-        return any(
-            condition.path == "_id"
-            and condition.values is not None
-            and len(condition.values) <= len(keys)
-            and row_keys(condition.values) <= keys
-            for condition in self.conditions
-        )
+        for condition in self.conditions:
+            if condition.path != "_id" or (values := condition.values) is None:
+                continue
+            if len(values) <= len(keys) and row_keys(values) <= keys:
+                return True
+        return False
 
     def may_match(self, document: Mapping[str, Any], changed: Paths = NO_PATHS) -> bool:
         """Returns whether the document can match now, or could before these paths changed."""

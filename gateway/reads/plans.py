@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
@@ -31,7 +31,7 @@ class Timed:
 class Plan:
     """What a command reads, and the interests that follow from it."""
 
-    collections: frozenset[str] = frozenset()
+    collections: Collection[str] = ()
     # Whether nothing of the documents is returned but their number.
     is_count = False
     # Whether the rows are often the same after a change of what is read, so that reading them again saves runs.
@@ -45,6 +45,11 @@ class Plan:
         """Returns, for each condition that names this time, the documents that it lets come or go."""
         raise NotImplementedError
 
-    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterator[Interest]:
-        """Yields the interests after the command has returned these rows; None if its rows are not known."""
+    def signature(self, rows: Sequence[Row] | None) -> Hashable:
+        """Returns what the interests follow from: equal signatures have equal interests. None if that is not known."""
+        del rows
+        return None
+
+    def interests(self, reader: Reader, rows: Sequence[Row] | None) -> Iterable[Interest]:
+        """Returns the interests after the command has returned these rows; None if its rows are not known."""
         raise NotImplementedError

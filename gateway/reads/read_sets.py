@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Protocol
 
 from pymongo.errors import PyMongoError
@@ -13,7 +14,7 @@ from portico.resolvers.documents import Database
 from . import deriving
 from .comparing import stored_form
 from .index import Index, Read
-from .interests import Change, Interest, Rows
+from .interests import Change, Interest
 from .plans import Plan, Timed
 
 PartRead = Callable[["ReadSet"], Awaitable[Any]]
@@ -56,10 +57,12 @@ class ReadSet:
         "_checks",
         "_compared",
         "_dated",
+        "_former",
         "_in_flight",
         "_index",
         "_interests",
         "_is_released",
+        "_is_repeated",
         "_now",
         "_on_affected",
         "_parts",
@@ -73,8 +76,20 @@ class ReadSet:
         "reads_clock",
     )
 
-    def __init__(self, index: Index, on_affected: Callable[[], None], checks: PartChecks | None = None) -> None:
-        """With `checks`, a change affects a part of the run only if its result is another one."""
+    def __init__(
+        self,
+        index: Index,
+        on_affected: Callable[[], None],
+        checks: PartChecks | None = None,
+        *,
+        former: ReadSet | None = None,
+        is_repeated: bool = False,
+    ) -> None:
+        """With `checks`, a change affects a part of the run only if its result is another one.
+
+        If the run `is_repeated`, its read set can be the `former` one of the next run, which takes over the interests
+        of reads that are the same: most are, and indexing them again costs more than to find them.
+        """
         self.is_whole = True
         self.is_affected = False
         # The first change that has affected it.
@@ -91,7 +106,10 @@ class ReadSet:
         self.commands = 0
         self._index = index
         self._on_affected = on_affected
-        self._interests: list[Interest] = []
+        self._is_repeated = is_repeated
+        self._former = former
+        # The interests of each read, by their signature, or by the read.
+        self._interests: dict[Hashable, Sequence[Interest]] = {}
         self._in_flight: dict[Read, None] = {}
         self._is_released = False
         self._checks = checks
@@ -123,13 +141,26 @@ class ReadSet:
         if self._is_released:
             return
         self._dated.append((read.plan, rows))
-        for interest in read.interests(self, rows):
-            self._interests.append(interest)
-            self._index.add(interest)
-            for change in read.changes:
-                if change.collection == interest.collection and interest.is_affected(change):
-                    self.affected(change)
-                    break
+        name = read.plan.signature(rows) if self._is_repeated else None
+        if name is None or name in self._interests:
+            name = read
+        interests = None if self._former is None else self._former.hand_over(name)
+        if interests is None:
+            interests = list(read.plan.interests(self, rows))
+            for interest in interests:
+                self._index.add(interest)
+        self._interests[name] = interests
+        since = read.since
+        for interest in interests:
+            interest.reader, interest.since = self, since
+        for change in read.changes:
+            if any(change.collection == one.collection and one.is_affected(change) for one in interests):
+                self.affected(change)
+                break
+
+    def hand_over(self, name: Hashable) -> Sequence[Interest] | None:
+        """Returns the interests of a read with this signature, which are those of the caller from now on."""
+        return self._interests.pop(name, None)
 
     @property
     def has_parts(self) -> bool:
@@ -195,6 +226,7 @@ class ReadSet:
         """Ends the run. Of commands that have not ended, anything may have been read."""
         for read in tuple(self._in_flight):
             self.end(read, None)
+        self._former = None
         for part in self._parts:
             self._dated += part.own.dated
             # If the time matters, other rows can have other dates.
@@ -223,9 +255,11 @@ class ReadSet:
         for read in tuple(self._in_flight):
             self._index.end(read)
         self._in_flight.clear()
-        for interest in self._interests:
-            self._index.remove(interest)
+        for interests in self._interests.values():
+            for interest in interests:
+                self._index.remove(interest)
         self._interests.clear()
+        self._former = None
         self._is_released = True
         for part in self._parts:
             part.release()
@@ -245,22 +279,11 @@ class ReadSet:
         return min(max((self.changes_at - self._now).total_seconds(), 0) + 0.002, _LONGEST_TIMER)
 
     @property
-    def size(self) -> int:
-        """How many interests there are."""
-        return len(self._interests) + sum(part.own.size for part in self._parts)
-
-    @property
-    def keys(self) -> int:
-        """How many documents the interests name."""
-        own = sum(len(interest.keys) for interest in self._interests if isinstance(interest, Rows))
-        return own + sum(part.own.keys for part in self._parts)
-
-    @property
-    def collections(self) -> set[str]:
-        """The collections that the run has read."""
-        return {interest.collection for interest in self._interests}.union(
-            *(part.own.collections for part in self._parts)
-        )
+    def interests(self) -> Iterator[Interest]:
+        """What the run has read."""
+        yield from chain.from_iterable(self._interests.values())
+        for part in self._parts:
+            yield from part.own.interests
 
 
 def _dates_in(value: Any) -> Iterator[datetime]:

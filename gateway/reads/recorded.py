@@ -15,7 +15,7 @@ from typing import Any, cast
 from portico.resolvers.documents import ComparedProjection, Database, Document
 
 from . import deriving
-from .counting import NUMBER, Counts, Estimate, Keys
+from .counting import NUMBER, Counts, Estimate
 from .deriving import Matching
 from .index import Read
 from .plans import Plan
@@ -91,14 +91,11 @@ class RecordedCollection:
     def find(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
     ) -> RecordedCursor | ComparedCursor:
+        reads, find = self._reads, self._collection.find
         plan = deriving.of_find(self.name, query, projection, options)
-
-        def cursor() -> Any:
-            return self._collection.find(query, projection, **options)
-
-        if self._reads.has_parts and (plan.is_compared or isinstance(projection, ComparedProjection)):
-            return ComparedCursor(cursor, plan, self._reads, _shown_by(projection))
-        return RecordedCursor(cursor(), self._reads.begin(plan), self._reads)
+        if reads.has_parts and (plan.is_compared or isinstance(projection, ComparedProjection)):
+            return ComparedCursor(lambda: find(query, projection, **options), plan, reads, _shown_by(projection))
+        return RecordedCursor(find(query, projection, **options), reads.begin(plan), reads)
 
     async def find_one(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
@@ -148,7 +145,7 @@ class RecordedCollection:
 
     async def _counted(self, plan: Counts) -> list[Document] | None:
         """Returns the rows of counts whose documents are few; None if one has many."""
-        keys = Keys(self.name, plan.counts)
+        keys = plan.keys
         read = self._reads.begin(keys)
         found = await (await self._collection.aggregate(keys.pipeline())).to_list()
         rows = keys.answer(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bson import Decimal128
 
-from portico.gateway.reads.interests import Window
+from portico.gateway.reads.interests import Window, order_of
 from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
 from portico.gateway.reads.queries import Query
 from portico.resolvers.documents import Database, Document
@@ -42,7 +42,7 @@ async def test_a_window_has_every_row_up_to_its_last_one(db: Database) -> None:
         order = [(rng.choice(NAMES), rng.choice([1, -1])), ("_id", rng.choice([1, -1]))]
         rows = await collection.find({}, sort=order).to_list()
         last = rng.randrange(len(rows))
-        window = Window(order, rows[last])
+        window = Window(order_of(order), rows[last])
         behind = [row for row in rows[last + 1 :] if window.may_have(row)]
         assert all(window.may_have(row) for row in rows[: last + 1])
         # What is behind and may be in it has, or is compared with, something of which the place is not known.

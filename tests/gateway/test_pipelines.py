@@ -9,10 +9,11 @@ import pytest
 from pymongo import TEXT, IndexModel
 
 from portico.gateway.reads.comparing import row_key
-from portico.gateway.reads.deriving import Shown, of_pipeline
+from portico.gateway.reads.deriving import of_pipeline
 from portico.gateway.reads.feed import text_indexes
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import DELETE, INSERT, UPDATE, Change
+from portico.gateway.reads.lists import Shown
 from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
 from portico.gateway.reads.paths import TEXT as TEXT_INDEX
 from portico.gateway.reads.pipelines import paths_in, paths_of

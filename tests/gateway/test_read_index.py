@@ -13,12 +13,24 @@ from portico.gateway.reads.comparing import row_key, stored_form
 from portico.gateway.reads.counting import NUMBER, Estimate
 from portico.gateway.reads.deriving import of_find
 from portico.gateway.reads.index import Index
-from portico.gateway.reads.interests import DELETE, INSERT, REPLACE, UPDATE, Change, Entering, Interest, Matches, Window
-from portico.gateway.reads.paths import NO_PATHS, Paths
+from portico.gateway.reads.interests import (
+    DELETE,
+    INSERT,
+    REPLACE,
+    UPDATE,
+    Change,
+    Entering,
+    Interest,
+    Matches,
+    Window,
+    order_of,
+)
+from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
 from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.queries import Query
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.spans import Spans, place_of
+from portico.gateway.reads.used_paths import UsedPaths
 from portico.resolvers.documents import COMPARED
 from tests.gateway.support.filters import LEAVES, PATHS, document, query
 
@@ -46,7 +58,7 @@ def some_interest(rng: random.Random, number: int) -> Interest:
     if rng.random() < 0.3:
         return Matches(Reader(number), THINGS, found, NO_PATHS)
     order = [(path, rng.choice([1, -1])) for path in rng.sample(PATHS, rng.randrange(1, 3))]
-    window = Window(order, stored_form(document(rng))) if rng.random() < 0.6 else None
+    window = Window(order_of(order), stored_form(document(rng))) if rng.random() < 0.6 else None
     return Entering(Reader(number), THINGS, found, found.paths | Paths(path for path, _ in order), window)
 
 
@@ -85,6 +97,28 @@ def test_a_change_affects_the_same_interests_by_the_index_and_one_by_one() -> No
     for one in kept:
         index.remove(one)
     assert not index.collections
+
+
+def test_the_used_paths_are_those_of_the_interests_that_are_left() -> None:
+    rng = random.Random(11)
+    used = UsedPaths()
+    kept: list[Paths] = []
+    found = 0
+    for _ in range(3_000):
+        if kept and rng.random() < 0.5 + (len(kept) - 6) / 20:
+            used.remove(kept.pop(rng.randrange(len(kept))))
+        else:
+            kept.append(ALL_PATHS if rng.random() < 0.02 else Paths(rng.sample(PATHS, rng.randrange(3))))
+            used.add(kept[-1])
+        if rng.random() < 0.3:
+            changed = ALL_PATHS if rng.random() < 0.1 else Paths(rng.sample(PATHS, rng.randrange(1, 3)))
+            # An interest without paths is one that only its rows affect, or any change of which nothing is known.
+            touches = any(one.is_all or changed.is_all or one.touch(changed) for one in kept)
+            assert used.touch(changed) == touches
+            assert used.has_all == any(one.is_all for one in kept)
+            assert used.named == set().union(*(one.named for one in kept))
+            found += touches
+    assert 200 < found < 900
 
 
 def test_ranges_are_found_by_their_values() -> None:
@@ -126,7 +160,7 @@ def by_count(number: int) -> Interest:
 def by_window(number: int) -> Interest:
     """The interest of a page of a list that follows another one."""
     wanted = Query({"title": {"$gt": f"{number:06d}"}}).filter
-    window = Window([("title", 1), ("_id", 1)], {"title": f"{number + 1:06d}", "_id": number})
+    window = Window(order_of([("title", 1), ("_id", 1)]), {"title": f"{number + 1:06d}", "_id": number})
     return Entering(Reader(number), THINGS, wanted, wanted.paths | Paths(["title", "_id"]), window)
 
 
