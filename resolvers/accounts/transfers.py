@@ -205,16 +205,17 @@ async def move(
     Writes:   transfers, accounts; a settlement.
     """
     timer, number, record = Timer(now), 0, _record(source, destination, amount, now, reference)
+    known = {one["_id"]: one for one in (source, destination) if one is not None}
     # An attempt that will fail leaves a note on the destination for a moment.
     is_likely = source is None or source["balance"] >= amount
     async for tried in attempts(_ATTEMPTS, steps=2):
         record["_id"] = _record_id(operation_id, number)
         # Use the current time: the call may have waited, and an old attempt would be called off.
         attempt, is_noted = begun or await _begin(db, record, timer.now(), is_likely=is_likely or tried > 0)
-        begun = None
+        found, begun = None if begun is None else known, None
         if is_noted:
             made = await settlements.decide(db, TRANSFERS, attempt, {**record, "state": SETTLED}, answering)
-        elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
+        elif reason := await _reason(db, record, found, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
             made = await insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason})
         else:
@@ -306,13 +307,21 @@ def _has_room(amount: int) -> Document:
     return {"$expr": {"$lte": [{"$add": ["$balance", under_way, amount]}, MAX_AMOUNT]}}
 
 
-async def _reason(db: Database, record: Document, now: datetime, *, may_wait: bool) -> str | None:
+async def _reason(
+    db: Database,
+    record: Document,
+    found: Mapping[ObjectId, AccountDocument] | None,
+    now: datetime,
+    *,
+    may_wait: bool,
+) -> str | None:
     """Returns why the accounts cannot note the transfer. None if another attempt can succeed.
 
+    Args:     found: the accounts, as this call has read them; None to read them.
     Raises:   NotFound (an account is missing).
     """
     ids, amount = [one for one in (record["source"], record["destination"]) if one is not None], record["amount"]
-    found = await accounts.find_stored(db, ids)
+    found = found or await accounts.find_stored(db, ids)
     for one in ids:
         if one not in found:
             raise NotFound("Account", str(one))
