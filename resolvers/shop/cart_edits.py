@@ -7,11 +7,9 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import MappingProxyType
-from typing import Any
 
 from pymongo import ReturnDocument
 
@@ -315,15 +313,25 @@ async def _give_back(db: Database, buyer: Buyer, move: Document | None) -> None:
 
 
 async def _decide(db: Database, buyer: Buyer, cart: Document, change: Change, move: Document) -> Document | None:
-    pushes = {"decided": {**move, "is_taken": True}, **mark_applied(buyer.operation_id).get("$push", {})}
+    """Returns the cart after the change; None if it has changed since it was read, or has refused the move."""
+    marked = mark_applied(buyer.operation_id).get("$push", {})
     values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.cart_lifetime)}
-    allowed = {"refused_until": {"$not": {"$gte": move["at"]}}}
-    return await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes}, allowed)
+    allowed = {
+        "_id": cart["_id"],
+        "version": cart["version"],
+        "refused_until": {"$not": {"$gte": move["at"]}},
+    }
+    pushes = {"decided": {**move, "is_taken": True}, **marked}
+    update = {"$set": values, "$inc": {"version": 1}, "$push": pushes}
+    # The version guards everything that is shown of the cart. For each `find_one_and_update`, MongoDB also stores the
+    # whole document.
+    if not (await db[CARTS.name].update_one(allowed, update)).matched_count:
+        return None
+    applied = [*cart.get("applied", ()), *marked.values()]
+    return {**cart, **values, "version": cart["version"] + 1, "applied": applied}
 
 
-async def update_cart(
-    db: Database, cart: Document, update: Document, allowed: Mapping[str, Any] = MappingProxyType({})
-) -> Document | None:
-    """Returns the cart after the update; None if it has changed since it was read, or is not `allowed` it."""
-    same = {"_id": cart["_id"], "version": cart["version"], **allowed}
+async def update_cart(db: Database, cart: Document, update: Document) -> Document | None:
+    """Returns the cart after the update; None if it has changed since it was read."""
+    same = {"_id": cart["_id"], "version": cart["version"]}
     return await db[CARTS.name].find_one_and_update(same, update, return_document=ReturnDocument.AFTER)

@@ -52,7 +52,7 @@ from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .carts import CARTS
 from .orders import ORDERS, place_due
-from .stock import STOCK, change, changed_by, notify_product
+from .stock import STOCK, change, changed_by, notify_product, take_some
 
 # The end of the id of a reservation that has gone on to another cart, once for each time.
 GOING_ON = "-on"
@@ -88,6 +88,8 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
     Raises:   InadequateInventory (it reserves more than is available), Conflict (others kept changing the stock).
     Writes:   stock; one guarded update. If it takes the last unit, also an update of the product.
     """
+    if move["kind"] == "reserve" and await take_some(db, _free(move), move["quantity"], _preparing(move, now)):
+        return
     async for _ in attempts(steps=2):
         if await change(db, _free(move), _preparing(move, now)):
             return
