@@ -1,11 +1,13 @@
 """Changes of carts by their buyers. `viewer_carts` creates and claims carts.
 
 Each change of a line is a two-phase move (see `moves`): the stock prepares it, the cart decides, the stock concludes.
+To add units, the stock prepares them while the cart and the product are read. If the call is refused, it gives them
+back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -20,6 +22,7 @@ from portico.resolvers.together import both
 from portico.resolvers.writes.marks import is_repeatable, mark_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settler import AT_ONCE, Answering
+from portico.resolvers.writes.timer import Timer
 
 from . import moves
 from .cart_closing import close
@@ -85,12 +88,34 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     if quantity < 1:
         raise InvalidInput("The quantity must be at least 1.", "quantity", code=InvalidInput.OUT_OF_RANGE, least=1)
     sku = trimmed(sku)
-    line, first = await both(_line(db, sku), find_cart(db, cart_id))
+    move = _move_of(cart_id, sku, quantity, buyer, buyer.now)
+    try:
+        (line, first), refusals = await both(
+            both(_line(db, sku), find_cart(db, cart_id)), _prepared_early(db, buyer, move)
+        )
+    except DomainError:
+        await _give_back(db, buyer, move)
+        raise
 
     def plan(cart: Document) -> Change | None:
         return _with_line(cart, {**line, "quantity": quantity_of(cart, sku) + quantity}, "quantity")
 
+    if not refusals:
+        return await _change(db, buyer, cart_id, plan, first, move)
+    # What the plan refuses is reported first. An earlier call may have made the change.
+    if _planned(require_visible(first, cart_id, buyer.viewer), buyer, plan) is not None:
+        raise refusals[0]
     return await _change(db, buyer, cart_id, plan, first)
+
+
+async def _prepared_early(db: Database, buyer: Buyer, move: Document) -> Sequence[DomainError]:
+    """Prepares a move before its cart is known. Returns why the stock refuses it; nothing if it does not."""
+    await buyer.answering.confirmed()
+    try:
+        await moves.prepare(db, move, now=buyer.now)
+    except DomainError as refusal:
+        return [refusal]
+    return ()
 
 
 async def update_item(
@@ -198,12 +223,14 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 
 
-async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: Document | None) -> Document:
+async def _change(
+    db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: Document | None, move: Document | None = None
+) -> Document:
     """Applies the planned change, once for each operation. Plans again if the cart changes in the meantime.
 
-    Args:     first: the cart as it was read.
+    Args:     first: the cart as it was read.  move: what is prepared for this change already.
     """
-    move: Document | None = None
+    timer = Timer(buyer.now)
     async for tried in attempts(ATTEMPTS, longest=LONGEST_PAUSE):
         try:
             found = await find_cart(db, cart_id) if tried else first
@@ -223,11 +250,13 @@ async def _change(db: Database, buyer: Buyer, cart_id: str, plan: Plan, first: D
             if (marked := await _marked(db, buyer, cart)) is not None:
                 return marked
             continue
-        # Read the cart before the stock: a refused move leaves the stock before the cart forgets the refusal.
-        if move is None or not await _is_open(db, cart, move):
+        if move is not None and tried and not await _is_open(db, cart, move):
+            await _give_back(db, buyer, move)
+            move = None
+        if move is None:
             # Another call with the key must not find the last unit taken by this one.
             await buyer.answering.confirmed()
-            move = _move_of(cart, change, buyer)
+            move = _move_of(cart_id, change.sku, change.units, buyer, timer.now())
             await moves.prepare(db, move, now=buyer.now)
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
@@ -245,13 +274,13 @@ def _planned(cart: Document, buyer: Buyer, plan: Plan) -> Change | None:
     return plan(cart)
 
 
-def _move_of(cart: Document, change: Change, buyer: Buyer) -> Document:
+def _move_of(cart_id: str, sku: str, units: int, buyer: Buyer, at: datetime) -> Document:
     return moves.new_move(
-        "reserve" if change.units > 0 else "return",
-        sku=change.sku,
-        cart_id=cart["_id"],
-        quantity=abs(change.units),
-        now=buyer.now,
+        "reserve" if units > 0 else "return",
+        sku=sku,
+        cart_id=cart_id,
+        quantity=abs(units),
+        now=at,
         operation_id=buyer.operation_id,
     )
 
@@ -272,20 +301,34 @@ async def _marked(db: Database, buyer: Buyer, cart: Document) -> Document | None
 
 async def _is_open(db: Database, cart: Document, move: Document) -> bool:
     """Returns whether the move can still be taken: it is prepared and not refused."""
-    is_decided = any(decided["id"] == move["id"] for decided in cart.get("decided", ()))
-    return not is_decided and await moves.is_prepared(db, move)
+    is_refused = any(decided["id"] == move["id"] for decided in cart.get("decided", ()))
+    is_refused |= "refused_until" in cart and move["at"] <= cart["refused_until"]
+    return not is_refused and await moves.is_prepared(db, move)
 
 
 async def _give_back(db: Database, buyer: Buyer, move: Document | None) -> None:
-    """Rolls back a prepared move that only this call could have taken."""
+    """Rolls back a move that only this call could have taken, if it is prepared."""
     if move is not None:
         await moves.conclude(db, move, is_taken=False, now=buyer.now)
 
 
 async def _decide(db: Database, buyer: Buyer, cart: Document, change: Change, move: Document) -> Document | None:
-    pushes = {"decided": {**move, "is_taken": True}, **mark_applied(buyer.operation_id).get("$push", {})}
+    """Returns the cart after the change; None if it has changed since it was read, or has refused the move."""
+    marked = mark_applied(buyer.operation_id).get("$push", {})
     values = {"items": change.items, "currency": change.currency, **touched(buyer.now, buyer.cart_lifetime)}
-    return await update_cart(db, cart, {"$set": values, "$inc": {"version": 1}, "$push": pushes})
+    allowed = {
+        "_id": cart["_id"],
+        "version": cart["version"],
+        "refused_until": {"$not": {"$gte": move["at"]}},
+    }
+    pushes = {"decided": {**move, "is_taken": True}, **marked}
+    update = {"$set": values, "$inc": {"version": 1}, "$push": pushes}
+    # The version guards everything that is shown of the cart. For each `find_one_and_update`, MongoDB also stores the
+    # whole document.
+    if not (await db[CARTS.name].update_one(allowed, update)).matched_count:
+        return None
+    applied = [*cart.get("applied", ()), *marked.values()]
+    return {**cart, **values, "version": cart["version"] + 1, "applied": applied}
 
 
 async def update_cart(db: Database, cart: Document, update: Document) -> Document | None:

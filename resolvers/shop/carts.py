@@ -85,6 +85,8 @@ class CartDocument(Repeatable):
     version: int
     # Decisions that the cart has not forgotten yet; see `moves`.
     decided: NotRequired[list[DecidedMove]]
+    # The time of the latest move that was refused. The cart takes no move of that time or before; see `moves`.
+    refused_until: NotRequired[datetime]
     # True while the stock counts the lines as reserved; missing afterwards.
     holding: NotRequired[bool]
     # The cart that it was merged into; see `cart_merging`.

@@ -16,8 +16,9 @@ The steps:
 1. **Prepare**: one guarded update of the stock adds the move to `under_way`. Its id is new, so no other process can
    prepare the same move.
 2. **Decide**: one update of the cart changes the lines and adds the move to `decided` as taken. It is guarded by the
-   cart version that was read before step 1. A process that finds an undecided move can refuse it instead: if the cart
-   lists no decision on the move, it adds the move to `decided` as not taken, and increments the version.
+   cart version that was read. A process that finds an undecided move can refuse it instead: if the cart lists no
+   decision on the move, it adds the move to `decided` as not taken, increments the version, and raises `refused_until`
+   to the time of the move. A cart takes no move that is as old as that.
 3. **Conclude**: one update of the stock changes the counters and removes the move from `under_way`. It is guarded by
    the presence of the move. A refused move is rolled back in the same way.
 4. **Forget**: the cart removes the decision.
@@ -29,9 +30,10 @@ The steps:
 A process that finds an old move looks at its cart, refuses the move if it is undecided, and continues with step 3.
 This is correct, because:
 
-* A process that was suspended after step 1 cannot take a refused move: the refusal has changed the cart's version.
-* If that process reads the cart again before step 4, it sees the refusal. After step 4, it does not find the move in
-  the stock: it looks there after it has read the cart, and a move leaves the stock before its refusal is forgotten.
+* A process that was suspended after step 1 cannot take a refused move: `refused_until` stays when the refusal is
+  forgotten. So it does not matter whether the process has read the cart before step 1, at the same time, or after it.
+* A call that reads the cart again goes on with its move only if it finds the move in the stock. Otherwise, it prepares
+  another one, with a later time.
 * To conclude a move twice has no effect: the move is no longer listed, and its id is never used again.
 """
 
@@ -50,7 +52,7 @@ from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .carts import CARTS
 from .orders import ORDERS, place_due
-from .stock import STOCK, change, changed_by, notify_product
+from .stock import STOCK, change, changed_by, notify_product, take_some
 
 # The end of the id of a reservation that has gone on to another cart, once for each time.
 GOING_ON = "-on"
@@ -86,6 +88,8 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
     Raises:   InadequateInventory (it reserves more than is available), Conflict (others kept changing the stock).
     Writes:   stock; one guarded update. If it takes the last unit, also an update of the product.
     """
+    if move["kind"] == "reserve" and await take_some(db, _free(move), move["quantity"], _preparing(move, now)):
+        return
     async for _ in attempts(steps=2):
         if await change(db, _free(move), _preparing(move, now)):
             return
@@ -148,7 +152,8 @@ async def settle(db: Database, move: Document, *, now: datetime) -> None:
         await conclude(db, move, is_taken=await _is_restored(db, move), now=now)
         return
     undecided = {"_id": move["cart_id"], "decided.id": {"$ne": move["id"]}, "settlement.id": {"$ne": move["id"]}}
-    refusal = {"$push": {"decided": {**move, "at": now, "is_taken": False}}, "$inc": {"version": 1}}
+    refused = {**move, "at": now, "is_taken": False}
+    refusal = {"$push": {"decided": refused}, "$inc": {"version": 1}, "$max": {"refused_until": move["at"]}}
     if (await db[CARTS.name].update_one(undecided, refusal)).matched_count:
         await finish(db, move, is_taken=False, now=now)
         return

@@ -121,6 +121,15 @@ def changed_by(now: datetime, *, under_way: Document | None = None, **amounts: i
     return [{"$set": changes}, {"$set": {"flipped_at": since}}]
 
 
+async def take_some(db: Database, guard: Document, units: int, update: list[Document]) -> bool:
+    """Updates a stock that matches the guard and keeps units besides these. So its product stays in stock.
+
+    An update is cheaper than `change`: for each `find_one_and_update`, MongoDB also stores the whole document.
+    """
+    left = {"available": {"$gt": units}, "in_stock": True, "flipped_at": {"$exists": False}}
+    return bool((await db[STOCK.name].update_one({**guard, **left}, update)).matched_count)
+
+
 async def change(db: Database, guard: Document, update: list[Document]) -> bool:
     """Updates the stock that matches the guard. Notifies its product if it sold out or has units again."""
     return await _changed(db, guard, update, _FLIP) is not None

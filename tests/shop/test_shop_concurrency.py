@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.documents import Database
-from portico.resolvers.shop import cart_jobs, stock_jobs
+from portico.resolvers.shop import cart_jobs, moves, stock_jobs
 from portico.schema.kinds import Kind
 from tests.shop.support.shop import (
     Provider,
@@ -39,7 +39,7 @@ from tests.support.harness import (
     new_key,
     run_jobs,
 )
-from tests.support.interruptions import database_of, delayed
+from tests.support.interruptions import database_of, delayed, interrupted
 
 # The number of concurrent calls.
 AT_ONCE = 200 if IS_SOAK else 30
@@ -304,4 +304,47 @@ async def test_products_are_found_by_their_current_availability(gateway: Gateway
     assert taken == [{plenty}, {last, none}]
     assert back == [{last, none}, {plenty}]
     assert await found() == back
+    await assert_invariants(gateway)
+
+
+async def test_a_move_that_was_refused_before_the_cart_is_read_is_not_taken(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    sku, db = await stock_up(gateway), gateway.db
+    cart = await new_cart(gateway)
+
+    async def refuse() -> None:
+        """Settle the move of the call, as a job does after five seconds. The cart forgets the refusal."""
+        stock: Any = None
+        async with asyncio.timeout(10):
+            while stock is None:
+                stock = await db["stock"].find_one({"_id": sku, "under_way.0": {"$exists": True}})
+        await moves.settle(db, stock["under_way"][0], now=clock.now())
+        refused = await db["carts"].find_one({"refused_until": {"$exists": True}})
+        assert refused is not None
+        assert refused["decided"] == []
+
+    with database_of(gateway, interrupted(db, "carts", "find_one", refuse)):
+        added = await gateway.result("addItemToCart", add_input(cart, sku))
+
+    assert added["__typename"] == "CartPayload"
+    assert quantities(await cart_of(gateway, cart)) == {sku: 1}
+    assert await stock_of(gateway, sku) == (9, 1, 0)
+    await assert_nothing_in_flight(db)
+    await assert_invariants(gateway)
+
+
+async def test_an_addition_that_is_refused_leaves_no_unit_reserved(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway, units=1)
+    full = await new_cart(gateway, **{await stock_up(gateway, units=1_000): 1_000})
+    unknown = Kind.encode_id("Cart", "0" * 32)
+
+    answers = [
+        await gateway.result("addItemToCart", given)
+        for given in (add_input(unknown, sku), add_input(full, "no such product"), add_input(full, sku, 1_000))
+    ]
+
+    assert [answer["__typename"] for answer in answers] == ["NotFound", "NotFound", "InadequateInventory"]
+    assert await stock_of(gateway, sku) == (1, 0, 0)
+    await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
