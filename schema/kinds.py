@@ -20,7 +20,7 @@ from portico.resolvers.errors import NotFound, one_of
 from portico.resolvers.undecodable import is_undecodable
 
 from .context import Context
-from .fields import Source, computed
+from .fields import Computed, Source, without_argument
 
 # The extension of a GraphQL type with the kind whose documents have the type.
 KIND = "portico.kind"
@@ -221,7 +221,7 @@ def node_id(kind: str, path: str, *, description: str = "Globally unique and opa
         text = b2a_base64((prefix + str(source[path])).encode()).decode()
         return text.rstrip(_PADDING) if "/" not in text and "+" not in text else _url_safe(text)
 
-    return computed(read, path, description=description)
+    return without_argument(Computed(read, (path,), kind=kind), description)
 
 
 def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:
