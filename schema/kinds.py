@@ -15,7 +15,7 @@ from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSc
 
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
-from portico.resolvers.documents import CollectionSpec, D, Database, Projection, document_id
+from portico.resolvers.documents import CollectionSpec, D, Database, DocumentId, Projection, document_id
 from portico.resolvers.errors import NotFound, one_of
 from portico.resolvers.undecodable import is_undecodable
 
@@ -136,6 +136,11 @@ class Kind(Generic[D]):
             within=within,
             shown_to=shown_to,
         )
+
+    @staticmethod
+    def document_id(text: str) -> DocumentId:
+        """Returns the ObjectId in a text. Raises ValueError."""
+        return document_id(text)
 
     @staticmethod
     def encode_id(kind: str, key: object) -> str:
