@@ -6,9 +6,15 @@ import logging
 import sys
 from typing import Any
 
-import structlog
+# structlog would load 70 modules of rich for tracebacks in color, which no log of the gateway has.
+_RICH = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
-from .settings import Settings
+import structlog  # noqa: E402
+
+from .settings import Settings  # noqa: E402
+
+if _RICH is None:
+    del sys.modules["rich"]
 
 
 def configure(settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.resolvers.declarations import Command, Counter, Gauge, Job
-from portico.resolvers.problems import Invariant, Problem, Problems
+from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.writes.sweeps import each, sweep
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Invariant",
     "Job",
     "Problem",
-    "Problems",
     "each",
     "sweep",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portico.resolvers import texts
 from portico.resolvers.changes import ChangeSource, Event
-from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned, document_id
+from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.notifying import NotificationSource
 from portico.resolvers.paging import Listing, Page, Sort
 from portico.resolvers.typed import TypedDict
@@ -21,6 +21,5 @@ __all__ = [
     "Sort",
     "TypedDict",
     "Versioned",
-    "document_id",
     "texts",
 ]

@@ -55,12 +55,12 @@ class Problem:
     @staticmethod
     async def all_in(
         documents: AsyncIterable[D],
-        find: Callable[[list[D]], Problems],
+        find: Callable[[list[D]], AsyncIterator[Problem]],
         subject: Subject,
         size: int = 500,
         *,
         repair: Callable[[D], Repair] | None = None,
-    ) -> Problems:
+    ) -> AsyncIterator[Problem]:
         """Yields what `find` finds wrong in the documents of a cursor, in batches of this size.
 
         A document that makes `find` fail is itself a problem with this subject, and what `repair` returns repairs it.
@@ -70,17 +70,14 @@ class Problem:
                 yield problem
 
 
-Problems = AsyncIterator[Problem]
-
-
 @dataclass(frozen=True)
 class Invariant:
     """A condition that must always hold, and the check that finds its violations."""
 
     name: str
-    check: Callable[[Database], Problems]
+    check: Callable[[Database], AsyncIterator[Problem]]
 
-    async def problems(self, db: Database) -> Problems:
+    async def problems(self, db: Database) -> AsyncIterator[Problem]:
         """Yields the violations. A check that fails is a problem, too. An outage raises its error."""
         try:
             async for problem in self.check(db):
@@ -92,7 +89,10 @@ class Invariant:
 
 
 async def _problems_of(
-    batch: list[D], find: Callable[[list[D]], Problems], subject: Subject, repair: Callable[[D], Repair] | None
+    batch: list[D],
+    find: Callable[[list[D]], AsyncIterator[Problem]],
+    subject: Subject,
+    repair: Callable[[D], Repair] | None,
 ) -> list[Problem]:
     try:
         return [problem async for problem in find(batch)]

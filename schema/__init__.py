@@ -77,8 +77,8 @@ class Subscription:
 def create_schema(domains: Domains) -> strawberry.Schema:
     """Creates the schema of these domains, and installs the resolvers of its document-backed fields.
 
-    Raises:   InvalidDomains (for example, a kind has no visibility rule), UnknownKind (a field is related to a kind
-              that is not served), NotKeepable (a mutation has an answer that cannot be stored for its key).
+    Raises:   InvalidDomains (for example, a kind has no visibility rule), UnknownKind (a field names a kind that
+              is not served), NotKeepable (a mutation has an answer that cannot be stored for its key).
     """
     require_rules(domains)
     additions = additions_of(domains)

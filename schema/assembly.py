@@ -19,7 +19,7 @@ from portico.schema.kinds import Kind
 
 from .connections import Counted
 from .errors import camel_case
-from .fields import Related, declaration_of
+from .fields import Computed, Related, declaration_of
 from .mutations import Write
 from .roles import OWN_ROLES
 from .service import SchemaOfService
@@ -88,7 +88,7 @@ def require_rules(domains: Domains) -> None:
 
 
 class UnknownKind(LookupError):
-    """A field is related to a kind that no served domain declares."""
+    """A field names a kind that no served domain declares."""
 
 
 def require_declared(domains: Domains, schema: GraphQLSchema) -> None:
@@ -111,23 +111,36 @@ def require_declared(domains: Domains, schema: GraphQLSchema) -> None:
                     f"{domains.source_of(domain.name)} extends the type {name}, which the schema does not have."
                     f"{_did_you_mean(name, types)}"
                 )
-    kinds = {kind.name for domain in domains.all for kind in domain.kinds}
-    for name in types:
-        for path, kind_name in _relations(schema.type_map[name]):
-            if kind_name not in kinds:
+    _require_kinds(domains, [schema.type_map[name] for name in types])
+
+
+def _require_kinds(domains: Domains, types: Iterable[Any]) -> None:
+    """Raises UnknownKind for a field with a kind that is not served, InvalidDomains for ids of another kind."""
+    owners = {kind.name: domain.name for domain in domains.all for kind in domain.kinds}
+    shown = {name: kind.name for domain in domains.all for kind in domain.kinds for name in kind.types}
+    for graphql_type in types:
+        for field, declared in _declarations(graphql_type):
+            if declared.kind not in owners:
+                what = "related to" if isinstance(declared, Related) else "an id of"
                 raise UnknownKind(
-                    f"{path} is related to the kind {kind_name}, which no served domain declares."
-                    f"{_did_you_mean(kind_name, kinds)}"
+                    f"{field} is {what} the kind {declared.kind}, which no served domain declares."
+                    f"{_did_you_mean(declared.kind, owners)}"
+                )
+            kind = shown.get(graphql_type.name, declared.kind)
+            if isinstance(declared, Computed) and declared.kind != kind:
+                raise InvalidDomains(
+                    f"{domains.source_of(owners[kind])} declares the type {graphql_type.name} of the kind {kind}, "
+                    f"but {field} is an id of the kind {declared.kind}. Name the kind {kind} in `node_id`."
                 )
 
 
-def _relations(graphql_type: Any) -> Iterator[tuple[str, str]]:
-    """Yields the fields of a type that are related to other documents, each with the name of their kind."""
+def _declarations(graphql_type: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the fields of a type that name a kind, each with its declaration."""
     for name, field in graphql_type.fields.items():
         definition = field.extensions.get(_BACKREF)
         declared = None if definition is None else declaration_of(definition)
-        if isinstance(declared, Related):
-            yield f"{graphql_type.name}.{name}", declared.kind
+        if getattr(declared, "kind", None) is not None:
+            yield f"{graphql_type.name}.{name}", declared
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -70,13 +70,14 @@ class Computed:
     """A function of the document that reads the paths `needs`.
 
     With `names`, the value is an object whose fields are the values of the same document at these names. If it
-    `is_compared`, a live query compares the value, and not what it is made of.
+    `is_compared`, a live query compares the value, and not what it is made of. With `kind`, it is an id of this kind.
     """
 
     function: Getter
     needs: tuple[str, ...]
     names: Mapping[str, str] | None = None
     is_compared: bool = False
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -210,10 +211,11 @@ def computed(
     that leaves out some elements of a stored one. The `repr` of the value is compared, so it must show all of the
     value. Nothing may change the document between its read and the field.
     """
-    return _without_argument(Computed(function, needs, is_compared=compared), description, length)
+    return without_argument(Computed(function, needs, is_compared=compared), description, length)
 
 
-def _without_argument(declared: Computed, description: str | None, length: Length | None = None) -> Any:
+def without_argument(declared: Computed, description: str | None, length: Length | None = None) -> Any:
+    """Returns a computed field."""
     field: Any = strawberry.field(metadata={_SOURCE: declared, **costs(length=length)}, description=description)
     # Instances of the type, if there are any, are made without this field.
     field.init = False

@@ -15,12 +15,12 @@ from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSc
 
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
-from portico.resolvers.documents import CollectionSpec, D, Database, Projection, document_id
+from portico.resolvers.documents import CollectionSpec, D, Database, DocumentId, Projection, document_id
 from portico.resolvers.errors import NotFound, one_of
 from portico.resolvers.undecodable import is_undecodable
 
 from .context import Context
-from .fields import Source, computed
+from .fields import Computed, Source, without_argument
 
 # The extension of a GraphQL type with the kind whose documents have the type.
 KIND = "portico.kind"
@@ -138,6 +138,11 @@ class Kind(Generic[D]):
         )
 
     @staticmethod
+    def document_id(text: str) -> DocumentId:
+        """Returns the ObjectId in a text. Raises ValueError."""
+        return document_id(text)
+
+    @staticmethod
     def encode_id(kind: str, key: object) -> str:
         """Returns the `id` of the object with this kind and key."""
         return b2a_base64(f"{kind}:{key}".encode()).translate(_URL_SAFE, _PADDING).decode()
@@ -216,7 +221,7 @@ def node_id(kind: str, path: str, *, description: str = "Globally unique and opa
         # Like `Kind.encode_id`, but without a call: a page has dozens of ids.
         return b2a_base64((prefix + str(source[path])).encode()).translate(_URL_SAFE, _PADDING).decode()
 
-    return computed(read, path, description=description)
+    return without_argument(Computed(read, (path,), kind=kind), description)
 
 
 def types_of(schema: GraphQLSchema, kind: Kind) -> list[GraphQLObjectType]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from html import escape
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 import nh3
-from markdown_it import MarkdownIt
 
 from portico.resolvers.texts import has_tower, has_unwanted
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
@@ -91,7 +92,7 @@ def page_html(text: str, base: str | None = None, effort: Effort | None = None) 
 
     With `base`, the URL of the page, relative links become absolute. The work is added to `effort`.
     """
-    parser = _PAGES if text.count("<") <= MAX_TAGS else _COMMENTS
+    parser = _parser(html=text.count("<") <= MAX_TAGS)
     return _rendered(parser, text, _CLEANER if base is None else _cleaner(partial(_absolute, base)), effort)
 
 
@@ -103,7 +104,7 @@ def plain_text(text: str, *, effort: Effort) -> str:
     env: dict[str, Any] = {_PARTS: 0}
     tokens: list[Token] = []
     try:
-        tokens = _PAGES.parse(text, env)
+        tokens = _parser(html=True).parse(text, env)
     except _TooManyParts:
         env[_PARTS] = MAX_PARTS
     finally:
@@ -125,7 +126,7 @@ def first_picture(text: str, *, effort: Effort) -> str:
     env: dict[str, Any] = {_PARTS: 0}
     tokens: list[Token] = []
     try:
-        tokens = _PAGES.parse(text, env)
+        tokens = _parser(html=True).parse(text, env)
     except _TooManyParts:
         env[_PARTS] = MAX_PARTS
     finally:
@@ -148,7 +149,7 @@ def comment_html(text: str, effort: Effort | None = None) -> str:
     Character references, or markup between combining marks, can produce characters that a comment must not have. Such a
     text is shown as plain text. The work is added to `effort`.
     """
-    html = _rendered(_COMMENTS, text, _CLEANER, effort)
+    html = _rendered(_parser(html=False), text, _CLEANER, effort)
     if not html.isascii() and _has_unwanted_text(html):
         return f"<pre>{escape(text)}</pre>"
     return html
@@ -176,8 +177,12 @@ def _rendered(parser: MarkdownIt, text: str, cleaner: nh3.Cleaner, effort: Effor
     return html
 
 
+@cache
 def _parser(*, html: bool) -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": html, "xhtmlOut": False, "maxNesting": MAX_NESTING})
+    # It has 70 modules, which a start does not need.
+    parser: MarkdownIt = import_module("markdown_it").MarkdownIt(
+        "commonmark", {"html": html, "xhtmlOut": False, "maxNesting": MAX_NESTING}
+    )
     parser.core.ruler.before("inline", "plain_bombs", _leave_bombs_plain)
     parser.block.ruler.before("table", "count_blocks", _count_blocks)
     parser.inline.ruler.before("text", "count_parts", _count_parts)
@@ -238,6 +243,4 @@ def _cleaner(attribute_filter: Callable[[str, str, str], str | None]) -> nh3.Cle
     )
 
 
-_PAGES = _parser(html=True)
-_COMMENTS = _parser(html=False)
 _CLEANER = _cleaner(_attribute)

@@ -8,7 +8,7 @@ from .errors import UserError, failure, member
 from .fields import as_type, computed, costs, reads, related, stored
 from .inputs import After, Before, First, Last, described, idempotency_key
 from .kinds import Kind, Node, node_id
-from .money import Money, MoneyInput
+from .money import Money
 from .mutations import DeletedPayload, mutation
 from .reading import find_visible, load_one
 from .scalars import BigInt
@@ -25,7 +25,6 @@ __all__ = [
     "Kind",
     "Last",
     "Money",
-    "MoneyInput",
     "Node",
     "Paged",
     "UserError",

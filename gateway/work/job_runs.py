@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -84,8 +85,7 @@ class JobRuns:
             logger().error("job failed", job=self.name, exc_info=error)
         elif now - self._logged >= self._interval:
             self._interval, self._logged = min(self._interval * 2, _LONGEST_INTERVAL), now
-            name, text = _texts_of(error)[0]
-            logger().error("job fails again", job=self.name, failures=self.failures, error=f"{name}: {text}")
+            logger().error("job fails again", job=self.name, failures=self.failures, error=_text_of(error))
 
     @contextlib.contextmanager
     def running(self, work: asyncio.Task[Any] | None) -> Iterator[None]:
@@ -147,10 +147,21 @@ def _frame_of(waiting: object) -> FrameType | None:
 
 
 def _cause_of(error: Exception) -> object:
-    return type(error), _texts_of(error)
+    """Returns what identifies a failure. The text does not, because it may name a time or a number."""
+    return type(error), [(type(one), _place_of(one), getattr(one, "__notes__", ())) for one in _errors_of(error)]
 
 
-def _texts_of(error: Exception) -> Sequence[tuple[str, str]]:
-    """Returns the type and the text of an error, or of each error in a group, with the documents that they name."""
-    errors = error.exceptions if isinstance(error, SweepFailed) else (error,)
-    return [(type(one).__name__, " ".join([str(one), *getattr(one, "__notes__", ())])) for one in errors]
+def _place_of(error: Exception) -> tuple[str, int] | None:
+    """Returns the file and the line that raised the error; None if it was not raised."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return frames[-1] if frames else None
+
+
+def _text_of(error: Exception) -> str:
+    """Returns the type and the text of the first error, with the document that it names."""
+    first = _errors_of(error)[0]
+    return f"{type(first).__name__}: {' '.join([str(first), *getattr(first, '__notes__', ())])}"
+
+
+def _errors_of(error: Exception) -> Sequence[Exception]:
+    return error.exceptions if isinstance(error, SweepFailed) else (error,)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 
 from . import accounts
 from .transfer_records import CANCELLED, TRANSFERS
@@ -16,7 +17,7 @@ _NAME = Problem.named("transfer")
 _SHOWN = dict.fromkeys(("source", "destination", "state"), 1)
 
 
-async def find_wrong_transfers(db: Database) -> Problems:
+async def find_wrong_transfers(db: Database) -> AsyncIterator[Problem]:
     """Yields transfers with a missing account.
 
     Accounts are inserted before their transfers, and never removed.
@@ -26,7 +27,7 @@ async def find_wrong_transfers(db: Database) -> Problems:
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     # A transfer that was called off before it was decided has no sides.
     made = [transfer for transfer in batch if "source" in transfer or transfer["state"] != CANCELLED]
     sides = [(transfer, side) for transfer in made for side in ("source", "destination")]

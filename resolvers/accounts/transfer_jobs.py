@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from pymongo import ASCENDING
 
 from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database, Document, in_batches
-from portico.resolvers.problems import Problem, Problems, problems_with
+from portico.resolvers.problems import Problem, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes import settlements
 from portico.resolvers.writes.sweeps import require, sweep
@@ -41,7 +41,7 @@ async def _finish_former(db: Database, now: datetime) -> int:
     return await sweep(db, TRANSFERS, {"open_since": {"$lte": now - Job.STALE_AFTER}}, end)
 
 
-async def find_wrong_accounts(db: Database) -> Problems:
+async def find_wrong_accounts(db: Database) -> AsyncIterator[Problem]:
     """Yields accounts with a negative balance, with a balance other than its transfers, or with an outdated note.
 
     If every balance equals the sum of the account's deposits and transfers, no money is lost or created: an amount that
@@ -54,7 +54,7 @@ async def find_wrong_accounts(db: Database) -> Problems:
             yield problem
 
 
-async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> Problems:
+async def _wrong_in(db: Database, ids: Sequence[ObjectId]) -> AsyncIterator[Problem]:
     stages: list[Document] = [
         {"$match": {"_id": {"$in": list(ids)}}},
         _sum_of("destination", "came"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.snapshots import read_at_one_time
 
 from .capping import placements, settle, smallest_cap
@@ -16,11 +17,11 @@ _BATCH = 100
 _ZONE = Problem.named("zone")
 
 
-async def find_wrong_caps(db: Database) -> Problems:
+async def find_wrong_caps(db: Database) -> AsyncIterator[Problem]:
     """Yields the zones of ads whose cap is not the smallest total cap of their placements in every zone."""
     seen: set[str] = set()
 
-    async def find(zones: list[Document]) -> Problems:
+    async def find(zones: list[Document]) -> AsyncIterator[Problem]:
         for zone in zones:
             capped = [ad for ad in zone["ads"] if ad["total_cap"] is not None or ad.get("cap") is not None]
             for ad in map(CountedAd.of, capped):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.urls import require_web_url
 
 from .ads import ad_key
@@ -21,10 +21,10 @@ _CREATIVE, _IMAGE = Problem.named("ad creative"), Problem.named("ad image")
 _IMAGES_AT_ONCE = 10
 
 
-async def find_wrong_creatives(db: Database) -> Problems:
+async def find_wrong_creatives(db: Database) -> AsyncIterator[Problem]:
     """Yields creatives whose link nobody may follow, or whose image is missing."""
 
-    async def find(batch: list[CreativeDocument]) -> Problems:
+    async def find(batch: list[CreativeDocument]) -> AsyncIterator[Problem]:
         wanted = [one["image"]["checksum"] for one in batch if "image" in one]
         there = {image["_id"] async for image in IMAGES.of(db).find({"_id": {"$in": wanted}}, {"_id": 1})}
         for creative in batch:
@@ -46,10 +46,10 @@ def _wrong_with(creative: CreativeDocument, images: set[str]) -> Iterator[str]:
         yield f"its image {creative['image']['checksum']} is missing"
 
 
-async def find_wrong_images(db: Database) -> Problems:
+async def find_wrong_images(db: Database) -> AsyncIterator[Problem]:
     """Yields images whose bytes are not those that their `_id` names."""
 
-    async def find(batch: list[ImageDocument]) -> Problems:
+    async def find(batch: list[ImageDocument]) -> AsyncIterator[Problem]:
         for image in batch:
             if hashlib.sha256(image["data"]).hexdigest() != image["_id"]:
                 yield Problem(_IMAGE(image), "its bytes do not match its checksum")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, problems_with
+from portico.resolvers.problems import Problem, problems_with
 from portico.resolvers.writes.sweeps import require
 
 from .ads import ad_key
@@ -19,14 +19,14 @@ from .profiles import IMPRESSION, MAX_COUNTED_ADS, MAX_STORED, PROFILES, day_of
 _COUNTER, _PROFILE = Problem.named("ad counter"), Problem.named("ad profile")
 
 
-async def find_wrong_counters(db: Database) -> Problems:
+async def find_wrong_counters(db: Database) -> AsyncIterator[Problem]:
     """Yields counters that exceed their caps, or that no job can settle."""
     found = db[COUNTERS.name].find({}, sort=[("_id", ASCENDING)])
     async for problem in Problem.all_in(found, _wrong_counters, _COUNTER):
         yield problem
 
 
-async def _wrong_counters(batch: list[Document]) -> Problems:
+async def _wrong_counters(batch: list[Document]) -> AsyncIterator[Problem]:
     for counter in batch:
         for text in _wrong_with_counter(counter):
             yield Problem(_COUNTER(counter), text)
@@ -52,14 +52,14 @@ def _wrong_with_counter(counter: Document) -> Iterator[str]:
         yield "it has a claim that no job finds"
 
 
-async def find_wrong_profiles(db: Database) -> Problems:
+async def find_wrong_profiles(db: Database) -> AsyncIterator[Problem]:
     """Yields profiles that break a bound, or that no job forgets."""
     found = db[PROFILES.name].find({}, sort=[("_id", ASCENDING)], batch_size=100)
     async for problem in Problem.all_in(found, _wrong_profiles, _PROFILE, 100):
         yield problem
 
 
-async def _wrong_profiles(batch: list[Document]) -> Problems:
+async def _wrong_profiles(batch: list[Document]) -> AsyncIterator[Problem]:
     for profile in batch:
         for problem in problems_with(profile, _wrong_with_profile, _PROFILE):
             yield problem

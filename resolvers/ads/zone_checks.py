@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, problems_with
+from portico.resolvers.problems import Problem, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes.sweeps import require
 
@@ -20,10 +20,10 @@ _BATCH = 100
 _ZONE, _CAMPAIGN = Problem.named("zone"), Problem.named("campaign")
 
 
-async def find_wrong_zones(db: Database) -> Problems:
+async def find_wrong_zones(db: Database) -> AsyncIterator[Problem]:
     """Yields zones that are not as `zones` describes them."""
 
-    async def find(zones: list[Document]) -> Problems:
+    async def find(zones: list[Document]) -> AsyncIterator[Problem]:
         for zone in zones:
             for problem in problems_with(zone, partial(_wrong_with, db), _ZONE):
                 yield problem
@@ -55,10 +55,10 @@ async def _sort_ads(db: Database, zone: str) -> None:
     await db[ZONES.name].update_one({"_id": zone}, [SORT, RENEW])
 
 
-async def find_wrong_campaigns(db: Database) -> Problems:
+async def find_wrong_campaigns(db: Database) -> AsyncIterator[Problem]:
     """Yields campaigns that are not as `campaigns` describes them, and zones with ads of campaigns that have ended."""
 
-    async def find(campaigns: list[Document]) -> Problems:
+    async def find(campaigns: list[Document]) -> AsyncIterator[Problem]:
         for campaign in campaigns:
             for problem in problems_with(campaign, partial(_wrong_with_campaign, db), _CAMPAIGN):
                 yield problem
@@ -81,10 +81,10 @@ def _wrong_with_campaign(db: Database, campaign: Document) -> Iterator[Problem]:
         yield Problem(_CAMPAIGN(campaign), "no job finds that it is being deactivated", finish)
 
 
-async def _ads_without_campaign(db: Database) -> Problems:
+async def _ads_without_campaign(db: Database) -> AsyncIterator[Problem]:
     """Yields {_id: a zone, problem} for live ads whose campaign is missing; with `campaign` if it is deactivated."""
 
-    async def find(zones: list[Document]) -> Problems:
+    async def find(zones: list[Document]) -> AsyncIterator[Problem]:
         names = {ad["campaign_id"] for zone in zones for ad in live_ads(zone)}
         served = {"_id": {"$in": sorted(names)}, "state": {"$in": [ACTIVE, ENDING]}}
         found = {campaign["_id"] async for campaign in db[CAMPAIGNS.name].find(served, {"_id": 1})}

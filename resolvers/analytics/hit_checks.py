@@ -11,7 +11,7 @@ from bson import Int64
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now, problems_with
+from portico.resolvers.problems import Problem, mend_now, problems_with
 
 from .hit_counters import DAYS, HIT_DAYS, HIT_MONTHS, HOURS, MINUTES, Counter, hits_in_day, increments_of
 from .hit_repairs import repair, within
@@ -21,7 +21,7 @@ from .periods import start_of
 _COUNTER, _SLOT = Problem.named("hit counter"), Problem.named("hit slot")
 
 
-async def find_wrong_hits(db: Database) -> Problems:
+async def find_wrong_hits(db: Database) -> AsyncIterator[Problem]:
     """Yields counters that are damaged or disagree, and damaged slots of writers.
 
     A problem is open if a flush was being counted during the check. Nobody writes in a damaged slot, and hits of its
@@ -36,7 +36,7 @@ async def find_wrong_hits(db: Database) -> Problems:
             yield problem
 
 
-async def _wrong_days(db: Database, days: list[Document]) -> Problems:
+async def _wrong_days(db: Database, days: list[Document]) -> AsyncIterator[Problem]:
     slots = await _slots_of(db, days)
     for day in days:
         for problem in problems_with(day, partial(_wrong_with_day, slots), _COUNTER):
@@ -45,13 +45,13 @@ async def _wrong_days(db: Database, days: list[Document]) -> Problems:
         yield _mendable(db, day, "the counter of its month is missing")
 
 
-async def _wrong_months(db: Database, months: list[Document]) -> Problems:
+async def _wrong_months(db: Database, months: list[Document]) -> AsyncIterator[Problem]:
     for month in months:
         for problem in await _wrong_with_month(db, month):
             yield problem
 
 
-async def _wrong_slots(_db: Database, slots: list[Document]) -> Problems:
+async def _wrong_slots(_db: Database, slots: list[Document]) -> AsyncIterator[Problem]:
     for slot in slots:
         for problem in problems_with(slot, _wrong_with_slot, _SLOT):
             yield problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
 
@@ -10,7 +11,7 @@ from pymongo import ASCENDING, timeout
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
 from portico.resolvers.hints import with_hint
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.server_time import server_time
 
 from .log_days import BY_PAGE, DAY, LOG_DAYS, PAGE_DAYS, VALID, uncounted_days
@@ -21,7 +22,7 @@ from .page_roll_ups import roll_up_day
 _CHECK_SECONDS = 600.0
 
 
-async def find_wrong_days(db: Database) -> Problems:
+async def find_wrong_days(db: Database) -> AsyncIterator[Problem]:
     """Yields the days whose valid counts are not those of their events.
 
     Late events differ from the counts until the day is rolled up again. So a day with uncounted events has no problem,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
-from portico.resolvers.problems import Problem, Problems, Repair, problems_with
+from portico.resolvers.problems import Problem, Repair, problems_with
 from portico.resolvers.roll_ups import REVISION
 from portico.resolvers.writes.sweeps import DAMAGED, describe_damage
 
@@ -35,10 +35,10 @@ _SESSION, _ROLL_UP = Problem.named("session"), Problem.named("roll-up")
 _DIFFERS = "it does not match what it is computed from"
 
 
-async def find_wrong_sessions(db: Database) -> Problems:
+async def find_wrong_sessions(db: Database) -> AsyncIterator[Problem]:
     """Yields damaged sessions."""
 
-    async def find(batch: list[Document]) -> Problems:
+    async def find(batch: list[Document]) -> AsyncIterator[Problem]:
         for session in batch:
             for problem in problems_with(session, _wrong_with_session, _SESSION):
                 yield problem
@@ -64,18 +64,18 @@ def _problems_of(session: Document) -> Iterator[str]:
         yield "the time since which it is pending is not a time"
 
 
-async def find_wrong_roll_ups(db: Database) -> Problems:
+async def find_wrong_roll_ups(db: Database) -> AsyncIterator[Problem]:
     """Yields roll-ups that are wrong, superfluous or missing.
 
     It checks each level after the levels below, so that a repair of a level is part of the check of the next.
     A problem is open if a session of the user was recorded or rolled up during the check.
     """
 
-    async def find_wrong(batch: list[Document]) -> Problems:
+    async def find_wrong(batch: list[Document]) -> AsyncIterator[Problem]:
         for problem in await _wrong_in(db, batch):
             yield problem
 
-    async def find_missing(batch: list[Document]) -> Problems:
+    async def find_missing(batch: list[Document]) -> AsyncIterator[Problem]:
         for row in await _missing_in(db, batch):
             is_open = await _is_pending(db, row["user_id"]) or not await _missing_in(db, [row])
             yield _problem(db, row, "it is missing", is_open=is_open)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -11,7 +11,7 @@ from portico.resolvers.catalog.refusals import CategoryNotEmpty
 from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.writes.sweeps import SweepFailed, sweep
 
 from . import category_edits
@@ -73,7 +73,7 @@ async def _refresh(db: Database, category: CategoryDocument, now: datetime) -> N
     await db[CATEGORIES.name].update_one(mine, {"$pull": {"refresh": seen}})
 
 
-async def find_wrong_lineages(db: Database) -> Problems:
+async def find_wrong_lineages(db: Database) -> AsyncIterator[Problem]:
     """Yields the categories whose parent is missing, or whose ancestors are not the parent's ancestors plus the parent.
 
     If this holds for each category and its parent, it holds for the whole chain.
@@ -83,7 +83,7 @@ async def find_wrong_lineages(db: Database) -> Problems:
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[CategoryDocument]) -> Problems:
+async def _wrong_in(db: Database, batch: list[CategoryDocument]) -> AsyncIterator[Problem]:
     ids = list({category["parent"] for category in batch if category["parent"] is not None})
     parents = await find_by_ids(db, ids, {"slug": 1, "name": 1, "ancestors": 1})
     for category in batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.writes.sweeps import sweep
 
 from .image_edits import CATEGORY, PRODUCT, is_listed, owners_of
@@ -39,14 +39,14 @@ async def settle_images(db: Database, *, now: datetime) -> int:
     return await sweep(db, IMAGES, stale, settle, fields=("kind", "of", "sku", "unsettled"))
 
 
-async def find_stray_images(db: Database) -> Problems:
+async def find_stray_images(db: Database) -> AsyncIterator[Problem]:
     """Yields images that no owner lists."""
     found = IMAGES.of(db).find({"unsettled": None}, {"kind": 1, "of": 1, "sku": 1})
     async for problem in Problem.all_in(found, partial(_strays, db), _IMAGE):
         yield problem
 
 
-async def _strays(db: Database, images: list[ImageDocument]) -> Problems:
+async def _strays(db: Database, images: list[ImageDocument]) -> AsyncIterator[Problem]:
     for image in images:
         if not await is_listed(db, image):
             yield Problem(_IMAGE(image), "nothing shows it", partial(_delete, db, image["_id"]))
@@ -56,7 +56,7 @@ async def _delete(db: Database, key: ObjectId) -> None:
     await db[IMAGES.name].delete_one({"_id": key})
 
 
-async def find_missing_images(db: Database) -> Problems:
+async def find_missing_images(db: Database) -> AsyncIterator[Problem]:
     """Yields products and categories that list images without bytes."""
     for kind in (PRODUCT, CATEGORY):
         found = owners_of(db, kind).find({"images._id": {"$exists": True}}, {"slug": 1, "images": 1})
@@ -64,7 +64,7 @@ async def find_missing_images(db: Database) -> Problems:
             yield problem
 
 
-async def _missing(db: Database, kind: str, owners: list[Mapping[str, Any]]) -> Problems:
+async def _missing(db: Database, kind: str, owners: list[Mapping[str, Any]]) -> AsyncIterator[Problem]:
     keys = [image["_id"] for owner in owners for image in owner["images"]]
     stored = {image["_id"] async for image in IMAGES.of(db).find({"_id": {"$in": keys}}, {"_id": 1})}
     for owner in owners:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from portico.resolvers.attachments import Attachments
 from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.intents import Intent
 from portico.resolvers.writes.sweeps import sweep
@@ -69,7 +69,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
     )
 
 
-async def find_wrong_products(db: Database) -> Problems:
+async def find_wrong_products(db: Database) -> AsyncIterator[Problem]:
     """Yields products whose terms or savings do not follow from their fields, or whose categories do not exist.
 
     It skips products of an older version, because an upgrade computes them again.
@@ -79,7 +79,7 @@ async def find_wrong_products(db: Database) -> Problems:
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[ProductDocument]) -> Problems:
+async def _wrong_in(db: Database, batch: list[ProductDocument]) -> AsyncIterator[Problem]:
     ids = list({category_id for product in batch for category_id in product["category_ids"]})
     known = await find_by_ids(db, ids, {"_id": 1}) if ids else {}
 

@@ -26,7 +26,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NotRequired
@@ -39,7 +39,7 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.declarations import Job
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.import_outcomes import rejected_rows
-from portico.resolvers.problems import Problem, Problems, mend_now
+from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.sweeps import sweep
@@ -198,7 +198,7 @@ async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
     return await sweep(db, SLUGS, {"at": {"$lte": before}}, settle)
 
 
-async def find_wrong_slugs(db: Database) -> Problems:
+async def find_wrong_slugs(db: Database) -> AsyncIterator[Problem]:
     """Yields products whose slug is not theirs, and slugs whose product does not have them."""
     products = PRODUCTS.of(db).find({"schema_version": PRODUCTS.version}, {"sku": 1, "slug": 1, "nonce": 1})
     async for problem in Problem.all_in(products, partial(_without_document, db), _PRODUCT):
@@ -209,7 +209,7 @@ async def find_wrong_slugs(db: Database) -> Problems:
         yield problem
 
 
-async def _without_document(db: Database, batch: list[ProductDocument]) -> Problems:
+async def _without_document(db: Database, batch: list[ProductDocument]) -> AsyncIterator[Problem]:
     having = [product for product in batch if product.get("slug") is not None]
     found = await SLUGS.of(db).find({"_id": {"$in": [product.get("slug") for product in having]}}).to_list()
     known = {(one["_id"], one["sku"], one["product"]) for one in found}
@@ -230,7 +230,7 @@ async def _mend_product(db: Database, product: ProductDocument, *, now: datetime
         await db[PRODUCTS.name].update_one(same, {"$set": {"slug": None}})
 
 
-async def _without_product(db: Database, batch: list[SlugDocument]) -> Problems:
+async def _without_product(db: Database, batch: list[SlugDocument]) -> AsyncIterator[Problem]:
     query = {"sku": {"$in": [one["sku"] for one in batch]}}
     read = await PRODUCTS.of(db).find(query, {"sku": 1, "slug": 1}).to_list()
     known = {(product["sku"], product["_id"], product.get("slug")) for product in read}

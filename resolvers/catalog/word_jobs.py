@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from portico.resolvers.declarations import Job
 from portico.resolvers.documents import CollectionSpec, Database
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 
 from .categories import CATEGORIES
 from .product_terms import words_in
@@ -37,7 +37,7 @@ async def collect(db: Database) -> int:
     return await Job.in_sequence(*(partial(collect_words, db, spec, field, read) for spec, _, field, read in _ALL))
 
 
-async def find_unknown_words(db: Database) -> Problems:
+async def find_unknown_words(db: Database) -> AsyncIterator[Problem]:
     """Yields products and categories with words that searches do not know."""
     for spec, name, field, read in _ALL:
         walk = await WALKS.of(db).find_one({"_id": spec.name})
@@ -49,7 +49,9 @@ async def find_unknown_words(db: Database) -> Problems:
                 yield problem
 
 
-async def _unknown(db: Database, name: str, read: WordsOf, documents: list[Mapping[str, Any]]) -> Problems:
+async def _unknown(
+    db: Database, name: str, read: WordsOf, documents: list[Mapping[str, Any]]
+) -> AsyncIterator[Problem]:
     wanted = sorted({word for document in documents for word in read(document)})
     known = {one["_id"] async for one in WORDS.of(db).find({"_id": {"$in": wanted}}, {"_id": 1})}
     for document in documents:

@@ -6,14 +6,14 @@ Discussions with writes in flight are skipped: a job finishes or undoes those wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now
+from portico.resolvers.problems import Problem, mend_now
 
 from .buckets import BUCKETS, FULL
 from .comments import END
@@ -30,14 +30,14 @@ _COUNT, _REPLIES, _CHILDLESS, _COMING = "count", "replies", "childless", "coming
 _NAME = Problem.named("discussion")
 
 
-async def find_wrong_discussions(db: Database) -> Problems:
+async def find_wrong_discussions(db: Database) -> AsyncIterator[Problem]:
     """Finds the problems in the stored discussions."""
     every = db[DISCUSSIONS.name].find(OPEN, {"storage": 1, "count": 1, "under_way": 1})
     async for problem in Problem.all_in(every, partial(_wrong_in, db), _NAME, 1):
         yield problem
 
 
-async def _wrong_in(db: Database, discussions: list[Document]) -> Problems:
+async def _wrong_in(db: Database, discussions: list[Document]) -> AsyncIterator[Problem]:
     for discussion in discussions:
         outline = await _outline(db, discussion)
         if outline is None:

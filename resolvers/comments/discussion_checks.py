@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from bson import ObjectId
 
 from portico.resolvers.attachments import Hosts
 from portico.resolvers.documents import Database, Document, in_batches
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 
 from .discussion_removal import remove_comments
 from .discussions import DISCUSSIONS, OPEN, find_by_ids
@@ -19,7 +19,7 @@ _GONE: Document = {"of": None, "by": "", "is_final": True}
 _NAME = Problem.named("discussion")
 
 
-async def find_stray_discussions(db: Database, hosts: Hosts) -> Problems:
+async def find_stray_discussions(db: Database, hosts: Hosts) -> AsyncIterator[Problem]:
     """Finds discussions whose subject is gone, and comments whose discussion does not exist.
 
     Skips what a deletion in progress removes.
@@ -37,7 +37,7 @@ async def find_stray_discussions(db: Database, hosts: Hosts) -> Problems:
                 yield Problem(_NAME({"_id": discussion_id}), text, remove)
 
 
-async def _stray_in(db: Database, hosts: Hosts, discussions: list[Document]) -> Problems:
+async def _stray_in(db: Database, hosts: Hosts, discussions: list[Document]) -> AsyncIterator[Problem]:
     for discussion in await _without_subject(db, hosts, discussions):
         subject = discussion["subject"]
         remove = partial(_remove, db, discussion["_id"], is_open=True)

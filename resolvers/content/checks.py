@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from pymongo import ASCENDING, DESCENDING
 
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.problems import Problem, Problems, problems_with
+from portico.resolvers.problems import Problem, problems_with
 
 from . import revisions
 from .nodes import NODES, PHOTO, WITH_TEXT, NodeDocument, find_by_ids, titled, visible_from
@@ -25,7 +25,7 @@ _PLACE = {"type": 1, "ancestors": 1, "detail.kind": 1}
 _BY_PLACE = [("parent", ASCENDING), ("slug", ASCENDING)]
 
 
-async def find_wrong_nodes(db: Database) -> Problems:
+async def find_wrong_nodes(db: Database) -> AsyncIterator[Problem]:
     """Finds nodes in wrong places, with duplicate paths, or with a wrong `visible_from` or wrong words."""
     before: tuple[Any, Any] | None = None
     async for batch in in_batches(NODES.of(db).find({}, {"detail.text": 0}).sort(_BY_PLACE), _BATCH):
@@ -77,7 +77,7 @@ async def _mend_node(db: Database, node: NodeDocument, correct: Document) -> Non
     await db[NODES.name].update_one(same, {"$set": correct})
 
 
-async def find_wrong_revisions(db: Database) -> Problems:
+async def find_wrong_revisions(db: Database) -> AsyncIterator[Problem]:
     """Finds texts that are not in the revisions, and revisions of nodes that do not exist."""
     async for problem in _missing_revisions(db):
         yield problem
@@ -85,7 +85,7 @@ async def find_wrong_revisions(db: Database) -> Problems:
         yield problem
 
 
-async def _missing_revisions(db: Database) -> Problems:
+async def _missing_revisions(db: Database) -> AsyncIterator[Problem]:
     """Finds pages and entries whose current text is not in the revisions, and not marked `unrevised`.
 
     If the revision holds another text, it is not known which of the two is correct.
@@ -96,7 +96,7 @@ async def _missing_revisions(db: Database) -> Problems:
         yield problem
 
 
-async def _unrevised(db: Database, nodes: list[NodeDocument]) -> Problems:
+async def _unrevised(db: Database, nodes: list[NodeDocument]) -> AsyncIterator[Problem]:
     keys = {node["_id"]: f"{node['_id']}.{node['revision']}" for node in nodes}
     kept = await revisions.find_by_ids(db, list(keys.values()))
     for node in nodes:
@@ -112,7 +112,7 @@ async def _mend_revision(db: Database, node: NodeDocument) -> None:
     await revisions.store_unrevised(db, unrevised)
 
 
-async def _stray_revisions(db: Database) -> Problems:
+async def _stray_revisions(db: Database) -> AsyncIterator[Problem]:
     """Finds revisions of nodes that do not exist."""
     by_node = REVISIONS.of(db).find({}, {"node": 1, "_id": 0}).sort([("node", ASCENDING), ("number", DESCENDING)])
     last: ObjectId | None = None

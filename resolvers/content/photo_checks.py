@@ -11,7 +11,7 @@ from bson import ObjectId
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 
 from . import assets, photos, thumbnails
 from .assets import CHUNKS, FILES, FileDocument
@@ -20,7 +20,7 @@ from .nodes import NODES, PHOTO, Detail, NodeDocument
 _FILE = Problem.named("file")
 
 
-async def find_broken_photos(db: Database) -> Problems:
+async def find_broken_photos(db: Database) -> AsyncIterator[Problem]:
     """Finds photos whose bytes are missing or do not match their checksum.
 
     Reads all bytes of all photos, in small parts.
@@ -35,7 +35,7 @@ def _photo(node: Mapping[str, Any]) -> str:
     return f"photo {node['_id']} ({node.get('slug')})"
 
 
-async def _broken(db: Database, nodes: list[NodeDocument]) -> Problems:
+async def _broken(db: Database, nodes: list[NodeDocument]) -> AsyncIterator[Problem]:
     for node in nodes:
         problem = await _problem_of(db, node["detail"])
         if problem is not None:
@@ -55,7 +55,7 @@ async def _problem_of(db: Database, detail: Detail) -> str | None:
     return None if digest.hexdigest() == detail["checksum"] else "its bytes do not match its checksum"
 
 
-async def find_stray_files(db: Database) -> Problems:
+async def find_stray_files(db: Database) -> AsyncIterator[Problem]:
     """Finds files without a photo, and chunks without a file."""
     settled = {"metadata.unsettled": None, "metadata.removed": None}
     async for problem in Problem.all_in(FILES.of(db).find(settled, {"metadata": 1}), partial(_unused, db), _FILE, 1):
@@ -67,7 +67,7 @@ async def find_stray_files(db: Database) -> Problems:
             yield _stray(db, file_id, "it has chunks, but does not exist")
 
 
-async def _unused(db: Database, files: list[FileDocument]) -> Problems:
+async def _unused(db: Database, files: list[FileDocument]) -> AsyncIterator[Problem]:
     for file in files:
         if not await _is_used(db, file):
             yield _stray(db, file["_id"], "no photo uses it")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from portico.resolvers.documents import Database
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 
 from .notifications import NOTIFICATIONS, NotificationDocument, key_of
 
 _subject = Problem.named("notification")
 
 
-async def find_wrong_notifications(db: Database) -> Problems:
+async def find_wrong_notifications(db: Database) -> AsyncIterator[Problem]:
     """Yields the notifications that contradict themselves, or that a member could get twice."""
 
-    async def find(batch: list[NotificationDocument]) -> Problems:
+    async def find(batch: list[NotificationDocument]) -> AsyncIterator[Problem]:
         for one in batch:
             for text in _wrong(one):
                 yield Problem(_subject(one), text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now
+from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.writes.sweeps import require
 
 from .carts import ACTIVE, CARTS, COMPLETE, EXPIRED, EXPIRING, PENDING
@@ -22,7 +22,7 @@ _SHOWN = dict.fromkeys(
 )
 
 
-async def find_wrong_carts(db: Database) -> Problems:
+async def find_wrong_carts(db: Database) -> AsyncIterator[Problem]:
     """Yields carts that no job finds, that wrongly hold or do not hold units, or that are paid but have no order.
 
     One read is enough: the fields in question change in one update of the cart, and an order is written before its cart
@@ -56,7 +56,7 @@ async def _mend(db: Database, cart: Document, wrong: _Wrong, *, now: datetime) -
     )
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     sold = [cart for cart in batch if cart["status"] == COMPLETE and not _is_time(cart.get("due"))]
     bought = {cart["_id"]: order_id(cart["checkout"]["reference"]) for cart in sold}
     orders = await find_by_ids(db, list(bought.values()), {"_id": 1}) if bought else {}

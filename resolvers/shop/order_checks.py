@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from portico.resolvers.accounts import transfer_records
 from portico.resolvers.accounts.accounts import shop_account_id
 from portico.resolvers.accounts.transfer_records import SETTLED
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now
+from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.writes.sweeps import require
 
 from .account_payments import transfer_of
@@ -25,7 +25,7 @@ _FIELDS = ("owner", "cart_id", "placed_at", "items", "total", "currency", "payme
 _SHOWN = dict.fromkeys((*_FIELDS, "status", "history", "returned", "refund", "due"), 1)
 
 
-async def find_wrong_orders(db: Database) -> Problems:
+async def find_wrong_orders(db: Database) -> AsyncIterator[Problem]:
     """Yields orders with a wrong total or status, with SKUs without stock, or without their payment by account, and
     cancelled orders that do not give back everything.
 
@@ -37,7 +37,7 @@ async def find_wrong_orders(db: Database) -> Problems:
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     skus = list({line["sku"] for order in batch for line in order["items"]})
     stocks = await find_stocks(db, skus) if skus else {}
     payments = {order["_id"]: transfer_of(order["payment_reference"]) for order in batch}

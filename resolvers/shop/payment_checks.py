@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 from pymongo import ASCENDING
 
 from portico.resolvers.accounts.transfer_records import SETTLED, TRANSFERS
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 
 from .account_payments import refunded_by, transfer_reference
 from .carts import CARTS, COMPLETE, PENDING
@@ -18,14 +19,14 @@ _NAME = Problem.named("transfer")
 _SHOWN = dict.fromkeys(("state", "reference"), 1)
 
 
-async def find_payments_without_order(db: Database) -> Problems:
+async def find_payments_without_order(db: Database) -> AsyncIterator[Problem]:
     """Yields transfers that have paid for a checkout without an order, or refunded an order that did not ask for it."""
     found = db[TRANSFERS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
     async for problem in Problem.all_in(found, partial(_wrong_in, db), _NAME):
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     for transfer in await _without_order(db, batch):
         yield Problem(_NAME(transfer), "it has paid for a checkout, but there is no order")
     for transfer in await _without_cancellation(db, batch):

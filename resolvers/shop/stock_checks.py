@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from functools import partial
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now
+from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.writes.sweeps import require
 
 from .carts import CARTS, PENDING
@@ -24,7 +24,7 @@ _COUNTERS = ("available", "reserved", "sold")
 _CHECKED = dict.fromkeys((*_COUNTERS, "restocked", "under_way", "version"), 1)
 
 
-async def find_wrong_stocks(db: Database) -> Problems:
+async def find_wrong_stocks(db: Database) -> AsyncIterator[Problem]:
     """Yields stocks whose counters do not add up to what was restocked, or differ from carts and orders.
 
     A SKU that looks wrong is read again, and judged by what was read between two equal versions of its stock. Every
@@ -36,7 +36,7 @@ async def find_wrong_stocks(db: Database) -> Problems:
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     held, sold = await _held(db, batch, []), await _sold(db, batch, [])
     for stock in batch:
         require(stock, _CHECKED)
@@ -46,14 +46,14 @@ async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
                 yield problem
 
 
-async def find_lines_without_stock(db: Database) -> Problems:
+async def find_lines_without_stock(db: Database) -> AsyncIterator[Problem]:
     """Yields carts that hold units of a SKU without a stock."""
     holding = {"holding": True, "items.sku": {"$gte": ""}}
     async for problem in Problem.all_in(db[CARTS.name].find(holding, {"items.sku": 1}), partial(_unstocked, db), _CART):
         yield problem
 
 
-async def _unstocked(db: Database, carts: list[Document]) -> Problems:
+async def _unstocked(db: Database, carts: list[Document]) -> AsyncIterator[Problem]:
     skus = list({line["sku"] for cart in carts for line in cart["items"]})
     known = {stock["_id"] async for stock in db[STOCK.name].find({"_id": {"$in": skus}}, {"_id": 1})}
     for cart in carts:

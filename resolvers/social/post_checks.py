@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document, in_batches
 from portico.resolvers.hints import with_hint
-from portico.resolvers.problems import Problem, Problems, problems_with
+from portico.resolvers.problems import Problem, problems_with
 from portico.resolvers.snapshots import read_at_one_time
 from portico.resolvers.writes.sweeps import require
 
@@ -34,7 +34,7 @@ _BY_ID = [("_id", 1)]
 _POST, _SLOT = Problem.named("post"), Problem.named("votes")
 
 
-async def find_strays(db: Database) -> Problems:
+async def find_strays(db: Database) -> AsyncIterator[Problem]:
     """Yields entries, comment pages and votes whose post does not exist."""
     for name, paths in _BELONGINGS.items():
         found = db[name].find({}, {"post": 1, **dict.fromkeys(paths, 1)}, sort=[("post", 1)])
@@ -42,7 +42,7 @@ async def find_strays(db: Database) -> Problems:
             yield problem
 
 
-async def _strays_in(db: Database, name: str, paths: Sequence[str], batch: list[Document]) -> Problems:
+async def _strays_in(db: Database, name: str, paths: Sequence[str], batch: list[Document]) -> AsyncIterator[Problem]:
     wanted = list({row["post"] for row in batch})
     posts = await db[POSTS.name].find({"_id": {"$in": wanted}}, {"_id": 1}, batch_size=len(wanted) + 1).to_list()
     there = {post["_id"] for post in posts}
@@ -59,7 +59,7 @@ async def _remove_stray(db: Database, collection: str, key: Document) -> None:
     await db[collection].delete_one(key)
 
 
-async def find_undelivered(db: Database) -> Problems:
+async def find_undelivered(db: Database) -> AsyncIterator[Problem]:
     """Yields public posts that followers of the author lack in their news feeds.
 
     It checks posts that count as delivered, and followers who had followed the author for a minute. For other posts it
@@ -71,7 +71,7 @@ async def find_undelivered(db: Database) -> Problems:
         yield problem
 
 
-async def _undelivered_in(db: Database, batch: list[Document]) -> Problems:
+async def _undelivered_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     authors: Mapping[str, Mapping[str, Any]] = await members.find_by_ids(
         db, [post["by"]["id"] for post in batch], {"is_merged": 1}
     )
@@ -103,7 +103,7 @@ async def _deliver_again(db: Database, post_id: ObjectId) -> None:
         await db[POSTS.name].update_one({"_id": post_id, **_LIVE, "fan_out": {"$exists": False}}, {"$set": pending})
 
 
-async def find_wrong_comments(db: Database) -> Problems:
+async def find_wrong_comments(db: Database) -> AsyncIterator[Problem]:
     """Yields posts that count their comments wrongly, or lack a comment page.
 
     Each hundred posts are read as of one point in time.
@@ -147,7 +147,7 @@ async def _mend_count(db: Database, post: Document, counted: int) -> None:
     await db[POSTS.name].update_one(unchanged, {"$set": {"comment_count": counted}})
 
 
-async def find_wrong_votes(db: Database) -> Problems:
+async def find_wrong_votes(db: Database) -> AsyncIterator[Problem]:
     """Yields slots of polls that count their votes wrongly."""
     async for slot in db[VOTES.name].find({}, dict.fromkeys(("post", "votes", "voters"), 1), sort=_BY_ID):
         for problem in problems_with(slot, partial(_vote_problems, db), _SLOT):
@@ -172,7 +172,7 @@ async def _mend_votes(db: Database, slot: Document, counted: Sequence[int]) -> N
     await db[VOTES.name].update_one(unchanged, {"$set": {"votes": counted}})
 
 
-async def find_outdated_names(db: Database) -> Problems:
+async def find_outdated_names(db: Database) -> AsyncIterator[Problem]:
     """Yields posts and comment pages with a name that a member no longer has.
 
     Leaves out members whose new name is being copied.
@@ -184,7 +184,7 @@ async def find_outdated_names(db: Database) -> Problems:
             yield problem
 
 
-async def _outdated_in(db: Database, batch: list[Document]) -> Problems:
+async def _outdated_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     people = [(holder, _people_of(holder)) for holder in batch]
     ids = {member for _, names_of in people for member in names_of}
     current = await members.find_by_ids(db, sorted(ids), {"name": 1, "renamed": 1})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.writes.sweeps import require
 
 from . import circles, members, relation_jobs, relations
@@ -20,7 +20,7 @@ _FIELDS = ("of", "to")
 _CHANGING = "uncopied"
 
 
-async def find_wrong_relations(db: Database) -> Problems:
+async def find_wrong_relations(db: Database) -> AsyncIterator[Problem]:
     """Finds relations that their other document does not mirror, or that contradict themselves.
 
     A relation that is being changed is skipped, because a job finishes it. Each relation is read before its other
@@ -31,7 +31,7 @@ async def find_wrong_relations(db: Database) -> Problems:
         yield problem
 
 
-async def _wrong_in(db: Database, batch: list[Document]) -> Problems:
+async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Problem]:
     for relation in batch:
         require(relation, _FIELDS)
     others = await relations.find_pairs(db, [(relation["to"], relation["of"]) for relation in batch])

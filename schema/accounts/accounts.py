@@ -18,7 +18,7 @@ from portico.schema.errors import InvalidInput, NotFound, failure
 from portico.schema.fields import as_type, computed, costs, reads, related, stored
 from portico.schema.inputs import idempotency_key
 from portico.schema.kinds import Kind, Node, node_id
-from portico.schema.money import Money, MoneyInput
+from portico.schema.money import Money
 from portico.schema.mutations import mutation
 from portico.schema.nodes import load, projection_of
 from portico.schema.roles import Role
@@ -125,7 +125,7 @@ class OpenAccountInput:
 @strawberry.input(description="Money from outside, for the SERVICE role.")
 class DepositInput:
     account_id: strawberry.ID = strawberry.field(description="Any account.")
-    amount: MoneyInput = strawberry.field(description="The amount, in the account's currency.")
+    amount: Money.Input = strawberry.field(description="The amount, in the account's currency.")
     idempotency_key: str = idempotency_key(is_required=True)
 
 
@@ -133,7 +133,7 @@ class DepositInput:
 class TransferInput:
     source_id: strawberry.ID = strawberry.field(description="The account that pays; one of the viewer's accounts.")
     destination_id: strawberry.ID = strawberry.field(description="The account that is paid; any account.")
-    amount: MoneyInput = strawberry.field(description="The amount, in the currency of both accounts.")
+    amount: Money.Input = strawberry.field(description="The amount, in the currency of both accounts.")
     idempotency_key: str = idempotency_key(is_required=True)
 
 
@@ -164,7 +164,7 @@ TransferResult = Annotated[
 ]
 
 
-def _money(given: MoneyInput) -> dict[str, Any]:
+def _money(given: Money.Input) -> dict[str, Any]:
     return {"amount": int(given.amount), "currency": given.currency}
 
 

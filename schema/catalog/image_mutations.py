@@ -7,14 +7,14 @@ import strawberry
 
 from portico.resolvers.catalog import image_edits
 from portico.resolvers.catalog.image_edits import ImageRules, Owner
-from portico.resolvers.documents import Document, document_id
+from portico.resolvers.documents import Document
 from portico.resolvers.errors import UnacceptableFile
 from portico.schema.context import Info
 from portico.schema.errors import Conflict, InvalidInput, NotFound
 from portico.schema.fields import as_type, kept_privately
 from portico.schema.files import Upload
 from portico.schema.inputs import idempotency_key
-from portico.schema.kinds import decode_id, split_id
+from portico.schema.kinds import Kind, decode_id, split_id
 from portico.schema.mutations import mutation
 from portico.schema.reading import load_one
 
@@ -107,7 +107,7 @@ class ImageMutation:
     async def remove_image(self, info: Info, input: RemoveImageInput) -> RemoveImageResult | None:
         try:
             kind, key = split_id(input.image_id)
-            image = document_id(key)
+            image = Kind.document_id(key)
         except ValueError:
             raise NotFound("Image", message="The id is not that of an image.") from None
         if kind != "Image":

@@ -19,7 +19,7 @@ from portico.schema.errors import InvalidInput, NotFound, UserError, failure, me
 from portico.schema.fields import as_document, as_type, costs, kept_privately
 from portico.schema.inputs import idempotency_key
 from portico.schema.kinds import Kind
-from portico.schema.money import MoneyInput
+from portico.schema.money import Money
 from portico.schema.mutations import DeletedPayload, mutation
 from portico.schema.reading import load_one
 from portico.schema.scalars import JSON
@@ -35,8 +35,8 @@ _FORMER = 10
 
 @strawberry.input(description="Both prices in the same currency; `retail` is at most `list`.")
 class PricingInput:
-    list: MoneyInput = strawberry.field(description="The usual price.")
-    retail: MoneyInput = strawberry.field(description="The current price.")
+    list: Money.Input = strawberry.field(description="The usual price.")
+    retail: Money.Input = strawberry.field(description="The current price.")
 
     def prices(self) -> tuple[Price, Price]:
         return (

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from portico.resolvers.content import nodes, photos
-from portico.resolvers.documents import DocumentId, document_id
+from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.pictures import WIDTHS
+from portico.schema.kinds import Kind
 
 # What is read of a photo, besides what says who sees it.
 PHOTO = {"slug": 1, "detail": 1, **dict.fromkeys(nodes.DISCRIMINATOR, 1)}
@@ -31,7 +32,8 @@ def parse(picture: str) -> CoverOf | None:
     if not url:
         return None
     path = _PHOTO.match(url)
-    return {"url": url, "alt": alt, "photo_id": None if path is None else document_id(path.group(1)), "photo": None}
+    photo_id = None if path is None else Kind.document_id(path.group(1))
+    return {"url": url, "alt": alt, "photo_id": photo_id, "photo": None}
 
 
 def with_photo(cover: CoverOf, photo: Mapping[str, Any]) -> CoverOf | None:

@@ -12,7 +12,7 @@ from portico.resolvers.content import nodes as content
 from portico.resolvers.content import revisions
 from portico.resolvers.content.nodes import NodeDocument
 from portico.resolvers.content.rules import comparable_tag
-from portico.resolvers.documents import document_id, projection_name
+from portico.resolvers.documents import projection_name
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing
 from portico.resolvers.texts import trimmed
@@ -39,7 +39,7 @@ _TYPES = {content.SECTION: "Section", content.PAGE: "Page", content.ENTRY: "Blog
 CONTENT = Kind(
     name=content.KIND,
     path="_id",
-    parse=document_id,
+    parse=Kind.document_id,
     read=loaders.by_id,
     collection=content.NODES.name,
     types=tuple(_TYPES.values()),

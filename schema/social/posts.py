@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import strawberry
 
 from portico.loaders.social import posts as loaders
-from portico.resolvers.documents import Document, DocumentId, document_id
+from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.paging import Page
 from portico.resolvers.social import comment_reads, visibility
@@ -47,7 +47,7 @@ async def _shown_to(context: Context, posts: Sequence[Source]) -> Sequence[Sourc
 POST = Kind(
     name="Post",
     path="_id",
-    parse=document_id,
+    parse=Kind.document_id,
     read=loaders.by_id,
     collection=POSTS.name,
     types=tuple(_TYPES.values()),
@@ -61,7 +61,7 @@ def comment_key(global_id: str) -> DocumentId:
     """Returns the stored id of a comment from its `id`. Raises NotFound for a text that is not such an id."""
     try:
         name, text = split_id(global_id)
-        key = document_id(text)
+        key = Kind.document_id(text)
     except ValueError:
         raise NotFound(COMMENT, message="The id is not that of a comment on a post.") from None
     if name != COMMENT or Kind.encode_id(COMMENT, key) != global_id:

@@ -43,6 +43,7 @@ CACHES = {
     ("resolvers/catalog/product_search.py", "_of_all"),  # by the order
     ("resolvers/projections.py", "_sorted_projection"),
     ("schema/fields.py", "_plain_getter"),  # by the path
+    ("schema/markdown.py", "_parser"),
 }
 CHANGING = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"),

@@ -33,7 +33,7 @@ from portico import (
     setting,
 )
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
-from portico.jobs import Counter, Invariant, Job, Problem, Problems, sweep
+from portico.jobs import Counter, Invariant, Job, Problem, sweep
 from portico.schema import (
     Kind,
     Node,
@@ -224,7 +224,7 @@ async def finish_bookings(run: Job.Run) -> int:
     return await sweep(run.db, BOOKINGS, {"state": "HELD", "held": {"$lte": crashed}}, one)
 
 
-async def find_unpaid(db: Database) -> Problems:
+async def find_unpaid(db: Database) -> AsyncIterator[Problem]:
     async for booking in db[BOOKINGS.name].find({}):
         paid = await db["transfers"].find_one({"_id": booking.get("payment"), "state": "SETTLED"})
         if booking["state"] == "HELD":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, NotRequired
 
 import strawberry
@@ -10,7 +10,7 @@ from bson import ObjectId
 from pymongo import IndexModel
 
 from portico import Context, Domain, DomainError, Info, InvalidInput, NotFound
-from portico.jobs import Invariant, Job, Problem, Problems
+from portico.jobs import Invariant, Job, Problem
 from portico.schema import Kind, Node, as_type, failure, idempotency_key, mutation, node_id, stored
 from portico.store import CollectionSpec, Database, TypedDict
 from portico.writes import Noted
@@ -71,7 +71,7 @@ async def finish_passes(run: Job.Run) -> int:
     return await PLACES.finish_stale(run.db, now=run.now)
 
 
-async def find_oversold(db: Database) -> Problems:
+async def find_oversold(db: Database) -> AsyncIterator[Problem]:
     async for concert in CONCERTS.of(db).find({}):
         await PLACES.shown(db, [concert])
         sold = await db[PASSES.name].count_documents({"concerts": concert["_id"], "key": {"$exists": True}})

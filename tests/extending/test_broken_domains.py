@@ -154,6 +154,20 @@ CASES = {
         "breaks the schema: UnknownKind: Thing.other is related to the kind Thingg, which no served domain declares. "
         "Did you mean Thing?",
     ),
+    "ids of an unknown kind": Broken(
+        THING.format(rule="visible_to=schema.Kind.everybody", field="", types_of="types=(Thing,)").replace(
+            'node_id("Thing"', 'node_id("Thingg"'
+        ),
+        "breaks the schema: UnknownKind: Thing.id is an id of the kind Thingg, which no served domain declares. "
+        "Did you mean Thing?",
+    ),
+    "ids of another kind": Broken(
+        THING.format(rule="visible_to=schema.Kind.everybody", field="", types_of="types=(Thing,)").replace(
+            'node_id("Thing"', 'node_id("Product"'
+        ),
+        "declares the type Thing of the kind Thing, but Thing.id is an id of the kind Product. "
+        "Name the kind Thing in `node_id`.",
+    ),
     "fields of an unknown type": Broken(
         FIELD.format(field="extra", where="extensions={'Prodduct': (Extra,)}"),
         "extends the type Prodduct, which the schema does not have. Did you mean Product?",

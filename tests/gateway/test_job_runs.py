@@ -88,17 +88,38 @@ async def test_a_job_that_always_fails_has_one_traceback_and_grows_its_pauses(
 
 
 async def test_another_failure_of_the_job_has_its_own_traceback(gateway: GatewayClient, clock: SettableClock) -> None:
-    errors: list[Exception] = [RuntimeError("one"), RuntimeError("one"), RuntimeError("other"), KeyError("other")]
+    errors: list[Exception] = [RuntimeError("1"), RuntimeError("2"), KeyError("3"), RuntimeError("4")]
 
     async def run(_: Job.Run) -> int:
-        raise errors.pop(0)
+        error = errors.pop(0)
+        if not errors:
+            raise error
+        raise error
 
     one = a_worker(gateway, clock, AllRuns(), Job("failing", run))
     with capture_logs() as log:
         for _ in range(4):
             await one.run_once()
 
-    assert [str(entry["exc_info"]) for entry in of_event(log, "job failed")] == ["one", "other", "'other'"]
+    # The second one is the same failure: it has another text, but the same type and place.
+    assert [str(entry["exc_info"]) for entry in of_event(log, "job failed")] == ["1", "'3'", "4"]
+
+
+async def test_damage_of_another_document_has_its_own_traceback(gateway: GatewayClient, clock: SettableClock) -> None:
+    damaged = ["a", "a", "b"]
+
+    async def run(_: Job.Run) -> int:
+        error = ValueError(f"seen at {time.monotonic()}")
+        error.add_note(f"In carts: {damaged.pop(0)!r}")
+        raise SweepFailed.of([error], done=0)
+
+    one = a_worker(gateway, clock, AllRuns(), Job("sweeping", run))
+    with capture_logs() as log:
+        for _ in range(3):
+            await one.run_once()
+
+    found = [entry["exc_info"].exceptions[0].__notes__ for entry in of_event(log, "job failed")]
+    assert found == [["In carts: 'a'"], ["In carts: 'b'"]]
 
 
 async def test_a_failing_job_delays_no_other_and_both_are_counted(gateway: GatewayClient, clock: SettableClock) -> None:

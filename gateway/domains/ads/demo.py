@@ -8,8 +8,6 @@ from pathlib import Path
 
 from portico.gateway.demo.loading import Demo
 
-from .banners import BANNERS, draw
-
 CAMPAIGNS = Path(__file__).parent / "data" / "campaigns.jsonl"
 
 
@@ -21,6 +19,8 @@ async def load(demo: Demo) -> None:
 
 def _with_banners(folder: Path) -> Path:
     """Writes the file of the campaigns into the folder, and draws the banners beside it. Returns the file."""
+    from .banners import BANNERS, draw  # noqa: PLC0415 - only the demo needs Pillow
+
     file = folder / CAMPAIGNS.name
     shutil.copyfile(CAMPAIGNS, file)
     for banner in BANNERS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from starlette.routing import BaseRoute, Route
@@ -40,7 +41,6 @@ from portico.schema.catalog.merchants import MERCHANT
 
 from . import demo, images, setting_limits
 from .records import category_record, image_record, product_record
-from .remote_images import RemoteImages
 
 
 async def _finish_categories(run: Job.Run) -> int:
@@ -67,7 +67,13 @@ async def _settle_images(run: Job.Run) -> int:
 async def _image_rules(resources: Resources, _db: Database) -> AsyncIterator[ImageRules]:
     own = resources.of(CatalogSettings)
     pictures = PictureProcesses(max_pixels=own.max_image_pixels, max_bytes=own.max_image_bytes)
-    yield ImageRules(own.max_image_bytes, pictures, RemoteImages(own.import_private_hosts).read)
+    yield ImageRules(own.max_image_bytes, pictures, partial(_download, own.import_private_hosts))
+
+
+def _download(allows_private: bool, url: str) -> AsyncIterator[bytes]:
+    from .remote_images import RemoteImages  # noqa: PLC0415 - only imports need an HTTP client
+
+    return RemoteImages(allows_private).read(url)
 
 
 async def _import_images(

@@ -16,8 +16,6 @@ from portico.resolvers.catalog.image_edits import ImageRecord, ImageRules, impor
 from portico.resolvers.documents import Database
 from portico.resolvers.pictures import Picture
 
-from .covers import SIZE, draw_cover
-
 FOLDER = Path(__file__).parent / "data"
 CATEGORIES = FOLDER / "categories.jsonl"
 PRODUCTS = FOLDER / "products.jsonl"
@@ -33,20 +31,22 @@ async def load(demo: Demo) -> None:
 
 async def add_covers(db: Database, *, now: datetime) -> int:
     """Draws the missing covers of products and categories. Returns how many there are. May be repeated."""
+    from .covers import SIZE, draw_cover  # noqa: PLC0415 - only the demo needs Pillow
+
     titles = {("Product", product["sku"]): product["title"] for product in products()}
     with CATEGORIES.open("rb") as lines:
         titles |= {("Category", one["slug"]): one["name"] for one in map(orjson.loads, lines)}
     records = [
-        ImageRecord(kind, name, f"Cover of {title}" if kind == "Product" else title, _drawn(name))
+        ImageRecord(kind, name, f"Cover of {title}" if kind == "Product" else title, _drawn(draw_cover, name))
         for (kind, name), title in titles.items()
     ]
-    await import_images(db, records, rules=ImageRules(_MAX_BYTES, _Covers()), now=now)
+    await import_images(db, records, rules=ImageRules(_MAX_BYTES, _Covers(SIZE)), now=now)
     return len(records)
 
 
-def _drawn(name: str) -> Callable[[], AsyncIterator[bytes]]:
+def _drawn(draw: Callable[[str], bytes], name: str) -> Callable[[], AsyncIterator[bytes]]:
     async def read() -> AsyncIterator[bytes]:
-        yield await asyncio.to_thread(draw_cover, name)
+        yield await asyncio.to_thread(draw, name)
 
     return read
 
@@ -54,11 +54,14 @@ def _drawn(name: str) -> Callable[[], AsyncIterator[bytes]]:
 class _Covers:
     """Knows the covers without decoding them: this module draws them."""
 
+    def __init__(self, size: int) -> None:
+        self._size = size
+
     def recognizes(self, beginning: bytes) -> bool:
         return beginning.startswith(b"\x89PNG")
 
     async def examine(self, data: AsyncIterator[bytes]) -> Picture:  # noqa: ARG002 - it is known
-        return Picture("image/png", SIZE, SIZE)
+        return Picture("image/png", self._size, self._size)
 
     async def thumbnail(self, data: AsyncIterator[bytes], width: int) -> bytes:
         raise NotImplementedError

@@ -17,8 +17,8 @@ from portico.gateway.pages.ranges import precondition_status
 from portico.gateway.state import State
 from portico.resolvers.catalog.image_edits import ImageRules
 from portico.resolvers.catalog.images import PATH, ImageDocument, find_image, get_thumbnail
-from portico.resolvers.documents import document_id
 from portico.resolvers.pictures import SUFFIXES, THUMBNAIL_TYPE, WIDTHS, PictureBroken, width_for
+from portico.schema.kinds import Kind
 
 ROUTE = f"{PATH}/{{name}}"
 _NAME = re.compile(rf"(?P<id>[0-9a-f]{{24}})\.(?P<suffix>{'|'.join(SUFFIXES.values())})")
@@ -65,7 +65,7 @@ async def _find(state: State, name: str) -> ImageDocument:
         is_primary = state.settings.read_preference == "primary"
         # A new image may not have reached the secondaries yet.
         for db in (state.database,) if is_primary else (state.reading, state.database):
-            image = await find_image(db, document_id(named["id"]))
+            image = await find_image(db, Kind.document_id(named["id"]))
             if image is not None and SUFFIXES[image["content_type"]] == named["suffix"]:
                 return image
     raise NotServed(404, "There is no such image.")

@@ -9,7 +9,7 @@ from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photos import path_of_bytes
 from portico.resolvers.documents import Database
 
-from .gallery import SLUG
+from .records import GALLERY
 
 # The slugs of entries, with those of their pictures.
 _COVERS = {
@@ -23,11 +23,11 @@ async def with_covers(db: Database, posts: Path, folder: Path) -> Path:
 
     An entry whose picture is gone has none.
     """
-    photos = await find_by_paths(db, [(SLUG, picture) for picture in _COVERS.values()])
+    photos = await find_by_paths(db, [(GALLERY, picture) for picture in _COVERS.values()])
     written = folder / posts.name
     with posts.open() as lines, written.open("w") as file:
         for post in map(json.loads, lines):
-            photo = photos.get((SLUG, _COVERS.get(post["slug"], "")))
+            photo = photos.get((GALLERY, _COVERS.get(post["slug"], "")))
             if photo is not None:
                 post["text"] = f"![{photo['title']}]({path_of_bytes(photo)})\n\n{post['text']}"
             file.write(f"{json.dumps(post)}\n")

@@ -11,9 +11,6 @@ from portico.resolvers.content.nodes import find_by_paths
 from portico.resolvers.content.photo_uploads import UploadRules
 from portico.resolvers.documents import Author, Database
 
-from .covers import with_covers
-from .gallery import add_pictures
-
 FOLDER = Path(__file__).parent / "data"
 POSTS = FOLDER / "posts.jsonl"
 ABOUT = FOLDER / "about.md"
@@ -21,6 +18,10 @@ _AUTHOR: Author = {"id": "mara", "name": "Mara"}
 
 
 async def load(demo: Demo) -> None:
+    # Only the demo needs Pillow.
+    from .covers import with_covers  # noqa: PLC0415
+    from .gallery import add_pictures  # noqa: PLC0415
+
     photos = await add_pictures(demo.db, demo.resources.of(UploadRules), now=demo.now)
     demo.say(f"photos: {photos:,} in the gallery")
     await demo.load_files("posts", [await with_covers(demo.db, POSTS, demo.folder)])

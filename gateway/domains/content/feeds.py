@@ -45,7 +45,7 @@ _MAX_KEPT_BYTES = 1_000_000
 _FORM = "1"
 _HOST = re.compile(r"[\w.-]+(?::\d{1,5})?|\[[0-9a-fA-F:.]+\](?::\d{1,5})?", re.ASCII)
 # Characters that XML 1.0 does not allow.
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SHOWN = {"type": 1, "slug": 1, "title": 1, "author": 1, "tags": 1, "nonce": 1, "updated": 1, "detail.publish_on": 1}
 _SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 

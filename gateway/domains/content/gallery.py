@@ -13,9 +13,9 @@ from portico.resolvers.documents import Author, Database
 from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.timer import Timer
 
+from . import records
 from .landscapes import LANDSCAPES, Landscape, draw
 
-SLUG = "gallery"
 _AUTHOR: Author = {"id": "demo", "name": "Portico"}
 
 
@@ -24,11 +24,11 @@ async def add_pictures(db: Database, rules: UploadRules, *, now: datetime) -> in
 
     May be repeated.
     """
-    places = {(SLUG, landscape.slug): landscape for landscape in LANDSCAPES}
-    found = await find_by_paths(db, [(SLUG,), *places], {"slug": 1})
-    gallery = found.get((SLUG,))
+    places = {(records.GALLERY, landscape.slug): landscape for landscape in LANDSCAPES}
+    found = await find_by_paths(db, [(records.GALLERY,), *places], {"slug": 1})
+    gallery = found.get((records.GALLERY,))
     if gallery is None:
-        node = NewNode(SLUG, "Gallery", _AUTHOR)
+        node = NewNode(records.GALLERY, "Gallery", _AUTHOR)
         gallery = await create_section(db, node=node, kind=GALLERY, now=now, operation_id=random_operation_id())
     timer = Timer(now)
     for number, (place, landscape) in enumerate(places.items()):

@@ -25,7 +25,8 @@ from portico.resolvers.documents import Author
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.texts import MAX_AUTHOR, require_text
 
-from .gallery import SLUG
+# The slug of the section of photos whose records do not name one. The demo's photos are there, too.
+GALLERY = "gallery"
 
 
 def photo_record(given: Any, records: Path) -> PhotoRecord:
@@ -39,7 +40,7 @@ def photo_record(given: Any, records: Path) -> PhotoRecord:
     return PhotoRecord(
         slug=(optional(record, "slug", as_key) or _slug_of(name)).strip(),
         title=text_at(record, "title"),
-        gallery=optional(record, "gallery", as_text) or f"/{SLUG}",
+        gallery=optional(record, "gallery", as_text) or f"/{GALLERY}",
         author=optional(record, "author", _as_author) or "import",
         tags=tuple(optional(record, "tags", as_texts) or ()),
         read=PictureFile(records, name).read,

@@ -1,12 +1,10 @@
-"""Describes a plan as a tree, for `portico explain` and for `extensions.plan`."""
+"""Describes a plan, for `portico explain` and for `extensions.plan`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from graphql import get_named_type
-from rich.text import Text
-from rich.tree import Tree
 
 from portico.schema.installation import PAGES
 from portico.schema.kinds import kind_of, types_of
@@ -80,41 +78,3 @@ def _reads(field: FieldPlan) -> dict[str, Any]:
 
 def _paths(projection: Any) -> list[str] | None:
     return None if projection is None else list(projection)
-
-
-def tree(described: dict[str, Any]) -> Tree:
-    """Returns a described plan as a tree for a terminal."""
-    root = Tree(_line(described["operation"], described["order"], "bold"), guide_style="dim")
-    _add(root, described["fields"])
-    return root
-
-
-def _line(name: str, more: str = "", style: str = "") -> Text:
-    return Text.assemble((name, style), (f"  {more}" if more else "", "dim"))
-
-
-def _add(branch: Tree, fields: list[dict[str, Any]]) -> None:
-    # All fields that need only the document share one line.
-    plain = [field for field in fields if _is_plain(field)]
-    if plain:
-        branch.add(_line(", ".join(map(_inline, plain))))
-    for field in fields:
-        if _is_plain(field):
-            continue
-        below = branch.add(_line(field["field"], f"{field['type']}  {field['from']}", "cyan"))
-        if "reads" in field:
-            paths = "everything" if field["reads"] is None else ", ".join(field["reads"])
-            below.add(_line("reads", paths, "green"))
-        _add(below, field.get("fields", []))
-        for type_name, inner in field.get("on", {}).items():
-            _add(below.add(_line(f"on {type_name}", style="magenta")), inner)
-
-
-def _is_plain(field: dict[str, Any]) -> bool:
-    in_document = field["from"] == "computed" or field["from"].startswith("stored")
-    return in_document and not {"reads", "on"} & field.keys() and all(map(_is_plain, field.get("fields", [])))
-
-
-def _inline(field: dict[str, Any]) -> str:
-    below = ", ".join(map(_inline, field.get("fields", [])))
-    return f"{field['field']} {{ {below} }}" if below else str(field["field"])

@@ -7,13 +7,14 @@ moment, so all of it is read as of one point in time.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from bson import Decimal128
 from pymongo import ASCENDING
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.snapshots import read_at_one_time
 
 from . import stacks
@@ -26,7 +27,7 @@ _STACK = Problem.named("stack")
 _SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", "quantity"), 1)
 
 
-async def find_unbalanced_items(db: Database) -> Problems:
+async def find_unbalanced_items(db: Database) -> AsyncIterator[Problem]:
     """Yields the kinds of items of which there is more or less than was granted and not consumed."""
     stages: list[Document] = [
         _sums("$quantity", {"$subtract": ["$granted", "$consumed"]}),
@@ -78,14 +79,14 @@ def _offered() -> list[Document]:
     ]
 
 
-async def find_wrong_stacks(db: Database) -> Problems:
+async def find_wrong_stacks(db: Database) -> AsyncIterator[Problem]:
     """Yields stacks with a negative quantity, or whose `_id` is not that of their item."""
     found = db[STACKS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
     async for problem in Problem.all_in(found, _wrong_in, _STACK):
         yield problem
 
 
-async def _wrong_in(batch: list[Document]) -> Problems:
+async def _wrong_in(batch: list[Document]) -> AsyncIterator[Problem]:
     for stack in batch:
         if not 0 <= stack["quantity"] <= stacks.MAX_QUANTITY:
             yield Problem(_STACK(stack), f"its quantity is {stack['quantity']:,}")

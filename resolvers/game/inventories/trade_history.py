@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.problems import Problem, Problems
+from portico.resolvers.problems import Problem
 from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.sweeps import sweep
 
@@ -47,7 +48,7 @@ async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime)
     return await sweep(db, TRADES, expired, cancel, fields=(), at_once=4)
 
 
-async def find_stuck_offers(db: Database) -> Problems:
+async def find_stuck_offers(db: Database) -> AsyncIterator[Problem]:
     """Yields expired offers whose goods cannot go back, because the inventory has no room."""
     stuck = {"state": OFFERED, "no_room_at": {"$exists": True}}
     async for trade in db[TRADES.name].find(stuck, {"from": 1, "no_room_at": 1}):

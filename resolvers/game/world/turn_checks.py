@@ -6,7 +6,7 @@ steps of a turn, the places of items and gold follow the rule in `turns`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.problems import Problem, Problems, mend_now
+from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.server_time import server_time
 from portico.resolvers.snapshots import read_at_one_time
 
@@ -98,7 +98,7 @@ async def read_world(db: Database) -> World:
     return World(rooms, {one["_id"]: one for one in found if "is_room" not in one}, entries)
 
 
-async def find_wrong_items(db: Database) -> Problems:
+async def find_wrong_items(db: Database) -> AsyncIterator[Problem]:
     """Yields items that are in several places or in none, and references to items that are not there.
 
     That an item is nowhere is known only if an import has made it; see `blueprints.made_in`.
@@ -153,7 +153,7 @@ def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
             yield f"{_ON_ITS_WAY} from character {character['_id']}", character["action"]["items"]
 
 
-async def find_wrong_gold(db: Database) -> Problems:
+async def find_wrong_gold(db: Database) -> AsyncIterator[Problem]:
     """Yields that gold pieces came from nowhere or are lost, and who has less than none."""
     world = await read_world(db)
     keepers = [keeper for room in world.rooms.values() for keeper in room["keepers"]]
@@ -181,7 +181,7 @@ async def find_wrong_gold(db: Database) -> Problems:
             yield Problem(f"{kind} {key}", f"it has {owner['gold']:,} gold pieces")
 
 
-async def find_left_behind(db: Database) -> Problems:
+async def find_left_behind(db: Database) -> AsyncIterator[Problem]:
     """Yields actions that have not ended, and marks of rooms that no job has settled, after more than a minute."""
     old = {"$lte": await server_time(db) - _LEFT_BEHIND_AFTER, "$type": "date"}
     query = {"action.since": old}
@@ -206,7 +206,7 @@ def _shown(moment: datetime) -> str:
     return f"{moment.isoformat(timespec='seconds')}Z"
 
 
-async def find_wrong_rosters(db: Database) -> Problems:
+async def find_wrong_rosters(db: Database) -> AsyncIterator[Problem]:
     """Yields characters that do not agree with the rosters, and rosters with characters that do not exist."""
     world = await read_world(db)
     for character in world.characters.values():

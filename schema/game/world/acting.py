@@ -6,7 +6,7 @@ from typing import Any
 import strawberry
 
 from portico.loaders.game.world.characters import CharacterKey
-from portico.resolvers.documents import Document, DocumentId, document_id
+from portico.resolvers.documents import Document, DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import creation, equipment, room_actions
@@ -210,7 +210,7 @@ def _item(item_id: str) -> DocumentId:
     """Returns the key in the id of an item. Raises NotFound for any other id, because no such item can exist."""
     try:
         kind, text = split_id(item_id)
-        key = document_id(text)
+        key = Kind.document_id(text)
     except ValueError:
         kind = ""
     if kind != ITEM or Kind.encode_id(ITEM, key) != item_id:

@@ -9,7 +9,7 @@ import strawberry
 from portico.loaders.game.world import characters as loaders
 from portico.loaders.game.world.characters import CharacterKey
 from portico.resolvers import errors
-from portico.resolvers.documents import Document, document_id, projection_name
+from portico.resolvers.documents import Document, projection_name
 from portico.resolvers.game.world import characters, locations
 from portico.resolvers.game.world.characters import MAX_CHARACTERS, ShownCharacter
 from portico.schema.context import Caller, Context, Info, core
@@ -27,7 +27,7 @@ from .locations import CHARACTER_NAME, Surroundings
 
 def parse_key(text: str) -> CharacterKey:
     """Parses the key of a character: an ObjectId, or the key of a shopkeeper. Raises ValueError."""
-    return locations.keeper_key(*locations.parse_keeper_key(text)) if "." in text else document_id(text)
+    return locations.keeper_key(*locations.parse_keeper_key(text)) if "." in text else Kind.document_id(text)
 
 
 def _is_visible(character: ShownCharacter, context: Context) -> bool:
