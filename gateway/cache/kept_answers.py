@@ -131,14 +131,16 @@ class CachedAnswers:
         self.index = Index(text)
         self.fence = Fence(reader, collections, self.index, self.counts, self._forget_all)
         self._largest = most_bytes // _LARGEST
-        of_former = most_bytes // _FORMER
+        self._most_former_bytes = most_bytes // _FORMER
         self._kept: Lru[KeptAnswer, KeptAnswer] = Lru(
-            most_size=most_bytes - of_former, size_of=lambda _key, answer: answer.size, on_drop=self._dropped
+            most_size=most_bytes - self._most_former_bytes,
+            size_of=lambda _key, answer: answer.size,
+            on_drop=self._dropped,
         )
         self.counts.kept = self._kept
-        # Queries with interests for the next run. The first one has been here for the longest time.
-        self._former: dict[Query, None] = {}
-        self._largest_former = of_former // _MOST_FORMER
+        # Queries with interests for the next run, and the bytes of these. The first one has them for the longest time.
+        self._former: dict[Query, int] = {}
+        self._former_bytes = 0
         most_queries = min(most_bytes // (4 * _QUERY_BYTES) + 1, _MOST_QUERIES)
         self._queries: Lru[bytes, Query] = Lru(most_queries, on_drop=self._forget_query)
 
@@ -233,15 +235,16 @@ class CachedAnswers:
         """Returns what the last run has read, which the caller must release; None if it is gone."""
         reads, query.former = query.former, None
         if reads is not None:
-            del self._former[query]
+            self._former_bytes -= self._former.pop(query)
         return reads
 
-    def _leave(self, query: Query, reads: ReadSet) -> None:
+    def _leave(self, query: Query, reads: ReadSet, size: int) -> None:
         """Leaves the interests of an affected answer to the next run of the query."""
         self._release_former(query)
         query.former = reads
-        self._former[query] = None
-        if len(self._former) > _MOST_FORMER:
+        self._former[query] = size
+        self._former_bytes += size
+        while len(self._former) > _MOST_FORMER or self._former_bytes > self._most_former_bytes:
             self._release_former(next(iter(self._former)))
 
     def _release_former(self, query: Query) -> None:
@@ -261,8 +264,8 @@ class CachedAnswers:
         query, reads = answer.query, answer.reads
         if query.answers.get(answer.view) is answer:
             del query.answers[answer.view]
-        if reads.is_affected and answer.size - len(answer.body) <= self._largest_former:
-            self._leave(query, reads)
+        if reads.is_affected:
+            self._leave(query, reads, answer.size - len(answer.body))
         else:
             reads.release()
 

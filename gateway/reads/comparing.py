@@ -46,9 +46,11 @@ TYPES: Mapping[str, int] = {
     "date": _DATE,
 }
 NUMBERS = {"double", "int", "long", "decimal"}
-_OBJECT_IDS = {ObjectId}
+OBJECT_IDS = {ObjectId}
 # The slot of its bytes, which the property `binary` returns: a page has a hundred of them.
 _BYTES_OF: Callable[[Any], bytes] = vars(ObjectId).get("_ObjectId__id", ObjectId.binary).__get__
+# Types of values that are equal if, and only if, MongoDB takes them for equal, among those of one type.
+EXACT = {ObjectId, str, int, bool, datetime, type(None)}
 # Values that a read returns as they were sent, whatever they are.
 _STORED_ALIKE = {ObjectId, bool, type(None)}
 _INT32 = 2**31
@@ -61,7 +63,12 @@ def stored_form(value: Mapping[str, Any]) -> Document:
     if type(value) is dict and _is_stored_alike(value):
         copied: Document = _copied(value)
         return copied
-    return decoded(bson.encode(value))
+    return decoded(encoded(value))
+
+
+def encoded(value: Mapping[str, Any]) -> bytes:
+    """Returns the document as BSON. Equal bytes are equal documents. Raises what `bson.encode` raises."""
+    return bson.encode(value)
 
 
 def decoded(encoded: bytes) -> Document:
@@ -219,14 +226,14 @@ def row_key(value: Any) -> Any:
 
 def row_keys(values: Collection[Any]) -> frozenset[Any]:
     """Returns the keys of documents with these `_id`s. Most are object ids, so these are not looked at one by one."""
-    if _OBJECT_IDS.issuperset(map(type, values)):
+    if OBJECT_IDS.issuperset(map(type, values)):
         return frozenset(map(_BYTES_OF, values))
     return frozenset(map(row_key, values))
 
 
 def have_keys(values: Collection[Any]) -> bool:
     """Returns whether equal values are found by a key, for each of these."""
-    return _OBJECT_IDS.issuperset(map(type, values)) or all(index_key(value) is not None for value in values)
+    return OBJECT_IDS.issuperset(map(type, values)) or all(index_key(value) is not None for value in values)
 
 
 def is_own(key: Any) -> bool:

@@ -14,9 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-import bson
-
-from .comparing import decoded
+from .comparing import decoded, encoded
 from .counting import Count, Counts
 from .interests import Interest, Matches, Reader
 from .lists import Branch, ByIds, Listed, ids_of
@@ -85,12 +83,12 @@ def of_find(
     query, sort, limit = query or {}, options.get("sort") or (), options.get("limit") or None
     if not sort and (ids := ids_of(query)) is not None:
         return ByIds(collection, ids, query, limit, projection)
-    encoded = _encoded(query)
-    if encoded is not None:
+    command = _encoded(query)
+    if command is not None:
         order = tuple(sort.items() if isinstance(sort, _MAPPINGS) else sort)
         shown = tuple(projection.items()) if projection else ()
         try:
-            return _equal_find(collection, encoded, order, limit, shown)
+            return _equal_find(collection, command, order, limit, shown)
         except TypeError:
             # The projection has operators.
             pass
@@ -100,21 +98,21 @@ def of_find(
 def _encoded(command: Mapping[str, Any]) -> bytes | None:
     """Returns what a plan is found by, which is exact; None if the command is too long, or cannot be encoded."""
     try:
-        encoded = bson.encode(command)
+        found = encoded(command)
     except Exception:  # noqa: BLE001 - nothing is derived from it, so it may match anything
         return None
-    return encoded if len(encoded) <= _MOST_BYTES else None
+    return found if len(found) <= _MOST_BYTES else None
 
 
 @lru_cache(maxsize=_MOST_PLANS)
 def _equal_find(
     collection: str,
-    encoded: bytes,
+    query: bytes,
     order: Sequence[tuple[str, int]],
     limit: int | None,
     shown: Sequence[tuple[str, Any]],
 ) -> Plan:
-    return Listed(collection, [Branch(decoded(encoded), _order(order) or (), limit, dict(shown))], limit)
+    return Listed(collection, [Branch(decoded(query), _order(order) or (), limit, dict(shown))], limit)
 
 
 def of_count(collection: str, query: Mapping[str, Any]) -> Counts:
@@ -134,13 +132,13 @@ def of_collection(collection: str) -> Plan:
 
 def of_pipeline(collection: str, stages: Sequence[Stage]) -> Plan:
     """Returns the plan of an aggregation."""
-    encoded = _encoded({"": stages})
-    return derived(collection, stages) if encoded is None else _equal_pipeline(collection, encoded)
+    command = _encoded({"": stages})
+    return derived(collection, stages) if command is None else _equal_pipeline(collection, command)
 
 
 @lru_cache(maxsize=_MOST_PLANS)
-def _equal_pipeline(collection: str, encoded: bytes) -> Plan:
-    return derived(collection, decoded(encoded)[""])
+def _equal_pipeline(collection: str, command: bytes) -> Plan:
+    return derived(collection, decoded(command)[""])
 
 
 def derived(collection: str, stages: Sequence[Stage]) -> Plan:

@@ -9,9 +9,7 @@ from functools import lru_cache
 from operator import methodcaller
 from typing import Any
 
-from bson import ObjectId
-
-from .comparing import row_keys
+from .comparing import EXACT, OBJECT_IDS, row_keys
 from .interests import Entering, Interest, Matches, Reader, Rows, Window, order_of
 from .paths import ALL_PATHS, NO_PATHS, Paths, union
 from .pipelines import paths_in
@@ -19,9 +17,6 @@ from .plans import Plan, Row, Timed
 from .queries import Query
 
 _ID_OF = methodcaller("get", "_id")
-_OBJECT_IDS = {ObjectId}
-# Types of values that are equal if, and only if, MongoDB takes them for equal, among those of one type.
-_EXACT = {ObjectId, str, int, bool, datetime, type(None)}
 _OF_ARRAYS = {"$elemMatch", "$slice"}
 _ALL_BUT_THE_KEY = {"_id": 0}
 
@@ -146,7 +141,7 @@ class Listed(Plan):
             return self, keys
         last = Window(order, rows[-1]).last
         # Python takes some values for equal that MongoDB does not.
-        return (self, keys, *last, *map(type, last)) if _EXACT.issuperset(map(type, last)) else None
+        return (self, keys, *last, *map(type, last)) if EXACT.issuperset(map(type, last)) else None
 
     def compares(self, value: datetime) -> bool:
         return any(query.names(value) for query in self._queries)
@@ -183,7 +178,7 @@ class ByIds(Plan):
     def __init__(
         self,
         collection: str,
-        ids: Sequence[ObjectId],
+        ids: Sequence[Any],
         query: Mapping[str, Any],
         limit: int | None,
         projection: Mapping[str, Any] | None,
@@ -219,12 +214,12 @@ class ByIds(Plan):
         return ()
 
 
-def ids_of(query: Mapping[str, Any]) -> Sequence[ObjectId] | None:
+def ids_of(query: Mapping[str, Any]) -> Sequence[Any] | None:
     """Returns the object ids that a filter names; None if it is another filter."""
     if len(query) != 1 or "_id" not in query:
         return None
     wanted = query["_id"]
-    if type(wanted) is ObjectId:
+    if type(wanted) in OBJECT_IDS:
         return [wanted]
     ids = wanted.get("$in") if type(wanted) is dict and len(wanted) == 1 else None
-    return ids if type(ids) is list and _OBJECT_IDS.issuperset(map(type, ids)) else None
+    return ids if type(ids) is list and OBJECT_IDS.issuperset(map(type, ids)) else None

@@ -35,7 +35,9 @@ CACHES = {
     ("gateway/operations/plans/flat.py", "_code"),  # code by its text
     ("gateway/pages/explorer.py", "_examples"),  # a file of the package
     ("gateway/caller_rates.py", "_network"),
-    ("gateway/reads/deriving.py", "_shown_by"),
+    ("gateway/reads/deriving.py", "_equal_find"),
+    ("gateway/reads/deriving.py", "_equal_pipeline"),
+    ("gateway/reads/lists.py", "_shown_by"),
     ("gateway/reads/paths.py", "_shared"),
     ("gateway/reads/paths.py", "names_of"),
     ("gateway/reads/texts.py", "_folded"),

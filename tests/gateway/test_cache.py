@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.cache import fence as fences
 from portico.gateway.cache import kept_answers
-from portico.gateway.cache.kept_answers import _MOST_FORMER, CacheCounts, CachedAnswers
+from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
@@ -195,22 +195,6 @@ async def test_memory_is_bounded_and_nothing_stays_after_its_answer(gateway: Gat
     assert counts.bytes <= 1_000_000
     cache._forget_all()
     assert (counts.answers, counts.bytes, cache.index.size, list(cache.index.collections)) == (0, 0, 0, [])
-
-
-async def test_interests_wait_for_the_next_run_of_a_few_queries_only(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
-    cache = cache_of(gateway)
-    await keep(gateway, NAME, JAZZ)
-    alone = cache.index.size
-    for number in range(_MOST_FORMER + 20):
-        await keep(gateway, NAME, {"slug": f"slug-{number}"})
-    cache.index.dispatch_all()
-    assert counts_of(gateway).answers == 0
-    assert cache.index.size <= _MOST_FORMER * alone
-    await keep(gateway, NAME, JAZZ)
-    assert counts_of(gateway).answers == 1
-    cache._forget_all()
-    assert (cache.index.size, list(cache.index.collections)) == (0, [])
 
 
 async def test_a_lost_stream_empties_the_cache_and_another_one_begins(

@@ -188,19 +188,6 @@ async def test_a_member_has_one_vote_and_the_last_one_counts(members: GatewayCli
     assert [option["votes"] for option in voted["post"]["options"]] == [1, 2, 0]
 
 
-async def test_the_same_vote_again_changes_nothing_that_is_stored(members: GatewayClient) -> None:
-    post = await new_post(members, "max", detail=POLL)
-    for option in (2, 1):
-        await call(members, "dwight", "vote", postId=post["id"], option=option)
-    stored = await members.db["social.votes"].find({}).to_list()
-
-    answers = [await call(members, "dwight", "vote", postId=post["id"], option=1) for _ in range(2)]
-
-    assert [answer["post"]["viewerVote"] for answer in answers] == [1, 1]
-    assert await members.db["social.votes"].find({}).to_list() == stored
-    assert [slot["votes"] for slot in stored] == [[0, 1, 0]]
-
-
 async def test_a_repeated_vote_does_not_undo_a_later_one(members: GatewayClient) -> None:
     post = await new_post(members, "max", detail=POLL)
     first = {"postId": post["id"], "option": 0, "idempotencyKey": "first"}

@@ -50,6 +50,20 @@ async def test_votes_are_bounded_by_the_minute_and_one_that_changes_nothing_does
     assert [option["votes"] for option in changed["post"]["options"]] == [1, 1, 0]
 
 
+async def test_the_same_vote_again_changes_nothing_that_is_stored(gateway: GatewayClient) -> None:
+    await join(gateway.db, "max", "dwight")
+    poll = (await new_post(gateway, "dwight", detail=POLL))["id"]
+    for option in (2, 1):
+        await call(gateway, "max", "vote", postId=poll, option=option)
+    stored = await gateway.db["social.votes"].find({}).to_list()
+
+    answers = [await call(gateway, "max", "vote", postId=poll, option=1) for _ in range(2)]
+
+    assert [answer["post"]["viewerVote"] for answer in answers] == [1, 1]
+    assert await gateway.db["social.votes"].find({}).to_list() == stored
+    assert [slot["votes"] for slot in stored] == [[0, 1, 0]]
+
+
 async def test_changes_of_a_name_are_bounded_by_the_hour(gateway: GatewayClient) -> None:
     await join(gateway.db, "max")
     clock = _clock()

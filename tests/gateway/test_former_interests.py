@@ -1,0 +1,84 @@
+"""What an affected answer leaves to the next run of its query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from portico.gateway.cache import fence as fences
+from portico.gateway.cache.kept_answers import _MOST_FORMER, CachedAnswers
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, category_input
+
+NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
+JAZZ = {"slug": "jazz"}
+
+
+@pytest.fixture
+def settings(settings: Settings, variant: Any) -> Settings:
+    if variant[0] == "motor":
+        pytest.skip("the cache needs direct reads")
+    return replace(settings, cache_bytes=5_000_000)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No query runs because the machine is busy."""
+    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+
+
+@pytest.fixture
+async def cache(gateway: GatewayClient) -> CachedAnswers:
+    await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
+    assert gateway.state.cache is not None
+    return gateway.state.cache
+
+
+async def keep(gateway: GatewayClient, cache: CachedAnswers, variables: Mapping[str, Any]) -> Any:
+    """Asks until the answer is kept. Returns it."""
+    stored = cache.counts.stored
+    async with asyncio.timeout(20):
+        while cache.counts.stored == stored:
+            answer = await gateway.ask(NAME, variables)
+    return answer.data
+
+
+async def test_the_next_run_takes_the_interests_over_and_shows_the_change(
+    gateway: GatewayClient, cache: CachedAnswers
+) -> None:
+    first = await keep(gateway, cache, JAZZ)
+    taken = set(map(id, cache.index._collections["categories"].rows.all()))
+    assert taken
+    for name in ("Blues", "Soul", "Jazz"):
+        await gateway.result("renameCategory", {"id": first["category"]["id"], "name": name})
+        assert (await keep(gateway, cache, JAZZ))["category"]["name"] == name
+        assert set(map(id, cache.index._collections["categories"].rows.all())) == taken
+
+
+async def test_interests_take_a_part_of_the_memory(gateway: GatewayClient, cache: CachedAnswers) -> None:
+    cache._most_former_bytes = 10_000
+    for number in range(20):
+        await keep(gateway, cache, {"slug": f"slug-{number}"})
+    cache.index.dispatch_all()
+    assert 0 < cache._former_bytes <= 10_000
+    assert 0 < len(cache._former) < 10
+    cache._forget_all()
+    assert (cache._former_bytes, cache.index.size) == (0, 0)
+
+
+async def test_a_few_queries_only_leave_their_interests(gateway: GatewayClient, cache: CachedAnswers) -> None:
+    await keep(gateway, cache, JAZZ)
+    alone = cache.index.size
+    for number in range(_MOST_FORMER + 20):
+        await keep(gateway, cache, {"slug": f"slug-{number}"})
+    cache.index.dispatch_all()
+    assert cache.counts.answers == 0
+    assert 0 < cache.index.size <= _MOST_FORMER * alone
+    await keep(gateway, cache, JAZZ)
+    assert cache.counts.answers == 1
+    cache._forget_all()
+    assert (cache.index.size, list(cache.index.collections)) == (0, [])
