@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 from typing import Any, ClassVar
 
 from portico.gateway.domains import schema_of
@@ -67,6 +68,8 @@ class Stage(ABC):
         least:         the lowest number of changes at which each call can be stopped, and that of commands.
         every_pause:   whether a pause before every command is tried while the jobs run, not before some of them.
         selections:    what the calls select, by mutation.
+        constants:     what constants are during a test, by their module and name: so little data fills a page.
+        sample:        a run of the tests tries one of so many cases; 1 for all.
     """
 
     collections: Sequence[str]
@@ -79,6 +82,8 @@ class Stage(ABC):
     least: ClassVar[tuple[int, int]] = (1, 3)
     every_pause: ClassVar[bool] = False
     selections: ClassVar[Mapping[str, str]] = {}
+    constants: ClassVar[Mapping[tuple[ModuleType, str], object]] = {}
+    sample: ClassVar[int] = 1
 
     def __init__(self, gateway: Any, clock: SettableClock) -> None:
         self.gateway = gateway
@@ -328,8 +333,9 @@ async def race(stage: Stage, name: str, _whole: bool) -> int:
     """Sends several calls with one key at the same time."""
     one = _Try(stage, name)
     given = await stage.set(name)
-    for answer in await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING))):
-        one.assert_answer(answer, "a race")
+    answers = await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING)))
+    assert all(answer.body == answers[0].body for answer in answers), answers
+    one.assert_answer(answers[0], "a race")
     await one.finish("a race")
     return 1
 
