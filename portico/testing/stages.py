@@ -89,6 +89,8 @@ class Stage(ABC):
         self.gateway = gateway
         self.clock = clock
         self.built: Any = None
+        # What the latest call that crashed was told.
+        self.answer: Answer | None = None
         self._restore_built: Callable[[], Awaitable[None]] | None = None
         # The domains that have no document after `build`, and of which the calls change no collection.
         self._unchanged: Sequence[Domain] | None = None
@@ -177,7 +179,7 @@ class Stage(ABC):
     async def crash(self, mutation: str, given: Given, stop: int) -> bool:
         """Crashes the call after this number of changes. Returns False if the call ends before."""
         with crashing(self.gateway, stop) as faulty:
-            answer = await self.ask(mutation, given)
+            answer = self.answer = await self.ask(mutation, given)
         # A crash after the answer leaves the answer as it is.
         if faulty.has_crashed and answer.codes:
             assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
@@ -274,6 +276,8 @@ async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bo
         given = await stage.set(name)
         if not await stage.crash(one.mutation, given, stop):
             break
+        if stage.answer is not None and not stage.answer.codes:
+            one.assert_resumed(stage.answer, stop)
         await stage.assert_sound()
         if jobs_first:
             await stage.run_jobs()
