@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 from typing import Any, ClassVar
 
 from portico.gateway.domains import schema_of
@@ -67,6 +68,8 @@ class Stage(ABC):
         least:         the lowest number of changes at which each call can be stopped, and that of commands.
         every_pause:   whether a pause before every command is tried while the jobs run, not before some of them.
         selections:    what the calls select, by mutation.
+        constants:     what constants are during a test, by their module and name: so little data fills a page.
+        sample:        a run of the tests tries one of so many cases; 1 for all.
     """
 
     collections: Sequence[str]
@@ -79,11 +82,15 @@ class Stage(ABC):
     least: ClassVar[tuple[int, int]] = (1, 3)
     every_pause: ClassVar[bool] = False
     selections: ClassVar[Mapping[str, str]] = {}
+    constants: ClassVar[Mapping[tuple[ModuleType, str], object]] = {}
+    sample: ClassVar[int] = 1
 
     def __init__(self, gateway: Any, clock: SettableClock) -> None:
         self.gateway = gateway
         self.clock = clock
         self.built: Any = None
+        # What the latest call that crashed was told.
+        self.answer: Answer | None = None
         self._restore_built: Callable[[], Awaitable[None]] | None = None
         # The domains that have no document after `build`, and of which the calls change no collection.
         self._unchanged: Sequence[Domain] | None = None
@@ -172,7 +179,7 @@ class Stage(ABC):
     async def crash(self, mutation: str, given: Given, stop: int) -> bool:
         """Crashes the call after this number of changes. Returns False if the call ends before."""
         with crashing(self.gateway, stop) as faulty:
-            answer = await self.ask(mutation, given)
+            answer = self.answer = await self.ask(mutation, given)
         # A crash after the answer leaves the answer as it is.
         if faulty.has_crashed and answer.codes:
             assert (answer.body["data"], answer.codes) == ({mutation: None}, ["INTERNAL"])
@@ -269,6 +276,8 @@ async def crash_the_call(stage: Stage, name: str, whole: bool, *, jobs_first: bo
         given = await stage.set(name)
         if not await stage.crash(one.mutation, given, stop):
             break
+        if stage.answer is not None and not stage.answer.codes:
+            one.assert_resumed(stage.answer, stop)
         await stage.assert_sound()
         if jobs_first:
             await stage.run_jobs()
@@ -328,8 +337,9 @@ async def race(stage: Stage, name: str, _whole: bool) -> int:
     """Sends several calls with one key at the same time."""
     one = _Try(stage, name)
     given = await stage.set(name)
-    for answer in await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING))):
-        one.assert_answer(answer, "a race")
+    answers = await asyncio.gather(*(stage.ask(one.mutation, given) for _ in range(_RACING)))
+    assert all(answer.body == answers[0].body for answer in answers), answers
+    one.assert_answer(answers[0], "a race")
     await one.finish("a race")
     return 1
 

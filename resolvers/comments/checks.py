@@ -20,7 +20,8 @@ from .comments import END
 from .discussions import DISCUSSIONS, DOCUMENTS, EMBEDDED, OPEN, find_by_ids
 from .document_storage import COMMENTS
 from .embedded_storage import EMBEDDED_DISCUSSIONS
-from .ledger import LedgerStorage, is_childless
+from .ledger import LedgerStorage
+from .ledger_entries import is_childless
 from .page_storage import KEYS
 from .storages import STORAGES
 

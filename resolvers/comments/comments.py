@@ -80,6 +80,8 @@ class _Comment(TypedDict):
     # The attempt that posted it, and the one that is removing it: see `ledger`.
     attempt: NotRequired[str]
     removing: NotRequired[str]
+    # The attempts to remove it that a job took for crashed, and called off.
+    called_off: NotRequired[list[str]]
     coming: NotRequired[list[Coming]]
     gone: NotRequired[Gone]
     # Ids of the latest repeatable edits.

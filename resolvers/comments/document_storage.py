@@ -132,7 +132,7 @@ class DocumentStorage(LedgerStorage):
         mine = {"removing": attempt, "gone": None}
         update: Document = {
             "$set": {"gone": {"attempt": attempt, "at": now}},
-            "$unset": dict.fromkeys((*LISTED, "removing", "author", "edited", "applied"), ""),
+            "$unset": dict.fromkeys((*LISTED, "removing", "called_off", "author", "edited", "applied"), ""),
         }
         if await self.change(db, comment, mine, update) is not None:
             return True

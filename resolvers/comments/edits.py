@@ -134,5 +134,9 @@ def _as_deleted(noted: Document, ref: CommentRef) -> Document:
 def _as_noted(comment: Mapping[str, Any]) -> Document:
     ref: CommentRef = comment["ref"]
     parent = comment["parent"]
-    kept = {name: value for name, value in comment.items() if name not in {"ref", "parent", "discussion", "applied"}}
+    kept = {
+        name: value
+        for name, value in comment.items()
+        if name not in {"ref", "parent", "discussion", "applied", "called_off"}
+    }
     return {**kept, "_id": ref.id, "parent": None if parent is None else parent.id, "text": ""}

@@ -39,8 +39,10 @@ To **remove** a comment:
 5. Remove the entry from the parent, and count. If the parent is deleted and has lost its last reply, remove the parent.
 6. Remove the entry from the discussion, and count.
 
-A process that finds a stale entry of a comment that is marked `removing` but not `gone` clears the mark first. This
-stops the process that set the mark.
+A process that finds a stale entry of a comment that is not `gone` calls the removal off first: it adds the attempt to
+the comment's `called_off`, or clears the mark `removing`. The process that began can then no longer mark the comment,
+and begins again with another attempt. If the comment is deleted and has no replies, the process that called the removal
+off removes it before it removes the entry. So a crash in between leaves an entry.
 
 The discussion's entry is added first and removed last. Therefore, the job only has to read the discussions.
 """
@@ -54,7 +56,6 @@ from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import Any
-from uuid import uuid4
 
 from bson import ObjectId
 
@@ -66,21 +67,16 @@ from portico.resolvers.writes.settler import AT_ONCE, Answering
 
 from .comments import to_public, to_stored, with_slug
 from .discussion_removal import remove_late, require_subject
-from .discussions import DISCUSSIONS, OPEN, find_by_ids
+from .discussions import DISCUSSIONS, find_by_ids
+from .ledger_entries import CHILDLESS, add_entry, adding, calling_off, is_childless, new_entry, standing, took_effect
 from .storage import CONTESTED, MARKS_KEPT, Draft, posted_id
 
 # An attempt is fenced only if its process was so slow that a job took it for stale.
 _POSTING_ATTEMPTS, _POSTING_PAUSE = 5, 0.05
-_CHILDLESS: Document = {"replies": 0, "coming.0": {"$exists": False}, "removing": None, "gone": None}
 
 
 class SlugPartTaken(Exception):
     """Another comment has the slug. Try again with another part."""
-
-
-def is_childless(comment: Mapping[str, Any]) -> bool:
-    """Returns whether a comment has no replies, no entries of replies in flight, and is not being removed."""
-    return comment["replies"] == 0 and not any(comment.get(name) for name in ("coming", "removing", "gone"))
 
 
 class LedgerStorage(ABC):
@@ -156,7 +152,7 @@ class LedgerStorage(ABC):
         if not entries:
             return 0
         comments = await self.find_stored(db, discussion["_id"], list({entry["id"] for entry in entries}))
-        return sum(entry["by"] for entry in entries if _is_counted(comments.get(entry["id"]), entry))
+        return sum(entry["by"] for entry in entries if took_effect(comments.get(entry["id"]), entry))
 
     async def post(self, db: Database, draft: Draft) -> Document:
         tried = 0
@@ -182,9 +178,9 @@ class LedgerStorage(ABC):
     async def _try_post(self, db: Database, comment_id: ObjectId, draft: Draft) -> Document | None:
         """Returns the comment, posted by this call or another one, or None if it is fenced."""
         parent = draft.stored_parent
-        entry = _entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
+        entry = new_entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
         attempt = entry["attempt"]
-        await _add_entry(db, draft.discussion, entry)
+        await add_entry(db, draft.discussion, entry)
         listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
         if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
             await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
@@ -247,10 +243,18 @@ class LedgerStorage(ABC):
         return to_public(edited, self.name, comment["discussion"])
 
     async def delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document:
+        async for _ in attempts(steps=2):
+            deleted = await self._try_delete(db, comment, now=now)
+            if deleted is not None:
+                return deleted
+        raise Conflict(CONTESTED)
+
+    async def _try_delete(self, db: Database, comment: Mapping[str, Any], *, now: datetime) -> Document | None:
+        """Returns the deleted comment, or None if a job has called this attempt off. Raises NotFound."""
         discussion, cell = comment["discussion"], to_stored(comment)
-        entry = _entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
+        entry = new_entry(cell["_id"], by=-1, parent=cell["parent"], now=now)
         shown = {"storage": 1, "under_way": 1}
-        before = await db[DISCUSSIONS.name].find_one_and_update(*_adding(discussion, entry), shown)
+        before = await db[DISCUSSIONS.name].find_one_and_update(*adding(discussion, entry), shown)
         if before is None:
             raise NotFound("Discussion", str(discussion))
         for other in before["under_way"]:
@@ -258,11 +262,11 @@ class LedgerStorage(ABC):
             if other["id"] == cell["_id"] and other["by"] > 0:
                 await self.settle(db, before, other, now=now)
         emptied = {"deleted": True, "text": ""}
-        marked = {**emptied, "removing": entry["attempt"]}
-        leaf = await self.change(db, cell, {"deleted": False, **_CHILDLESS}, {"$set": marked})
+        here = {"deleted": False, **standing(entry)}
+        leaf = await self.change(db, cell, {**here, **CHILDLESS}, {"$set": {**emptied, "removing": entry["attempt"]}})
         is_deleted = leaf is not None
         if leaf is None:
-            is_deleted = await self.change(db, cell, {"deleted": False}, {"$set": emptied}) is not None
+            is_deleted = await self.change(db, cell, here, {"$set": emptied}) is not None
             # If its last reply was removed in the meantime, no other process removes this comment.
             leaf = await self._mark_removing(db, cell, entry)
         try:
@@ -274,12 +278,15 @@ class LedgerStorage(ABC):
             # The discussion was closed in the meantime. If it becomes visible again, a job finishes the removal.
             if not is_deleted:
                 raise
-        if not is_deleted:
+        if is_deleted:
+            return {**comment, **emptied}
+        if (await self._require(db, comment))["deleted"]:
             raise NotFound("Comment", str(comment["ref"]))
-        return {**comment, **emptied}
+        return None
 
     async def _mark_removing(self, db: Database, comment: Document, entry: Document) -> Document | None:
-        return await self.change(db, comment, {"deleted": True, **_CHILDLESS}, {"$set": {"removing": entry["attempt"]}})
+        here = {"deleted": True, **CHILDLESS, **standing(entry)}
+        return await self.change(db, comment, here, {"$set": {"removing": entry["attempt"]}})
 
     async def _finish_removal(self, db: Database, comment: Document, entry: Document, *, now: datetime) -> None:
         """Removes the comment that this attempt has marked `removing`, unless another process has cleared the mark."""
@@ -298,8 +305,8 @@ class LedgerStorage(ABC):
         """Removes a deleted comment if it has no replies (any more). May be repeated."""
         if not comment["deleted"] or not is_childless(comment):
             return
-        entry = _entry(comment["_id"], by=-1, parent=comment["parent"], now=now)
-        await _add_entry(db, comment["discussion"], entry)
+        entry = new_entry(comment["_id"], by=-1, parent=comment["parent"], now=now)
+        await add_entry(db, comment["discussion"], entry)
         if await self._mark_removing(db, comment, entry) is None:
             await self._close_entry(db, comment["discussion"], entry, None, is_counted=False, now=now)
         else:
@@ -314,19 +321,26 @@ class LedgerStorage(ABC):
         if entry["by"] > 0:
             if comment is None and not await self.fence(db, discussion["_id"], entry["id"], now=now):
                 comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
-            is_counted = _is_counted(comment, entry)
+            is_counted = took_effect(comment, entry)
             await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_counted, now=now)
             return
-        if comment is not None and comment.get("removing") == entry["attempt"]:
-            mine = {"removing": entry["attempt"], "gone": None}
-            await self.change(db, comment, mine, {"$unset": {"removing": ""}})
+        if comment is not None and not took_effect(comment, entry):
+            await self._call_off(db, comment, entry)
             comment = (await self.find_stored(db, discussion["_id"], ids)).get(entry["id"])
-        is_gone = _is_counted(comment, entry)
+        is_gone = took_effect(comment, entry)
         if comment is not None and is_gone:
             await self.mark_removed(db, comment, entry["attempt"], now=now)
-        await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
-        if comment is not None and not is_gone:
+        elif comment is not None:
             await self.remove_if_childless(db, comment, now=now)
+        await self._close_entry(db, discussion["_id"], entry, parent, is_counted=is_gone, now=now)
+
+    async def _call_off(self, db: Database, comment: Document, entry: Mapping[str, Any]) -> None:
+        """Keeps a removal that has not happened from happening later. May be repeated."""
+        marked = {"removing": entry["attempt"], "gone": None}
+        unmarked = {"removing": {"$ne": entry["attempt"]}, "gone": None, **standing(entry)}
+        # In this order: its process cannot set the mark in between.
+        await self.change(db, comment, unmarked, calling_off(entry))
+        await self.change(db, comment, marked, {"$unset": {"removing": ""}})
 
     async def _close_entry(
         self,
@@ -374,26 +388,3 @@ def _may_be_posted(draft: Draft) -> bool:
     """Returns whether an earlier call with the id may have posted the comment. If the call claims its id, none has."""
     is_claiming = draft.answering.confirm is not None and not draft.answering.is_repeated
     return is_repeatable(draft.operation_id) and not is_claiming
-
-
-def _is_counted(comment: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
-    """Returns whether the write of an entry has taken effect on its comment."""
-    if comment is None:
-        return False
-    by = comment["attempt"] if entry["by"] > 0 else comment.get("gone", {}).get("attempt")
-    return bool(by == entry["attempt"])
-
-
-def _entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datetime) -> Document:
-    return {"id": comment_id, "attempt": uuid4().hex, "by": by, "parent": parent, "at": now}
-
-
-async def _add_entry(db: Database, discussion: ObjectId, entry: Document) -> None:
-    # For each `find_one_and_update`, MongoDB also stores the whole document, in case the driver sends it again.
-    if not (await db[DISCUSSIONS.name].update_one(*_adding(discussion, entry))).matched_count:
-        raise NotFound("Discussion", str(discussion))
-
-
-def _adding(discussion: ObjectId, entry: Document) -> tuple[Document, Document]:
-    """Returns the guard and the update that add an entry to the discussion."""
-    return {"_id": discussion, **OPEN}, {"$push": {"under_way": entry}}

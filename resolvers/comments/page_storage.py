@@ -189,7 +189,7 @@ class PageStorage(LedgerStorage):
         mine = {"removing": attempt, "gone": None}
         update: Document = {
             "$set": {"gone": {"attempt": attempt, "at": now}, "author": None},
-            "$unset": dict.fromkeys(("removing", "edited", "applied"), ""),
+            "$unset": dict.fromkeys(("removing", "called_off", "edited", "applied"), ""),
         }
         if await self.change(db, comment, mine, update) is None:
             found = await self.find_stored(db, comment["discussion"], [comment["_id"]])

@@ -30,7 +30,6 @@ from tests.support.ids import key_in
 ACCOUNTS = 50
 TRANSFERS = 2_000 if IS_SOAK else 250
 AT_ONCE = 64
-RETRIES, REPEATS_AT_ONCE = (1_000, 1_000) if IS_SOAK else (100, 50)
 
 
 def kinds(results: list[Any]) -> Counter[str]:
@@ -70,25 +69,6 @@ async def test_concurrent_transfers_around_a_ring_leave_the_balances_unchanged(g
 
     assert await balances(gateway.db, *ring) == [1] * 10
     await assert_money(gateway, 10)
-
-
-async def test_many_retries_of_a_transfer_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
-    mine, theirs = await open_account(gateway.db, 1_000), await open_account(gateway.db, owner="another")
-    given = transfer_input(mine, theirs, 1)
-    text = """mutation ($input: TransferInput!) { transfer(input: $input) {
-      ... on TransferPayload { transfer { id state source { balance { amount } } destination { name } } } } }"""
-    line = asyncio.Semaphore(REPEATS_AT_ONCE)
-
-    async def ask() -> Any:
-        async with line:
-            return await gateway.data(text, {"input": given})
-
-    answers = await asyncio.gather(*(ask() for _ in range(RETRIES)))
-
-    assert answers[0]["transfer"]["transfer"]["source"] == {"balance": {"amount": 999}}
-    assert all(answer == answers[0] for answer in answers)
-    assert await balances(gateway.db, mine, theirs) == [999, 1]
-    await assert_money(gateway, 1_000)
 
 
 async def test_a_call_that_is_retried_while_the_jobs_run_has_one_effect(

@@ -139,17 +139,3 @@ async def test_a_retry_of_a_transfer_that_is_decided_does_not_wait_for_the_lease
     clock.advance(seconds=6)
     await run_jobs(gateway, clock, "finish-transfers")
     await assert_money(gateway, 100)
-
-
-async def test_the_key_of_a_transfer_cannot_be_used_for_another_input_or_mutation(gateway: GatewayClient) -> None:
-    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
-    given = transfer_input(mine, theirs, 30)
-    await gateway.result("transfer", given)
-
-    for mutation, other in (
-        ("transfer", {**given, "amount": {"amount": 31}}),
-        ("openAccount", {"name": "Another", "currency": "USD", "idempotencyKey": given["idempotencyKey"]}),
-    ):
-        answer = await gateway.ask(MUTATIONS[mutation], {"input": other})
-        assert answer.codes == ["IDEMPOTENCY_KEY_REUSED"]
-    assert await balances(gateway.db, mine, theirs) == [70, 30]

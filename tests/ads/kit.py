@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.ads.support import cases, leftovers, seeds, stages
+from tests.ads.support import cases, leftovers, seeds, serving_stages, stages
 from tests.ads.support.creatives import CREATIVE
 from tests.support.selections import NOT_FOUND
 
@@ -60,6 +60,6 @@ KIT = Kit(
         "find ads.images ",
         "find ads.images used_at",
     },
-    stages=(stages.Zones, stages.Creatives),
+    stages=(stages.Zones, stages.Creatives, serving_stages.Serving),
     seed=seeds.seed,
 )

@@ -99,15 +99,6 @@ async def test_without_a_user_only_the_total_cap_applies(gateway: GatewayClient)
     await assert_invariants(gateway)
 
 
-async def test_a_keyed_call_without_a_user_is_answered_once(gateway: GatewayClient) -> None:
-    await place(gateway, ad(totalCap=3), ad(unit="house", ecpm=0))
-    given = keyed(**view(None))
-
-    assert [await shown(gateway, given) for _ in range(5)] == [["banner"]] * 5
-    assert await counted(gateway) == 1
-    await assert_invariants(gateway)
-
-
 async def test_an_ad_that_has_just_reached_its_total_cap_is_shown_as_exhausted(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=2))
     for user in ("robin", "sam"):

@@ -45,6 +45,13 @@ LATE = [event("/late", 7_200 * number, eventId=f"late {number}") for number in r
 MORE = event("/more", 1)
 
 
+@pytest.fixture
+def clock(clock: SettableClock) -> SettableClock:
+    """A clock that is a few days after the events, so that the job rolls up few other days."""
+    clock.advance(seconds=(END + 3 * DAY - clock.now()).total_seconds())
+    return clock
+
+
 async def all_counts(gateway: GatewayClient) -> Any:
     return await page_counts(gateway, MIDNIGHT, END, limit=1_000)
 

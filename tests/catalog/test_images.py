@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from portico.gateway.domains.catalog.setting_limits import MAX_IMAGE_BYTES, require
+from portico.gateway.imports import runs
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import SettingsError
@@ -282,7 +283,11 @@ async def test_a_write_that_crashes_anywhere_leaves_no_image_behind(
     assert stop > 1
 
 
-async def test_images_are_imported_by_file_name(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_images_are_imported_by_file_name(
+    gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The record of a product that does not exist is tried again after each of them.
+    monkeypatch.setattr(runs, "PAUSES", (0.01, 0.01))
     await create_product(gateway, sku="A")
     await create_category(gateway, slug="jazz")
     (tmp_path / "a.png").write_bytes(picture())

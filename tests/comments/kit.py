@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit
-from tests.comments.support import cases, failures, leftovers, seeds
+from tests.comments.support import cases, failures, leftovers, seeds, stages
 from tests.support.selections import INVALID, NOT_FOUND
 
 _DISCUSSION = "... on DiscussionPayload { discussion { id storage commentCount } }"
@@ -48,5 +48,6 @@ KIT = Kit(
         "find discussions closing_at",
         "find discussions under_way.at",
     },
+    stages=(stages.Discussion, stages.EmbeddedDiscussion, stages.PagedDiscussion),
     seed=seeds.seed,
 )

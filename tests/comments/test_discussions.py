@@ -288,26 +288,6 @@ async def test_a_removed_comment_is_not_found(gateway: GatewayClient, storage: s
 
 
 @ON_EACH
-async def test_a_retried_call_has_one_effect_and_one_answer(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
-
-    posted = await asyncio.gather(*(post(gateway, discussion, idempotencyKey="post") for _ in range(5)))
-    comment = posted[0]
-    edit = {"id": comment["id"], "text": "Edited.", "idempotencyKey": "edit"}
-    edited = [await gateway.result("editComment", edit, token=gateway.token("poster", [])) for _ in range(2)]
-    reply = await post(gateway, discussion, parent=comment["slug"], idempotencyKey="reply")
-    deleted = [await delete(gateway, one, idempotencyKey=one["id"][-9:]) for one in (reply, reply, comment, comment)]
-
-    assert all(one == comment for one in posted)
-    assert edited[0] == edited[1]
-    assert [one["comment"]["slug"] for one in deleted] == [reply["slug"]] * 2 + [comment["slug"]] * 2
-    assert deleted[0] == deleted[1]
-    assert deleted[2] == deleted[3]
-    assert await count(gateway, discussion) == 0
-    await assert_invariants(gateway)
-
-
-@ON_EACH
 async def test_clock_skew_changes_neither_orders_nor_threads(
     gateway: GatewayClient, clock: SettableClock, storage: str
 ) -> None:

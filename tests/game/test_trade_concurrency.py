@@ -64,19 +64,6 @@ async def test_of_many_acceptances_of_a_trade_one_succeeds_and_the_others_learn_
     await assert_items(gateway)
 
 
-async def test_calls_with_one_key_at_once_have_one_effect_and_one_answer(gateway: GatewayClient) -> None:
-    await give(gateway.db, "mara", "sword", 50)
-    given = keyed(**{"from": bag("mara"), "to": bag("jonas"), "offers": [goods("sword", 2)], "wants": []})
-    made = await asyncio.gather(*(call(gateway, "offerTrade", "mara", given) for _ in range(10)))
-    accepting = keyed(id=made[0]["trade"]["id"])
-    accepted = await asyncio.gather(*(call(gateway, "acceptTrade", "jonas", accepting) for _ in range(10)))
-
-    assert [one["trade"]["id"] for one in made] == [made[0]["trade"]["id"]] * 10
-    assert kinds(accepted) == {"TradePayload": 10}
-    assert (await held(gateway.db, "mara"), await held(gateway.db, "jonas")) == ({"sword": 48}, {"sword": 2})
-    await assert_items(gateway)
-
-
 async def test_consumption_and_offers_at_once_use_exactly_what_is_there(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "potion", 20)
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database, Document
@@ -22,7 +21,7 @@ from portico.resolvers.game.world.turns import help_along
 from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.players import Players
 from tests.game.support.scene import add_temple, assert_settled, assert_sound
-from tests.game.support.world import add_character, add_room, item, keeper
+from tests.game.support.world import add_character, add_room, item, keeper, monks
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
 from tests.support.interruptions import interrupted
 
@@ -94,11 +93,7 @@ async def test_characters_who_come_and_go_at_once_are_each_in_one_room(db: Datab
 
 async def test_a_room_admits_no_more_than_its_bound(db: Database, players: Players) -> None:
     full = await add_room(db, "Cell")
-    entries = [
-        {"_id": ObjectId(), "name": f"Monk {n}", "turn": 1, "limit": 0, "load": 0, "count": 0}
-        | {"took": [], "gold": 0, "refused": None, "gifts": []}
-        for n in range(MAX_CHARACTERS - 2)
-    ]
+    entries = monks()[:-2]
     await db[LOCATIONS.name].update_one({"_id": full["_id"]}, {"$set": {"characters": entries}})
     temple = await add_room(db, "Temple", exits=[{"direction": "N", "to": full["_id"]}])
     characters = await crowd(db, temple, 8)
@@ -122,11 +117,7 @@ async def test_two_full_rooms_whose_characters_swap_block_nobody(db: Database, p
         await db[LOCATIONS.name].update_one({"_id": room["_id"]}, {"$set": {"exits": ways}})
         copy = {"location._id": room["_id"]}
         await db["game.characters"].update_many(copy, {"$set": {"location.exits": ways}})
-        others = [
-            {"_id": ObjectId(), "name": f"Monk {n}", "turn": 1, "limit": 0, "load": 0, "count": 0}
-            | {"took": [], "gold": 0, "refused": None, "gifts": []}
-            for n in range(MAX_CHARACTERS - 1)
-        ]
+        others = monks()[:-1]
         query = {"_id": room["_id"]}
         await db[LOCATIONS.name].update_one(query, {"$push": {"characters": {"$each": others}}})
 
@@ -151,11 +142,7 @@ async def test_a_creation_that_another_process_has_refused_on_its_way_blocks_no_
     db: Database, players: Players, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = await add_room(db, "Cell", start=0)
-    entries = [
-        {"_id": ObjectId(), "name": f"Monk {n}", "turn": 1, "limit": 0, "load": 0, "count": 0}
-        | {"took": [], "gold": 0, "refused": None, "gifts": []}
-        for n in range(MAX_CHARACTERS)
-    ]
+    entries = monks()
     await db[LOCATIONS.name].update_one({"_id": full["_id"]}, {"$set": {"characters": entries}})
     # The second attempt begins in the same moment.
     drawn = iter([999])

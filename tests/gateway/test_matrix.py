@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -29,8 +30,12 @@ def ways_of(stage: type[Stage], name: str, run: int) -> list[str]:
     return [*tried, *QUICK]
 
 
+def sampled(stage: type[Stage]) -> Sequence[pytest.MarkDecorator]:
+    return [pytest.mark.sample(stage.sample)] if stage.sample > 1 else []
+
+
 CASES = [
-    pytest.param(stage, name, id=f"{domain}: {name}")
+    pytest.param(stage, name, id=f"{domain}: {name}, {stage.__name__}", marks=sampled(stage))
     for domain, kit in kits().items()
     for stage in kit.stages
     for name in stage.cases
@@ -41,8 +46,10 @@ CASES = [
 @pytest.mark.timeout(7_200 if IS_SOAK else 600)
 @pytest.mark.parametrize(("stage", "name"), CASES)
 async def test_a_call_has_one_effect_whatever_happens_to_it(
-    gateway: GatewayClient, clock: SettableClock, stage: type[Stage], name: str
+    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, stage: type[Stage], name: str
 ) -> None:
+    for (module, constant), value in stage.constants.items():
+        monkeypatch.setattr(module, constant, value)
     # All ways share the data, because creating it takes as long as trying one of them.
     shared = stage(gateway, clock)
     for way in ways_of(stage, name, random.randrange(RUNS)):

@@ -22,7 +22,7 @@ from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_of
 from tests.support.domains import INVARIANTS
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.ids import key_in
-from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.interruptions import database_of, interrupted
 
 
 async def examined(gateway: GatewayClient, *, repair: bool = False) -> tuple[list[str], int]:
@@ -200,18 +200,6 @@ async def test_the_jobs_finish_repaired_carts(gateway: GatewayClient, clock: Set
     await run_jobs(gateway, clock)
 
     assert await stock_of(gateway, sku) == (8, 0, 2)
-    await assert_invariants(gateway)
-
-
-@pytest.mark.parametrize("stop", range(3, 13, 3))
-async def test_a_checkout_by_account_that_crashed_anywhere_is_not_reported(gateway: GatewayClient, stop: int) -> None:
-    sku, account = await stock_up(gateway, price=100), await open_account(gateway.db, 500)
-    cart = await new_cart(gateway, **{sku: 2})
-
-    with crashing(gateway, stop):
-        given = checkout_input(cart, payment={"accountId": account})
-        await gateway.ask(MUTATIONS["checkout"], {"input": given})
-
     await assert_invariants(gateway)
 
 

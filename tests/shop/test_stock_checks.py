@@ -150,18 +150,6 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
 
 
 @pytest.mark.usefixtures("provider")
-@pytest.mark.parametrize("stop", range(1, 8))
-async def test_a_checkout_that_crashed_anywhere_is_not_reported(gateway: GatewayClient, stop: int) -> None:
-    sku = await stock_up(gateway)
-    cart = await new_cart(gateway, **{sku: 2})
-
-    with crashing(gateway, stop):
-        await gateway.ask(MUTATIONS["checkout"], {"input": checkout_input(cart)})
-
-    await assert_invariants(gateway)
-
-
-@pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("until", [1, 2, 3, 4, 5, 6, None] if IS_SOAK else [2, None])
 async def test_a_checkout_that_proceeds_during_a_check_is_not_reported(
     gateway: GatewayClient, clock: SettableClock, until: int | None

@@ -22,6 +22,7 @@ from tests.shop.support.shop import (
     stock_up,
     update_input,
 )
+from tests.support.harness import assert_invariants
 from tests.support.ids import key_in
 
 # The counters of `plenty` and `last`, the status and the lines of the cart, and the number of orders.
@@ -157,6 +158,10 @@ class Shop(Paying):
         lines = {line["sku"]: line["quantity"] for line in cart["items"]}
         orders = await self.gateway.db["orders"].count_documents({})
         return counters["plenty"], counters["last"], cart["status"], lines, orders
+
+    async def assert_sound(self) -> None:
+        """Asserts that the doctor reports nothing, not even what an unfinished write explains."""
+        await assert_invariants(self.gateway, empty=await self._empty())
 
     async def assert_settled(self) -> None:
         await assert_nothing_in_flight(self.gateway.db)
