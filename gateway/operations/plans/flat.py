@@ -5,8 +5,8 @@ needs no function call. If a value does not fit its type, the function raises so
 object again field by field, which reports the error as the specification says.
 
 Each function also counts the texts of its answer in `n`, see `Size`. Stored texts are counted after the whole object,
-because the answer only references them. A computed text takes memory, so it is counted at once. There is also a function
-that counts no stored texts, for documents that are shown once (`fresh`), or whose size is bounded (`related`).
+because the answer only references them. A computed text takes memory, so it is counted at once. Other functions count
+no stored texts, for documents that are shown once (`fresh`), or whose size is bounded (`related`).
 
 The generated source contains no text of a client, except response names as literals made by `repr`. All other values
 are bound to generated names.
