@@ -20,6 +20,7 @@ from portico.schema.kinds import Kind
 from .connections import Counted
 from .errors import camel_case
 from .fields import Computed, Related, declaration_of
+from .inputs import build_directly
 from .mutations import Write
 from .roles import OWN_ROLES
 from .service import SchemaOfService
@@ -44,6 +45,9 @@ class AssembledSchema(strawberry.Schema):
             raise
         # Strawberry makes a plain `GraphQLSchema`.
         self._schema.__class__ = SchemaOfService
+        for known in self.schema_converter.type_map.values():
+            if isinstance(known.definition, StrawberryObjectDefinition) and known.definition.is_input:
+                build_directly(known.definition)
 
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
         """Returns the fields of the type and the added ones. Raises InvalidDomains if both have the same name."""

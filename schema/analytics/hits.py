@@ -11,7 +11,7 @@ from portico.resolvers.analytics.hit_counters import Series
 from portico.resolvers.analytics.hit_writing import Hit, HitWriter, checked_hit
 from portico.schema.context import Info
 from portico.schema.fields import as_type, stored
-from portico.schema.inputs import described, flat
+from portico.schema.inputs import described
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
@@ -37,7 +37,6 @@ class HitSeries:
     points: list[HitPoint] = stored(length=_USUAL_POINTS, description="Every point of the range, zeros included.")
 
 
-@flat
 @strawberry.input(description="A view of a page.")
 class HitInput:
     event_id: strawberry.ID | None = event_id("A hit")

@@ -10,7 +10,7 @@ from portico.resolvers.analytics import log_recording
 from portico.resolvers.analytics.batches import checked
 from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.context import Info
-from portico.schema.inputs import described, flat
+from portico.schema.inputs import described
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
@@ -27,7 +27,6 @@ class Durability(Enum):
     MAJORITY = strawberry.enum_value("MAJORITY", description="A majority of the servers have them on their disks.")
 
 
-@flat
 @strawberry.input(description="A request, as a web server logged it.")
 class LogEventInput:
     event_id: strawberry.ID | None = event_id("An event")

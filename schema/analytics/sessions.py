@@ -14,7 +14,7 @@ from portico.resolvers.analytics.sessions import MICROSECONDS
 from portico.resolvers.documents import Document
 from portico.schema.context import Info
 from portico.schema.fields import costs
-from portico.schema.inputs import described, flat
+from portico.schema.inputs import described
 from portico.schema.mutations import mutation
 from portico.schema.roles import Role
 from portico.schema.scalars import BigInt
@@ -47,7 +47,6 @@ class SessionReport:
     )
 
 
-@flat
 @strawberry.input(description="A session.")
 class SessionInput:
     event_id: strawberry.ID | None = event_id("A session")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from graphql import (
     GraphQLEnumType,
     GraphQLInputObjectType,
+    GraphQLInputType,
     GraphQLInterfaceType,
+    GraphQLList,
     GraphQLNamedType,
     GraphQLObjectType,
     GraphQLSchema,
@@ -18,12 +20,12 @@ from graphql import (
     build_schema,
     get_named_type,
     get_nullable_type,
-    is_leaf_type,
     is_non_null_type,
     is_required_input_field,
     is_specified_scalar_type,
 )
 from strawberry.schema.schema_converter import GraphQLCoreConverter
+from strawberry.types.arguments import convert_argument
 
 from portico.gateway.cli.schema_check import Severity, check, print_sdl
 from tests.support import domains
@@ -199,15 +201,35 @@ def test_the_schema_has_no_breaking_change_since_the_committed_one() -> None:
     ] == []
 
 
-def test_input_types_that_are_built_flat_have_only_scalars_and_enums_with_defaults() -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_values_of_inputs_are_built_as_strawberry_builds_them(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     served = domains.SCHEMA._schema.type_map.values()
     inputs = {found.name: found for found in served if isinstance(found, GraphQLInputObjectType)}
     definitions = {name: found.extensions[BACKREF] for name, found in inputs.items() if BACKREF in found.extensions}
-    flat = {name: definition for name, definition in definitions.items() if definition.from_input is not None}
+    scalars = domains.SCHEMA.schema_converter.scalar_registry
 
-    assert flat.keys() == {f"{entry}Input" for entry in BATCHES.values()}
-    for name, definition in flat.items():
-        fields = inputs[name].fields.values()
-        assert all(is_leaf_type(get_nullable_type(field.type)) for field in fields), name
-        required = [field for field in definition.fields if field.default is dataclasses.MISSING]
-        assert len(required) == sum(map(is_required_input_field, fields)), name
+    def values() -> dict[str, Any]:
+        return {
+            name: convert_argument(_sample(inputs[name], whole=whole), found.origin, scalars, domains.SCHEMA.config)
+            for name, found in definitions.items()
+        }
+
+    built = values()
+    own = [definition for definition in definitions.values() if definition.from_input is not None]
+    assert len(own) > 80
+    for definition in own:
+        monkeypatch.setattr(definition, "from_input", None)
+
+    assert values() == built
+
+
+def _sample(input_type: GraphQLInputType, *, whole: bool, depth: int = 0) -> Any:
+    """Return a coerced value of an input: the whole one, or one with the required fields alone."""
+    inner = get_nullable_type(input_type)
+    if isinstance(inner, GraphQLList):
+        return [_sample(inner.of_type, whole=whole, depth=depth + 1)]
+    if not isinstance(inner, GraphQLInputObjectType):
+        return f"a leaf of {inner}"
+    fields = inner.fields.items()
+    shown = [(name, field) for name, field in fields if is_required_input_field(field) or (whole and depth < 3)]
+    return {name: _sample(field.type, whole=whole, depth=depth + 1) for name, field in shown}

@@ -12,12 +12,10 @@ from typing import Any
 
 from graphql import GraphQLField, GraphQLSchema, is_union_type
 from graphql.type import get_named_type
-from strawberry.relay import GlobalID
-from strawberry.scalars import is_scalar
 from strawberry.types.arguments import convert_argument
-from strawberry.types.base import StrawberryMaybe, StrawberryOptional
-from strawberry.types.enum import StrawberryEnumDefinition, has_enum_definition
 from strawberry.types.field import StrawberryField
+
+from portico.schema.inputs import is_made_by_core, unwrapped
 
 Resolver = Callable[..., Any]
 
@@ -70,9 +68,4 @@ def _caller(field: StrawberryField, config: Any, scalars: Any) -> Resolver:
 
 def _conversion(argument_type: Any, scalars: Any) -> Any:
     """Returns the type to convert a value to; None if graphql-core has made the value that the resolver gets."""
-    inner = argument_type
-    while isinstance(inner, StrawberryOptional) and not isinstance(inner, StrawberryMaybe):
-        inner = inner.of_type
-    is_enum = isinstance(inner, StrawberryEnumDefinition) or has_enum_definition(inner)
-    is_made = is_enum or (inner is not GlobalID and is_scalar(inner, scalars))
-    return None if is_made else argument_type
+    return None if is_made_by_core(unwrapped(argument_type), scalars) else argument_type
