@@ -266,7 +266,8 @@ class Links:
             # A driver that is cancelled while it connects leaves its socket open.
             _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
             await end(*late)
-        for link in self._idle:
+        # A ping has no task that would be cancelled, and close its link.
+        for link in (*self._idle, *self._busy):
             link.close()
         self._fall_back()
 

@@ -12,11 +12,11 @@ from bson import Timestamp
 
 from portico.gateway.cache import fence as fences
 from portico.gateway.mongo import pings
-from portico.gateway.mongo.links import Admits, Link, Lost, Reply
+from portico.gateway.mongo.links import Link, Lost
 from portico.gateway.mongo.messages import message
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input
-from tests.support.kept_answers import cache_of, counts_of, keep
+from tests.support.kept_answers import bound_looks, cache_of, counts_of, hold_pings, keep
 from tests.support.sockets import until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
@@ -46,30 +46,10 @@ async def jazz(gateway: GatewayClient) -> str:
     return str(made["category"]["id"])
 
 
-def hurry(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds the looks from now on."""
-    fence = cache_of(gateway).fence
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 0.02)
-    if fence._watch is not None:
-        fence._watch.cancel()
-        fence._watch = None
-
-
 @pytest.fixture
 def stalled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Link, bytes]]:
     """Pings that do not reach the database, as if it stalled."""
-    held: list[tuple[Link, bytes]] = []
-    send = Link.send
-
-    def hold(link: Link, message: bytes, deadline: float, reply: Reply, admits: Admits | None = None) -> None:
-        if isinstance(reply, pings.Ping):
-            link._reply, link._deadline = reply, deadline
-            held.append((link, message))
-        else:
-            send(link, message, deadline, reply, admits)
-
-    monkeypatch.setattr(Link, "send", hold)
-    return held
+    return hold_pings(monkeypatch)
 
 
 async def test_requests_that_come_together_share_a_look(gateway: GatewayClient, jazz: str) -> None:
@@ -91,7 +71,7 @@ async def test_while_a_look_takes_too_long_queries_run(
         await goes_on.wait()
         return await look()
 
-    hurry(gateway, monkeypatch)
+    bound_looks(gateway, monkeypatch)
     monkeypatch.setattr(fence, "_look", slow)
     before = counts.hits
     await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
@@ -107,7 +87,7 @@ async def test_while_a_ping_takes_too_long_queries_run(
 ) -> None:
     del jazz
     counts = counts_of(gateway)
-    hurry(gateway, monkeypatch)
+    bound_looks(gateway, monkeypatch)
     hits = counts.hits
     for _ in range(3):
         assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Jazz"
