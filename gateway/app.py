@@ -39,6 +39,7 @@ from portico.resolvers.served import Served
 
 from .auth import Authenticator
 from .cache.kept_answers import CacheCounts, CachedAnswers
+from .cache.repeats import REPEATABLE
 from .caller_rates import Rates
 from .clock import Clock
 from .cursor_secret import cursors_of
@@ -83,8 +84,7 @@ def create_app(
     production.require(settings)
     configure(settings)
     gateway = Gateway(settings, clock, listeners)
-    middleware = [*gateway.middleware(), *cors_of(settings)]
-    app = _Application(gateway, middleware, compression_of(settings))
+    app = _Application(gateway, gateway.middleware(), cors_of(settings), compression_of(settings))
     app.state.gateway = gateway
     return app
 
@@ -95,14 +95,22 @@ class _Application(Starlette):
     The endpoint answers every error itself, so it does not need Starlette's handlers of errors either.
     """
 
-    def __init__(self, gateway: Gateway, middleware: Sequence[Middleware], compression: Sequence[Middleware]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        own: Sequence[Middleware],
+        cors: Sequence[Middleware],
+        compression: Sequence[Middleware],
+    ) -> None:
+        """`own` is the middleware of the domains."""
         super().__init__(
             routes=gateway.routes(),
-            middleware=[*compression, *middleware],
+            middleware=[*compression, *own, *cors],
             lifespan=lambda _app: gateway.running(),
         )
         self._gateway = gateway
-        self._has_middleware = bool(middleware)
+        self._has_own_middleware = bool(own)
+        self._has_middleware = bool(own or cors)
         self._compresses = bool(compression)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,6 +123,8 @@ class _Application(Starlette):
         ):
             await self._gateway.operations(scope, receive, send)
         else:
+            if self._has_own_middleware:
+                scope.pop(REPEATABLE, None)
             await super().__call__(scope, receive, send)
 
     def _is_plain_get(self, scope: Scope) -> bool:

@@ -6,9 +6,9 @@ stream of the fence is read when a request asks, with the shortest wait, and not
 
 1. All requests of one iteration of the event loop share one look. Those that come while it is under way share the next
    one. So the command of a look is sent after its requests began.
-2. If nothing was written of late, the look is a `ping`. Its answer has the time of the primary's newest write. If the
-   stream has read up to that time, nothing is missing. A new stream names the time from which on it delivers changes,
-   so at first it has read up to the time before.
+2. If nothing was written of late, and a connection is idle, the look is a `ping`. Its answer has the time of the
+   primary's newest write. If the stream has read up to that time, nothing is missing. A new stream names the time from
+   which on it delivers changes, so at first it has read up to the time before.
 3. Otherwise the look is a `getMore`. The server reads its oplog up to what a majority has at that moment. This includes
    every write that was acknowledged before, because the gateway's writes wait for a majority. If it returns no change,
    it has read so far. If it returns some, it may have stopped at the size of a batch. So its position must have
@@ -25,15 +25,16 @@ A mongos waits until each shard has written something, so there is no fence on a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bson import Int64, Timestamp
+from bson import Int64
 
 from portico.gateway.logs import logger
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.mongo.links import Primary
+from portico.gateway.mongo.pings import Pinged, ordered
 from portico.gateway.reads.feed import PATHS, change_of
 from portico.gateway.reads.index import Index
 from portico.gateway.reads.interests import ALL, Change
@@ -51,7 +52,12 @@ _BATCH = 200
 _MOST_BATCHES = 5
 _AWAIT_MS = 1
 _OPEN_MS = 5_000
-_PING: Document = {"ping": 1}
+_ANOTHER = "another primary"
+# The precision of the timers of the event loop.
+_LEAST_SECONDS = 0.001
+
+
+Then = Callable[[bool], object]
 
 
 class _Lost(Exception):
@@ -81,6 +87,7 @@ class Fence:
         self.collections = frozenset(collections)
         # The number of the stream. What a run has read is known only if this did not change since its beginning.
         self.epoch = 0
+        self._loop = asyncio.get_running_loop()
         self._reader = reader
         self._index = index
         self._counts = counts
@@ -88,14 +95,19 @@ class Fence:
         self._primary: Primary | None = None
         self._cursor: int | None = None
         # The time up to which all changes have been read, and the time from which on the stream delivers changes.
-        self._position = self._begin = Timestamp(0, 0)
+        self._position = self._begin = 0
         self._is_quiet = False
         # Whether a look has taken too long, and is not over.
         self._is_late = False
         self._must_look = False
-        self._waiting: list[asyncio.Future[bool]] = []
+        self._is_looking = False
+        self._began_at = 0.0
+        # Whom the look under way is for, and whom the next one is for.
+        self._asked: list[Then] = []
+        self._waiting: list[Then] = []
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._looked_at = self._used_at = self._not_before = 0.0
         self._is_closed = False
 
@@ -104,72 +116,117 @@ class Fence:
         """Whether there is a stream. If not, it is opened soon."""
         if self._cursor is not None:
             return True
-        if not self._is_closed and asyncio.get_running_loop().time() >= self._not_before:
+        if not self._is_closed and self._loop.time() >= self._not_before:
             self._look_soon()
         return False
 
     async def passed(self) -> bool:
         """Returns whether every change that was acknowledged before this call has been looked at."""
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+
+        def then(passed: bool) -> None:
+            # The request may have been cancelled.
+            if not waiter.done():
+                waiter.set_result(passed)
+
+        return self.ask(then) and await waiter
+
+    def ask(self, then: Then) -> bool:
+        """Calls `then` soon with the result of `passed`. Returns False, and does not call it, if the result is known.
+
+        It is then False, because there is no stream, or a look takes too long.
+        """
         if self._cursor is None or self._is_late or self._is_closed:
             return False
-        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        self._used_at = self._looked_at = asyncio.get_running_loop().time()
+        self._waiting.append(then)
+        self._used_at = self._looked_at = self._loop.time()
         self._look_soon()
-        return await waiter
+        return True
 
     async def aclose(self) -> None:
         self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._watch):
+            if timer is not None:
+                timer.cancel()
         if self._task is not None:
             await end(self._task)
-        _answer(self._waiting, passed=False)
+        self._answer_all(passed=False)
 
     def _look_soon(self) -> None:
         self._must_look = True
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if not self._is_looking:
+            self._is_looking = True
+            # All requests of this iteration of the event loop share the look.
+            self._loop.call_soon(self._begin_look)
+
+    def _begin_look(self) -> None:
+        if self._is_closed:
+            return
+        self._must_look = False
+        self._asked, self._waiting = self._waiting, []
+        self._began_at = self._loop.time()
+        if self._watch is None:
+            self._watch = self._loop.call_later(WAIT_SECONDS, self._require_in_time)
+        if self._cursor is not None and self._is_quiet and self._reader.ping(self._pinged):
+            self._counts.looks += 1
+        else:
+            self._look_further()
+
+    def _pinged(self, result: Pinged | Exception) -> None:
+        if self._is_closed:
+            return
+        if isinstance(result, Exception) or result.primary != self._primary:
+            self._lose(result if isinstance(result, Exception) else _Lost(_ANOTHER))
+            self._end_look(passed=False)
+        elif result.newest <= self._position:
+            self._end_look(passed=True)
+        else:
+            self._is_quiet = False
+            self._look_further()
+
+    def _look_further(self) -> None:
+        self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        waiting: list[asyncio.Future[bool]] = []
+        is_passed = False
         try:
-            while self._must_look:
-                self._must_look = False
-                waiting, self._waiting = self._waiting, []
-                timer = loop.call_later(WAIT_SECONDS, self._expire, waiting)
-                is_passed = False
-                try:
-                    is_passed = await self._look()
-                except Exception as error:  # noqa: BLE001 - whatever fails, no answer may be kept
-                    self._lose(error)
-                finally:
-                    timer.cancel()
-                    self._is_late = False
-                _answer(waiting, passed=is_passed)
+            is_passed = await self._look()
+        except Exception as error:  # noqa: BLE001 - whatever fails, no answer may be kept
+            self._lose(error)
         finally:
             self._task = None
-            _answer(waiting, passed=False)
+            self._end_look(passed=is_passed)
 
-    def _expire(self, waiting: list[asyncio.Future[bool]]) -> None:
+    def _end_look(self, *, passed: bool) -> None:
+        self._is_late = self._is_looking = False
+        asked, self._asked = self._asked, []
+        if self._must_look and not self._is_closed:
+            self._look_soon()
+        _answer(asked, passed=passed)
+
+    def _require_in_time(self) -> None:
+        """Ends the waiting for a look that takes too long. Runs every WAIT_SECONDS at most while there are looks."""
+        self._watch = None
+        if not self._is_looking or self._is_late or self._is_closed:
+            return
+        left = self._began_at + WAIT_SECONDS - self._loop.time()
+        if left > 0:
+            self._watch = self._loop.call_later(max(left, _LEAST_SECONDS), self._require_in_time)
+            return
         self._is_late = True
         self._counts.late += 1
-        _answer(waiting, passed=False)
-        _answer(self._waiting, passed=False)
+        self._answer_all(passed=False)
+
+    def _answer_all(self, *, passed: bool) -> None:
+        waiting, self._asked, self._waiting = [*self._asked, *self._waiting], [], []
+        _answer(waiting, passed=passed)
 
     async def _look(self) -> bool:
+        """Reads the stream. Returns whether it has passed every change that was acknowledged before."""
         self._counts.looks += 1
         if self._cursor is None:
             await self._open()
             return False
-        if self._is_quiet:
-            answer = await self._ask(_PING)
-            if answer is None:
-                return False
-            if answer["operationTime"] <= self._position:
-                return True
-            self._is_quiet = False
         for _ in range(_MOST_BATCHES):
             more: Document = {"getMore": Int64(self._cursor), "collection": "$cmd.aggregate"}
             answer = await self._ask({**more, "batchSize": _BATCH, "maxTimeMS": _AWAIT_MS})
@@ -195,18 +252,17 @@ class Fence:
         self._is_quiet = not changes and position == self._position
         self._position = position
         # The changes of one transaction have one time.
-        return not changes or (position >= answer["operationTime"] and len(changes) < _BATCH)
+        return not changes or (position >= ordered(answer["operationTime"]) and len(changes) < _BATCH)
 
-    def _read_to(self, cursor: Mapping[str, Any]) -> Timestamp:
+    def _read_to(self, cursor: Mapping[str, Any]) -> int:
         """Returns the time up to which the stream has delivered all changes, after a batch of it."""
-        position = token_time(cursor["postBatchResumeToken"])
+        position = ordered(token_time(cursor["postBatchResumeToken"]))
         if position <= self._begin and not cursor.get("nextBatch"):
-            return Timestamp(self._begin.time, max(self._begin.inc - 1, 0))
+            return max(self._begin - 1, 0)
         return position
 
     async def _open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._not_before = loop.time() + PAUSE_SECONDS
+        self._not_before = self._loop.time() + PAUSE_SECONDS
         stages = [{"$changeStream": {}}, *pipeline([ChangeSource(self.collections, {}, (*PATHS, "to"), lambda _: ())])]
         # A collection that is renamed to one of these changes it.
         stages[1] = {"$match": {"$or": [stages[1]["$match"], {"to.coll": {"$in": sorted(self.collections)}}]}}
@@ -219,11 +275,11 @@ class Fence:
             return
         self.epoch += 1
         self._cursor = answer["cursor"]["id"]
-        self._begin = token_time(answer["cursor"]["postBatchResumeToken"])
+        self._begin = ordered(token_time(answer["cursor"]["postBatchResumeToken"]))
         self._position = self._read_to(answer["cursor"])
         self._is_quiet = False
-        self._used_at = self._looked_at = loop.time()
-        self._timer = loop.call_later(IDLE_LOOK_SECONDS, self._tick)
+        self._used_at = self._looked_at = self._loop.time()
+        self._timer = self._loop.call_later(IDLE_LOOK_SECONDS, self._tick)
 
     async def _ask(self, command: Document) -> Document | None:
         """Sends a command. None if no connection is open. Raises _Lost, Lost and a driver's error."""
@@ -232,13 +288,12 @@ class Fence:
             return None
         self._primary = self._primary or asked.primary
         if asked.primary != self._primary or asked.primary.election is None or not asked.answer["ok"]:
-            raise _Lost(asked.answer.get("errmsg", "another primary"))
+            raise _Lost(asked.answer.get("errmsg", _ANOTHER))
         return asked.answer
 
     def _tick(self) -> None:
         """Reads a stream that nobody asks for, so that its changes do not pile up, and closes it after a while."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = self._loop.time()
         if now - self._used_at >= IDLE_SECONDS:
             self._close()
             return
@@ -246,7 +301,7 @@ class Fence:
             self._looked_at = now
             self._is_quiet = False
             self._look_soon()
-        self._timer = loop.call_later(IDLE_LOOK_SECONDS, self._tick)
+        self._timer = self._loop.call_later(IDLE_LOOK_SECONDS, self._tick)
 
     def _lose(self, error: Exception) -> None:
         self._counts.losses += 1
@@ -264,8 +319,9 @@ class Fence:
         self._on_lost()
 
 
-def _answer(waiting: list[asyncio.Future[bool]], *, passed: bool) -> None:
-    for waiter in waiting:
-        if not waiter.done():
-            waiter.set_result(passed)
-    waiting.clear()
+def _answer(waiting: Sequence[Then], *, passed: bool) -> None:
+    for then in waiting:
+        try:
+            then(passed)
+        except Exception as error:  # noqa: BLE001 - the others must be answered, too
+            logger().error("fault", exc_info=error)

@@ -35,6 +35,7 @@ from portico.schema.context import Caller
 from portico.schema.watching import Asked, Fact, WatchedCaller, fact_of
 
 from .fence import Fence, FenceCounts
+from .repeats import Repeat
 
 # What an answer takes in memory besides its bytes: itself, an interest, a document that an interest names.
 _ANSWER, _INTEREST, _KEY = 1_500, 2_500, 150
@@ -44,6 +45,8 @@ _QUERY_BYTES, _MOST_QUERIES = 1_000, 50_000
 _LARGEST = 8
 # How many queries have the interests of their last run, and which part of the memory these take together.
 _MOST_FORMER, _FORMER = 64, 16
+# Requests that are remembered by their bytes may take this part more.
+_REPEATS = 16
 _MOST_BACKOFF = 8
 _DIGEST = 16
 # How long a request waits for the run of an equal one.
@@ -99,7 +102,7 @@ class Query:
 class KeptAnswer:
     """An answer without errors, encoded. If it `is_shared`, nobody has asked who the caller is."""
 
-    __slots__ = ("body", "cost", "hits", "is_shared", "query", "reads", "size", "tags", "until", "view")
+    __slots__ = ("__weakref__", "body", "cost", "hits", "is_shared", "query", "reads", "size", "tags", "until", "view")
 
     def __init__(self, query: Query, body: bytes, cost: float, reads: ReadSet, size: int, *, is_shared: bool) -> None:
         self.query = query
@@ -143,6 +146,9 @@ class CachedAnswers:
         self._former_bytes = 0
         most_queries = min(most_bytes // (4 * _QUERY_BYTES) + 1, _MOST_QUERIES)
         self._queries: Lru[bytes, Query] = Lru(most_queries, on_drop=self._forget_query)
+        self.repeats: Lru[bytes, Repeat] = Lru(
+            most_size=most_bytes // _REPEATS, size_of=lambda packet, repeat: repeat.size(packet)
+        )
 
     def query(self, text: str, name: str | None, on_error: str, variables: Mapping[str, Any]) -> Query | None:
         """Returns the query of these. None if its variables cannot be compared."""
@@ -165,16 +171,20 @@ class CachedAnswers:
         if answer is None and (running := query.running.get(query.view(caller))) is not None:
             await asyncio.wait([running], timeout=JOIN_SECONDS)
             answer = await self._fresh(query, caller)
-        if answer is not None and answer.until is not None and now() >= answer.until:
-            self._drop(answer)
-            answer = None
-        if answer is None:
+        if answer is None or not self.use(answer, now):
             self.counts.misses += 1
             return None
+        return answer
+
+    def use(self, answer: KeptAnswer, now: Callable[[], datetime]) -> bool:
+        """Counts a use of an answer, after the fence has passed. Returns False if it is not kept any more."""
+        if answer.until is not None and now() >= answer.until:
+            self._drop(answer)
+        if self._kept.get(answer) is None:
+            return False
         answer.hits += 1
         self.counts.hits += 1
-        self._kept.get(answer)
-        return answer
+        return True
 
     async def _fresh(self, query: Query, caller: Caller | None) -> KeptAnswer | None:
         """Returns the answer for this caller, if there is one that no change until now has affected."""

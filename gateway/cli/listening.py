@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from portico.gateway.http.backlog import Backlog
-from portico.gateway.http.connections import HttpConnection
+from portico.gateway.http.repeated import RepeatingConnection
 from portico.gateway.http.sockets import SocketConnection
 from portico.gateway.settings import Settings
 
@@ -86,7 +86,7 @@ def protocols(settings: Settings) -> dict[str, Any]:
     """Returns uvicorn's options for HTTP and WebSocket."""
     backlog = Backlog(settings.max_unread_bytes, settings.read_seconds)
     return {
-        "http": functools.partial(HttpConnection, header_seconds=settings.header_seconds, backlog=backlog),
+        "http": functools.partial(RepeatingConnection, header_seconds=settings.header_seconds, backlog=backlog),
         "ws": functools.partial(SocketConnection, backlog=backlog),
         "ws_max_size": settings.max_body_bytes,
         "ws_ping_interval": settings.keep_alive_seconds,

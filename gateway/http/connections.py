@@ -7,6 +7,7 @@ here, because the application does not see it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -21,6 +22,10 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
+from portico.gateway.cache.repeats import REPEATABLE, Repeat, lines_of
+from portico.gateway.state import State
+from portico.resolvers.lru import Lru
+
 from .backlog import Backlog
 from .sending import ONE_MORE_TIMER_SECONDS
 
@@ -31,6 +36,7 @@ _PER_HEADER = 4
 _UNUSUAL = {b"connection", b"transfer-encoding"}
 # Headers of every answer, whose names need no check.
 _OWN = {b"content-type", b"content-length", b"x-request-id"}
+_UNCHANGED = 304
 # How long an idle connection of a gateway that stops stays open: a request may have been sent already.
 _IDLE_SECONDS = 0.25
 # How long a gateway that stops waits for the rest of a body. What arrived in full has the seconds of the settings.
@@ -52,9 +58,15 @@ class Connections(ServerState):
 
 def count_unread(app_state: dict[str, Any]) -> None:
     """Counts a connection that was dropped because its client did not read."""
+    state = state_of(app_state)
+    if state is not None:
+        state.live.counts.unread += 1
+
+
+def state_of(app_state: dict[str, Any]) -> State | None:
+    """Returns the state of the gateway behind a server; None if it is not started."""
     gateway = app_state.get("gateway")
-    if gateway is not None:
-        gateway.state.live.counts.unread += 1
+    return None if gateway is None else gateway.state
 
 
 def _is_unusual(name: bytes) -> bool:
@@ -101,6 +113,9 @@ class Exchange(RequestResponseCycle):
 
     flow: Flow
     _head: bytes | None = None
+    # Where to remember the response to the bytes of this request.
+    repeats: Lru[bytes, Repeat] | None = None
+    packet = b""
 
     async def run_asgi(self, app: Any) -> None:
         if self.flow.write_paused:
@@ -131,9 +146,19 @@ class Exchange(RequestResponseCycle):
             self.transport.write(head)
             await super().send(message)
         else:
+            self._remember(head, body)
             self._write_whole(head + body)
         if self.flow.write_paused:
             self.flow.wrote(len(body))
+
+    def _remember(self, head: bytes, body: bytes) -> None:
+        """Keeps the response for requests with the same bytes, if the endpoint says that it may be."""
+        scope: Mapping[str, Any] = self.scope
+        source = scope.get(REPEATABLE)
+        if source is not None and self.repeats is not None and self.keep_alive:
+            line, end, rest = head.partition(b"\r\n")
+            own = rest[len(lines_of(self.default_headers)) :]
+            self.repeats.put(self.packet, Repeat(source, line + end, own, body))
 
     def _write_whole(self, response: bytes) -> None:
         self.transport.write(response)
@@ -147,7 +172,7 @@ class Exchange(RequestResponseCycle):
         """Keeps the headers until the body comes. Returns False if uvicorn must write them now, or refuse them."""
         if self.response_started or message["type"] != "http.response.start" or self.scope["method"] == "HEAD":
             return False
-        length = None
+        length = 0 if message["status"] == _UNCHANGED else None
         lines = [STATUS_LINE[message["status"]]]
         for name, value in self.default_headers:
             lines += (name, b": ", value, b"\r\n")

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from portico.gateway.auth import InvalidToken, KeysUnavailable
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
 from portico.gateway.cache.kept_answers import KeptAnswer, Query, Recording
+from portico.gateway.cache.repeats import REPEATABLE
 from portico.gateway.caller_rates import RateLimited
 from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
@@ -33,7 +34,7 @@ from .cors import log_refused_page
 from .freshness import fresh
 from .headers import RequestHeaders
 from .kept import KeptResponse, charging, kept_response, query_of, recording_context
-from .request_ids import request_id_of
+from .request_ids import has_own_id, request_id_of
 from .requests import (
     EVENT_TYPE,
     JSON_TYPE,
@@ -119,6 +120,8 @@ class GraphQLEndpoint:
             payload, added = response.payload, response.headers
             answer = response.answer if isinstance(response, KeptResponse) else None
             body = encode(payload) if answer is None else answer.body
+            if isinstance(response, KeptResponse) and REPEATABLE in scope and not has_own_id(headers):
+                scope[REPEATABLE] = response.repeatable(request_id)
         except ClientGone:
             return
         except Refused as refused:
@@ -286,7 +289,11 @@ class GraphQLEndpoint:
                 except RateLimited as limited:
                     raise _limited(limited) from None
                 added = meter.headers()
-            response = KeptResponse({"data": None}, added, answer=answer)
+            executor = self._state.executor
+            can_repeat = meter is None and not self._state.telemetry.is_on
+            can_repeat = can_repeat and executor.references.is_fixed(request.query, request.reference)
+            good_until = session.good_until if can_repeat else 0.0
+            response = KeptResponse({"data": None}, added, answer=answer, good_until=good_until)
             record.answered(response)
         return response
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphql import OperationType
 
 from portico.gateway.cache.kept_answers import CachedAnswers, KeptAnswer, Query, Recording
+from portico.gateway.cache.repeats import Repeatable
 from portico.gateway.operations.execution import Charge, Subscription
 from portico.gateway.operations.json_text import compact, encode
 from portico.gateway.operations.responses import Response
@@ -22,9 +23,19 @@ from .requests import Request
 
 @dataclass(frozen=True, slots=True)
 class KeptResponse(Response):
-    """A response whose encoded form is kept."""
+    """A response whose encoded form is kept.
+
+    Until `good_until`, in seconds since 1970, a request with the same bytes can get it without being parsed.
+    """
 
     answer: KeptAnswer | None = None
+    good_until: float = 0.0
+
+    def repeatable(self, request_id: str) -> Repeatable | None:
+        """Returns what the connection needs to answer such a request. None if it must be parsed each time."""
+        if self.answer is None or not self.good_until:
+            return None
+        return Repeatable(self.answer, self.good_until, request_id)
 
 
 def query_of(cache: CachedAnswers, state: State, request: Request, caller: Caller | None) -> Query | None:

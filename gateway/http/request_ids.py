@@ -34,7 +34,17 @@ def request_id_of(headers: Headers) -> str:
     given = headers.get("x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
-    return trace or f"{_NEW_IDS.getrandbits(128):032x}"
+    return trace or new_request_id()
+
+
+def new_request_id() -> str:
+    """Returns an id for a request without one."""
+    return f"{_NEW_IDS.getrandbits(128):032x}"
+
+
+def has_own_id(headers: Headers) -> bool:
+    """Returns whether a request has headers that are other ones in each request."""
+    return any(name in headers for name in TRACE_HEADERS)
 
 
 def _trace_id_of(headers: Headers) -> str | None:

@@ -84,11 +84,16 @@ class Session:
     @property
     def is_checked(self) -> bool:
         """Whether the token need not be checked again at the moment."""
-        return self._identity is not None and self._identity.good_until > time.time()
+        return self.good_until > time.time()
 
     async def check(self) -> None:
         """Checks the token and updates `caller`. Raises InvalidToken, also for an expired one, and KeysUnavailable."""
         self._identity = await self.state.authenticator.identify(self._authorization)
+
+    @property
+    def good_until(self) -> float:
+        """Until when the token need not be checked again, in seconds since 1970."""
+        return 0.0 if self._identity is None else self._identity.good_until
 
     @property
     def seconds_left(self) -> float:

@@ -35,11 +35,13 @@ from portico.resolvers.documents import CODEC, LENIENT, Document, Update
 from .direct_writes import Writer, bulk_result, require_done, update_result
 from .links import Link, Links, Lost, Primary, TooLong
 from .messages import CLOSING_CODES, HEAD, CommandEvent, message
+from .pings import Ping, Then
 
 _SIZE = struct.Struct("<i")
 # The cursor is the first element of the answer to a read that succeeded, and the next one says that it has.
 _CURSOR, _OK = b"\x03cursor\0", b"\x01ok\0" + struct.pack("<d", 1.0)
 _CURSOR_AT = HEAD.size + _SIZE.size
+_PING: Document = {"ping": 1}
 _MAX_TIME_EXPIRED = 50
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
 _ALL = 2**31 - 1
@@ -86,6 +88,7 @@ class Reader:
             "maxTimeMS": int(seconds * 1000),
             "$db": database,
         }
+        self._ping = message({**_PING, "$db": database})
 
     async def read(self, command: Document) -> list[Document] | None:
         """Returns the documents of a read command; None if the caller must fall back to the driver.
@@ -146,6 +149,18 @@ class Reader:
             if event is not None:
                 event.end(answer)
             self._links.give_back(link)
+
+    def ping(self, then: Then) -> bool:
+        """Asks the primary for the time of its newest write. Returns False if no connection is idle.
+
+        `then` gets the answer. If there is none, it gets Lost, NetworkTimeout or what `bson.decode` raises.
+        """
+        link = self._links.idle()
+        if link is None:
+            return False
+        event = CommandEvent.begin(self._listeners, _PING, link.primary.address, self._database)
+        link.send(self._ping, time.monotonic() + self._seconds, Ping(self._links, link, event, then))
+        return True
 
     @property
     def connections(self) -> int:

@@ -28,7 +28,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 from bson import ObjectId
@@ -78,6 +78,16 @@ def primary_of(topology: TopologyDescription) -> Primary | None:
     return None
 
 
+class Reply(Protocol):
+    """What waits for a reply: a future, or something cheaper."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, reply: bytes, /) -> None: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
 class Link(asyncio.Protocol):
     """A connection taken over from the driver. It carries one command at a time."""
 
@@ -87,7 +97,7 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = connection.conn.get_conn.transport
         self._part = bytearray()
-        self._reply: asyncio.Future[bytes] | None = None
+        self._reply: Reply | None = None
         self._admits: Admits | None = None
         # A monotonic time, like `used_at`.
         self._deadline = 0.0
@@ -109,11 +119,7 @@ class Link(asyncio.Protocol):
             # `connection_lost` may have been called already, so nothing else would end the wait.
             raise Lost
         reply: asyncio.Future[bytes] = self._loop.create_future()
-        self._reply = reply
-        self._deadline = deadline
-        self._admits = admits
-        self.used_at = monotonic()
-        self._transport.write(message)
+        self.send(message, deadline, reply, admits)
         try:
             return await reply
         except BaseException:
@@ -124,6 +130,14 @@ class Link(asyncio.Protocol):
             self._reply = None
             # An error of the future references this frame, which would reference the future.
             del reply
+
+    def send(self, message: bytes, deadline: float, reply: Reply, admits: Admits | None = None) -> None:
+        """Sends a message on an open link. `reply` gets the reply, and closes the link if it gets an error instead."""
+        self._reply = reply
+        self._deadline = deadline
+        self._admits = admits
+        self.used_at = monotonic()
+        self._transport.write(message)
 
     def close(self) -> None:
         """Closes the connection. A read that waits for its reply fails with Lost."""
@@ -146,10 +160,11 @@ class Link(asyncio.Protocol):
             data, self._part = bytes(self._part), bytearray()
         elif not self._is_admitted(len(data)):
             return
-        if self._reply is None or self._reply.done():
+        reply, self._reply = self._reply, None
+        if reply is None or reply.done():
             self.close()
         else:
-            self._reply.set_result(data)
+            reply.set_result(data)
 
     def _is_admitted(self, size: int) -> bool:
         """Returns whether a reply of this size may be received. Otherwise, closes the connection. Asks once a reply."""
@@ -165,8 +180,9 @@ class Link(asyncio.Protocol):
         self._fail(Lost())
 
     def _fail(self, error: Exception) -> None:
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(error)
+        reply, self._reply = self._reply, None
+        if reply is not None and not reply.done():
+            reply.set_exception(error)
 
 
 class _Waiting(NamedTuple):
@@ -250,7 +266,8 @@ class Links:
             # A driver that is cancelled while it connects leaves its socket open.
             _, late = await asyncio.wait(self._opening, timeout=PAUSE_SECONDS)
             await end(*late)
-        for link in self._idle:
+        # A ping has no task that would be cancelled, and close its link.
+        for link in (*self._idle, *self._busy):
             link.close()
         self._fall_back()
 

@@ -68,6 +68,12 @@ class References:
         """Whether every text can run, and none is logged."""
         return self._mode == "any"
 
+    def is_fixed(self, text: str, reference: Reference | None) -> bool:
+        """Returns whether a request that got this text gets it each time, without a read or an entry in the log."""
+        if reference is None:
+            return self.accepts_all or text in self._operations.trusted
+        return self._trusted.text(reference.key) is not None
+
     def needs_database(self, reference: Reference | None) -> bool:
         """Returns whether `text_of` must read or write the database."""
         if reference is None or not reference.is_hash or not self._persists:

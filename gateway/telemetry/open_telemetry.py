@@ -44,6 +44,8 @@ _COMMAND_BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 class OpenTelemetry(Telemetry):
     """Telemetry that is sent by exporters. It has providers of its own, not those of the process."""
 
+    is_on = True
+
     def __init__(self, exporters: Exporters) -> None:
         _log_once()
         resource = _resource()

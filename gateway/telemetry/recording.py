@@ -59,6 +59,9 @@ class Record:
 class Telemetry:
     """The telemetry of a running gateway."""
 
+    # Whether operations are reported.
+    is_on = False
+
     @property
     def listeners(self) -> Sequence[Any]:
         """The command listeners of the driver that it needs."""

@@ -48,7 +48,7 @@ EXCEPTIONS = {
     "gateway/app.py": {"pymongo.errors", "pymongo.monitoring"},  # checks that MongoDB is reachable; listens to commands
     "gateway/mongo/database_clock.py": {"pymongo.errors"},  # continues while the server does not answer
     "gateway/domains/content/assets.py": {"bson"},  # a URL contains the key of a photo
-    "gateway/cache/fence.py": {"bson"},  # compares positions by the time of the database
+    "gateway/cache/fence.py": {"bson"},  # continues a change stream by the number of its cursor
     "gateway/cli/failures.py": {"pymongo.errors"},  # reports a driver error in one line
     "gateway/mongo/conditions.py": {"pymongo"},  # how the driver waits
     "gateway/mongo/direct.py": {"pymongo", "bson"},  # reads without the driver's command path
@@ -58,6 +58,7 @@ EXCEPTIONS = {
     "gateway/mongo/receiving.py": {"pymongo"},  # counts what the driver receives
     "gateway/mongo/links.py": {"pymongo", "bson"},  # takes over connections of the driver
     "gateway/mongo/messages.py": {"pymongo.monitoring", "bson"},  # commands on the wire
+    "gateway/mongo/pings.py": {"bson"},  # reads the time in a reply
     "gateway/pages/files.py": {"pymongo.errors"},  # reports that the database is unreachable
     "gateway/operations/json_text.py": {"bson"},  # writes documents that other programs stored
     "gateway/operations/plans/trace.py": {"pymongo.monitoring", "pymongo.errors", "bson"},  # shows commands

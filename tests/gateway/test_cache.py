@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 
 from portico.gateway.cache import fence as fences
 from portico.gateway.cache import kept_answers
-from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
+from tests.support.kept_answers import cache_of, counts_of, follow_changes, keep
 from tests.support.sockets import listening, opened, streamed, until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
@@ -40,32 +40,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def jazz(gateway: GatewayClient) -> str:
     made = await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
     return str(made["category"]["id"])
-
-
-def counts_of(gateway: GatewayClient) -> CacheCounts:
-    return cache_of(gateway).counts
-
-
-def cache_of(gateway: GatewayClient) -> CachedAnswers:
-    assert gateway.state.cache is not None
-    return gateway.state.cache
-
-
-async def follow_changes(gateway: GatewayClient) -> None:
-    """Waits until the change stream of the cache is open. No answer is kept before."""
-    await until(lambda: cache_of(gateway).fence.is_open)
-
-
-async def keep(gateway: GatewayClient, query: str, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
-    """Asks until the answer comes from the cache. Returns it."""
-    counts = counts_of(gateway)
-    before = counts.hits
-    async with asyncio.timeout(20):
-        while counts.hits == before:
-            answer = await gateway.ask(query, variables, **options)
-            # A query that reads nothing gives no other task a turn.
-            await asyncio.sleep(0)
-    return answer.data
 
 
 async def test_a_query_that_is_asked_again_does_not_run(gateway: GatewayClient, jazz: str, commands: Commands) -> None:
@@ -221,28 +195,6 @@ async def test_the_first_write_after_the_stream_has_begun_shows(gateway: Gateway
             {"_id": key_in("Category", jazz)}, {"$set": {"name": f"Jazz {number}"}}
         )
         assert (await gateway.data(NAME, JAZZ))["category"]["name"] == f"Jazz {number}"
-
-
-async def test_while_a_look_takes_too_long_queries_run(
-    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await keep(gateway, NAME, JAZZ)
-    fence, counts = cache_of(gateway).fence, counts_of(gateway)
-    ask, goes_on = fence._reader.ask, asyncio.Event()
-
-    async def slow(command: Any) -> Any:
-        await goes_on.wait()
-        return await ask(command)
-
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 0.02)
-    monkeypatch.setattr(fence._reader, "ask", slow)
-    before = counts.hits
-    await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
-    for _ in range(3):
-        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Blues"
-    assert (counts.hits, counts.late) == (before, 1)
-    goes_on.set()
-    assert (await keep(gateway, NAME, JAZZ))["category"]["name"] == "Blues"
 
 
 async def test_a_renamed_or_dropped_collection_drops_what_was_read_of_it(gateway: GatewayClient, jazz: str) -> None:

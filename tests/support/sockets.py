@@ -48,6 +48,7 @@ async def listening(gateway: GatewayClient) -> AsyncIterator[int]:
     with bind("127.0.0.1", 0) as listening_socket:
         serving = asyncio.create_task(server._serve([listening_socket]))
         await until(lambda: server.started)
+        server.lifespan.state["gateway"] = gateway.app.state.gateway
         try:
             yield listening_socket.getsockname()[1]
         finally:

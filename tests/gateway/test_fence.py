@@ -1,0 +1,186 @@
+"""The look before each answer from the cache: what it costs, and what happens if it fails or takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import bson
+import pytest
+from bson import Timestamp
+
+from portico.gateway.cache import fence as fences
+from portico.gateway.mongo import pings
+from portico.gateway.mongo.links import Link, Lost
+from portico.gateway.mongo.messages import message
+from portico.gateway.settings import Settings
+from tests.support.harness import GatewayClient, category_input
+from tests.support.kept_answers import bound_looks, cache_of, counts_of, hold_pings, keep
+from tests.support.sockets import until
+
+NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
+JAZZ = {"slug": "jazz"}
+
+
+@pytest.fixture
+def settings(settings: Settings, variant: Any) -> Settings:
+    if variant[0] == "motor":
+        pytest.skip("the cache needs direct reads")
+    return replace(settings, cache_bytes=1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No query runs because the machine is busy."""
+    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+
+
+@pytest.fixture
+async def jazz(gateway: GatewayClient) -> str:
+    """A category whose name is kept, after a look that found no newer write."""
+    made = await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
+    await keep(gateway, NAME, JAZZ)
+    while not cache_of(gateway).fence._is_quiet:
+        await gateway.data(NAME, JAZZ)
+    return str(made["category"]["id"])
+
+
+@pytest.fixture
+def stalled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Link, bytes]]:
+    """Pings that do not reach the database, as if it stalled."""
+    return hold_pings(monkeypatch)
+
+
+async def test_requests_that_come_together_share_a_look(gateway: GatewayClient, jazz: str) -> None:
+    del jazz
+    counts = counts_of(gateway)
+    hits, looks = counts.hits, counts.looks
+    await asyncio.gather(*(gateway.data(NAME, JAZZ) for _ in range(10)))
+    assert counts.hits == hits + 10
+    assert 1 <= counts.looks - looks <= 3
+
+
+async def test_while_a_look_takes_too_long_queries_run(
+    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence, counts = cache_of(gateway).fence, counts_of(gateway)
+    look, goes_on = fence._look, asyncio.Event()
+
+    async def slow() -> bool:
+        await goes_on.wait()
+        return await look()
+
+    bound_looks(gateway, monkeypatch)
+    monkeypatch.setattr(fence, "_look", slow)
+    before = counts.hits
+    await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+    for _ in range(3):
+        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Blues"
+    assert (counts.hits, counts.late) == (before, 1)
+    goes_on.set()
+    assert (await keep(gateway, NAME, JAZZ))["category"]["name"] == "Blues"
+
+
+async def test_while_a_ping_takes_too_long_queries_run(
+    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch, stalled: list[tuple[Link, bytes]]
+) -> None:
+    del jazz
+    counts = counts_of(gateway)
+    bound_looks(gateway, monkeypatch)
+    hits = counts.hits
+    for _ in range(3):
+        assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Jazz"
+    assert (counts.hits, counts.late, len(stalled)) == (hits, 1, 1)
+
+    monkeypatch.undo()
+    link, ping = stalled.pop()
+    link._transport.write(ping)
+    await keep(gateway, NAME, JAZZ)
+    assert counts.losses == 0
+
+
+async def test_if_the_connection_of_a_ping_closes_the_query_runs(
+    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch, stalled: list[tuple[Link, bytes]]
+) -> None:
+    del jazz
+    monkeypatch.setattr(fences, "PAUSE_SECONDS", 0.05)
+    counts = counts_of(gateway)
+    hits = counts.hits
+    asked = asyncio.create_task(gateway.data(NAME, JAZZ))
+    await until(lambda: bool(stalled))
+    link, _ = stalled.pop()
+    link.close()
+    assert (await asked)["category"]["name"] == "Jazz"
+    assert (counts.hits, counts.losses, counts.answers) == (hits, 1, 0)
+    assert not link.is_open
+    # A reply that was on its way changes nothing.
+    link.data_received(message({"ok": 1.0, "operationTime": Timestamp(1, 1)}))
+    monkeypatch.undo()
+    await keep(gateway, NAME, JAZZ)
+    assert counts.losses == 1
+
+
+async def test_a_ping_of_another_primary_counts_for_nothing(gateway: GatewayClient, jazz: str) -> None:
+    fence = cache_of(gateway).fence
+    assert fence._primary is not None
+    fence._primary = fence._primary._replace(address=("elsewhere", 1))
+    await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
+    assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Blues"
+    assert (counts_of(gateway).losses, counts_of(gateway).answers) == (1, 0)
+
+
+async def test_a_cancelled_request_does_not_stop_the_look_of_the_others(
+    gateway: GatewayClient, jazz: str, stalled: list[tuple[Link, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del jazz
+    fence = cache_of(gateway).fence
+    first, second = asyncio.create_task(fence.passed()), asyncio.create_task(fence.passed())
+    await until(lambda: bool(stalled))
+    first.cancel()
+    monkeypatch.undo()
+    link, ping = stalled.pop()
+    link._transport.write(ping)
+    assert await second
+    assert first.cancelled()
+
+
+async def test_a_fault_of_one_request_does_not_stop_the_look_of_the_others(gateway: GatewayClient, jazz: str) -> None:
+    del jazz
+    fence = cache_of(gateway).fence
+
+    def fails(_passed: bool) -> None:
+        raise ZeroDivisionError
+
+    assert fence.ask(fails)
+    assert await fence.passed()
+    assert await fence.passed()
+
+
+def test_times_of_the_database_keep_their_order_as_numbers() -> None:
+    times = [Timestamp(0, 0), Timestamp(0, 9), Timestamp(1, 0), Timestamp(1, 2**32 - 1), Timestamp(2**32 - 1, 0)]
+    assert sorted(times, key=pings.ordered) == sorted(times) == times
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"ok": 1.0, "$clusterTime": {"clusterTime": Timestamp(9, 9)}, "operationTime": Timestamp(7, 2**31)},
+        {"ok": 1.0, "operationTime": Timestamp(7, 2**31), "$clusterTime": {"clusterTime": Timestamp(9, 9)}},
+        {"operationTime": Timestamp(7, 2**31), "ok": 1.0},
+        {"ok": 1, "operationTime": Timestamp(7, 2**31)},
+        {"operationTime": Timestamp(7, 2**31), "ok": 1.0, "text": "operationTime"},
+    ],
+)
+def test_the_newest_write_is_read_from_replies_of_any_form(answer: dict[str, Any]) -> None:
+    assert pings.newest_write(message(answer)) == pings.ordered(Timestamp(7, 2**31))
+
+
+def test_a_reply_without_a_time_is_none() -> None:
+    failed = {"ok": 0.0, "errmsg": "stopping", "operationTime": Timestamp(7, 1)}
+    with pytest.raises(Lost, match="stopping"):
+        pings.newest_write(message(failed))
+    with pytest.raises(KeyError):
+        pings.newest_write(message({"ok": 1.0}))
+    with pytest.raises(bson.errors.InvalidBSON):
+        pings.newest_write(message(failed)[:-3])
