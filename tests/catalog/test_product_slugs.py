@@ -7,9 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bson import ObjectId
 from pymongo.errors import BulkWriteError
 
+from portico.gateway.imports import runs
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.catalog import product_slugs
 from portico.schema.kinds import Kind
@@ -132,7 +134,9 @@ async def test_a_claim_that_meets_another_of_the_same_product_is_made_again(
     assert claim["by"] == claims.key
 
 
-async def test_slugs_are_imported(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_slugs_are_imported(gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A record whose slug is taken is tried again after each of them.
+    monkeypatch.setattr(runs, "PAUSES", (0.01, 0.01))
     await create_category(gateway, slug="jazz")
     file = tmp_path / "records.jsonl"
     first = [product(sku="A", slug="blue", categories=["jazz"]), product(sku="B", slug="blue"), product(sku="C")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit
-from tests.content.support import cases, failures, leftovers, seeds, stages
+from tests.content.support import cases, failures, leftovers, photo_scene, seeds, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _CONTENT = (
@@ -64,6 +64,6 @@ KIT = Kit(
         "find cms.assets.files metadata.removed metadata.unsettled",
         "find cms.assets.chunks ",
     },
-    stages=(stages.Site,),
+    stages=(stages.Site, photo_scene.Photos, photo_scene.Uploads),
     seed=seeds.seed,
 )

@@ -1,4 +1,7 @@
-"""Uploads that are cut off, crash or pause anywhere: the old picture stays, and no bytes without a photo are left."""
+"""Uploads that are cut off, and what meets them: the old picture stays, and no bytes without a photo are left.
+
+The kit has the crashes and pauses of each call.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,13 @@ from starlette.types import Message
 
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.content import assets, photo_jobs, photos
-from portico.testing.stages import WAYS
 from tests.content.support.photo_scene import NEW, OLD, SEEN, Photos
 from tests.content.support.photos import (
-    PicturesHere,
     sha256,
     stored,
     upload_body,
-    use_pictures,
 )
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
+from tests.support.harness import GatewayClient, SettableClock
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
@@ -27,21 +27,13 @@ BEFORE = {"uploadPhoto": None, "replacePhoto": sha256(OLD)}
 
 @pytest.fixture
 def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> Photos:
-    monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
-    monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
-    use_pictures(gateway, PicturesHere())
+    for (module, constant), value in Photos.constants.items():
+        monkeypatch.setattr(module, constant, value)
     return Photos(gateway, clock)
 
 
 # The number of changes after which an upload has left something for the jobs.
 UNFINISHED = 4
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto", "deleteContent"])
-async def test_a_write_has_one_effect_whatever_happens_to_it(scene: Photos, mutation: str, way: str) -> None:
-    assert await WAYS[way](scene.trying(mutation), mutation, IS_SOAK) > 0
 
 
 async def test_late_chunks_of_an_abandoned_file_are_deleted(scene: Photos) -> None:

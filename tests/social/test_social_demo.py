@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from portico.gateway.demo import demo_token
@@ -61,7 +63,7 @@ async def test_starting_the_demo_again_does_not_change_the_social_network(
 ) -> None:
     before = [await gateway.db[name].find().sort("_id", 1).to_list() for name in COLLECTIONS]
 
-    again = await load_demo(settings)
+    again = await load_demo(replace(settings, domains="content,social"))
 
     assert "social network: 36 members, 74 posts" in again
     assert [await gateway.db[name].find().sort("_id", 1).to_list() for name in COLLECTIONS] == before

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from portico.resolvers.content import assets
 from portico.testing import Answer
 from portico.testing.stages import Case, Stage
 from tests.content.support.photos import (
+    PicturesHere,
     answer,
     bytes_of,
     create_gallery,
@@ -15,7 +17,9 @@ from tests.content.support.photos import (
     photo_input,
     picture,
     sha256,
+    use_pictures,
 )
+from tests.support.harness import SettableClock
 
 Given = dict[str, Any]
 OLD, NEW = picture(color="red"), noise_of(28, 28)
@@ -30,8 +34,9 @@ def _own(stage: Any) -> Given:
 
 
 class Photos(Stage):
-    """A gallery with a photo."""
+    """A gallery with a photo. A file has several chunks, each of which is written by a command of its own."""
 
+    constants: ClassVar[Any] = {(assets, "CHUNK_BYTES"): 1_000, (assets, "CHUNKS_AT_ONCE"): 1}
     collections = ("cms.nodes", "cms.assets.files", "cms.assets.chunks", "operations", "intents")
     job_names = PHOTO_JOBS
     # The lock of an upload ends after 30 seconds, and what it has left is removed a minute later.
@@ -45,6 +50,10 @@ class Photos(Stage):
         "deleteContent": Case("deleteContent", _own, "DeletedPayload", None, overtaken=_GIVEN_UP),
     }
     photo: Given
+
+    def __init__(self, gateway: Any, clock: SettableClock) -> None:
+        super().__init__(gateway, clock)
+        use_pictures(gateway, PicturesHere())
 
     def trying(self, mutation: str) -> Photos:
         """Returns a stage that has a case of this mutation."""
