@@ -192,13 +192,13 @@ async def test_the_demo_keeps_its_token_and_replaces_one_that_is_no_longer_valid
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-async def test_every_example_is_an_operation_of_the_schema_within_the_limits(gateway: GatewayClient, name: str) -> None:
-    operation = gateway.state.executor.operations.get(EXAMPLES[name])
+async def test_every_example_is_an_operation_of_the_schema_within_the_limits(reader: GatewayClient, name: str) -> None:
+    operation = reader.state.executor.operations.get(EXAMPLES[name])
     operations = OPERATION.findall(EXAMPLES[name])
 
     assert operations
     for found in operations:
-        gateway.state.executor.operations.check(operation, found, {})
+        reader.state.executor.operations.check(operation, found, {})
 
 
 async def test_without_a_build_the_page_says_what_to_do(
