@@ -18,9 +18,10 @@ from portico.gateway.settings import Driver, ExecutorName, Settings
 from portico.pytest_plugin import acknowledge_early
 from portico.resolvers.documents import Database
 from portico.resolvers.shop.payments import PaymentMethods
+from tests.catalog.support.catalog import shared_gateway
 from tests.shop.support.shop import Provider
 from tests.support import brief_logs, driver_faults, http_clients, memory_folders, parsed_documents
-from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes
+from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes, stored_in
 from tests.support.demo import Demo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import IS_SOAK, SECRET, Commands, GatewayClient, SettableClock, running
@@ -90,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left])
         items[:] = [item for item in items if item not in left]
     if _chosen(config) != VARIANTS[0]:
-        kept = [item for item in items if "settings" in getattr(item, "fixturenames", ())]
+        kept = [item for item in items if {"settings", "reader"} & {*getattr(item, "fixturenames", ())}]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
@@ -193,6 +194,17 @@ async def gateway(settings: Settings, clock: SettableClock, commands: Commands) 
     """A running gateway. The client sends requests over HTTP without a network."""
     async with running(settings, clock=clock, commands=commands) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+async def reader(
+    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> AsyncIterator[GatewayClient]:
+    """A running gateway on an empty database. The tests of a module share it, so they must not write."""
+    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("reader"), pytestconfig) as gateway:
+        before = await stored_in(gateway.db)
+        yield gateway
+        assert await stored_in(gateway.db) == before, "a test that uses `reader` has written"
 
 
 @pytest.fixture(scope="session")

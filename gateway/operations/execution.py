@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import strawberry
@@ -117,20 +117,21 @@ class Executor:
         """
         # Parsing a new text is work, too.
         async with self.queries.slot(context.connection, must_run=must_run):
-            call = self._call(text, variables, name, context, seconds, charge, refusal)
+            call = self._call(text, variables, name, context, seconds, charge, refusal, on_error)
             if isinstance(call, Response):
                 return call
-            call = call if on_error == DEFAULT else replace(call, on_error=on_error)
-            if call.definition.operation is OperationType.SUBSCRIPTION:
+            operation = call.definition.operation
+            if operation is OperationType.SUBSCRIPTION or (may_stream and is_live(call.definition, variables)):
                 return Subscription(call)
-            if call.definition.operation is OperationType.QUERY:
-                if may_stream and is_live(call.definition, variables):
-                    return Subscription(call)
+            if operation is OperationType.QUERY:
                 return await self._begun(call, wants_plan=wants_plan)
         if not may_write:
             raise MutationNotAllowed
+        return await self._write(call, progress, wants_plan=wants_plan)
+
+    async def _write(self, call: Call, progress: Progress | None, *, wants_plan: bool) -> Response:
         # A mutation that is refused, or whose client leaves the queue, has not begun.
-        async with self.mutations.slot(context.connection):
+        async with self.mutations.slot(call.context.connection):
             if progress is not None:
                 progress.is_write = True
             return await self._begun(call, wants_plan=wants_plan)
@@ -150,6 +151,7 @@ class Executor:
         seconds: int | None,
         charge: Charge | None,
         refusal: InvalidOperation | None,
+        on_error: OnError,
     ) -> Call | Response:
         """Parses, checks and charges an operation. Returns the response of one that is invalid."""
         try:
@@ -167,11 +169,12 @@ class Executor:
             charge(cost)
         selections = operation.selections
         if definition.operation is OperationType.QUERY:
-            return Call(operation, definition, variables, name, derived(context, selections=selections))
+            here = derived(context, selections=selections)
+            return Call(operation, definition, variables, name, here, on_error=on_error)
         # A secondary may not have the caller's own writes, or the newest events.
         here = derived(context, selections=selections, reading=context.db)
         is_mutation = definition.operation is OperationType.MUTATION
-        return Call(operation, definition, variables, name, here, seconds if is_mutation else None)
+        return Call(operation, definition, variables, name, here, seconds if is_mutation else None, on_error=on_error)
 
     def kind_of(self, text: str, name: str | None) -> OperationType | None:
         """Returns whether the text is a query, a mutation or a subscription; None if it is not valid."""

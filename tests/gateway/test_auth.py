@@ -55,14 +55,14 @@ def assert_unauthenticated(response: httpx.Response, message: str) -> None:
 # Good tokens
 
 
-async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(gateway: GatewayClient) -> None:
-    response = await view(gateway, f"Bearer {signed(sub='Ann', roles=['EDITOR', 'MERCHANT'])}")
+async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(reader: GatewayClient) -> None:
+    response = await view(reader, f"Bearer {signed(sub='Ann', roles=['EDITOR', 'MERCHANT'])}")
 
     assert response.json() == {"data": {"viewer": {"subject": "Ann", "roles": ["EDITOR", "MERCHANT"]}}}
 
 
-async def test_a_name_with_a_lone_surrogate_is_shown_without_it(gateway: GatewayClient) -> None:
-    authenticator = Authenticator(gateway.settings)
+async def test_a_name_with_a_lone_surrogate_is_shown_without_it(reader: GatewayClient) -> None:
+    authenticator = Authenticator(reader.settings)
 
     caller = await authenticator.authenticate("Bearer " + signed(name="Ann \ud83d"))
 
@@ -99,30 +99,30 @@ async def test_unknown_roles_grant_nothing_and_are_logged_once(
     assert f"roles={logged}" in lines[0]
 
 
-async def test_without_a_token_there_is_no_viewer(gateway: GatewayClient) -> None:
-    assert (await view(gateway, None)).json() == {"data": {"viewer": None}}
+async def test_without_a_token_there_is_no_viewer(reader: GatewayClient) -> None:
+    assert (await view(reader, None)).json() == {"data": {"viewer": None}}
 
 
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER   {}", "  Bearer {}  "])
-async def test_the_scheme_may_be_written_in_any_case(gateway: GatewayClient, form: str) -> None:
-    response = await view(gateway, form.format(signed()))
+async def test_the_scheme_may_be_written_in_any_case(reader: GatewayClient, form: str) -> None:
+    response = await view(reader, form.format(signed()))
 
     assert response.json()["data"]["viewer"]["subject"] == "tester"
 
 
 @pytest.mark.parametrize("roles", [None, [], "ADMIN", {"ADMIN": True}, ["EMPEROR", "admin", 1, None, ["ADMIN"], {}], 7])
-async def test_unknown_roles_are_ignored(gateway: GatewayClient, roles: Any) -> None:
-    response = await view(gateway, f"Bearer {signed(roles=roles)}")
+async def test_unknown_roles_are_ignored(reader: GatewayClient, roles: Any) -> None:
+    response = await view(reader, f"Bearer {signed(roles=roles)}")
 
     assert response.json() == {"data": {"viewer": {"subject": "tester", "roles": []}}}
 
 
-async def test_a_token_may_name_several_audiences(gateway: GatewayClient) -> None:
-    assert (await view(gateway, f"Bearer {signed(aud=['other', 'portico'])}")).status_code == 200
+async def test_a_token_may_name_several_audiences(reader: GatewayClient) -> None:
+    assert (await view(reader, f"Bearer {signed(aud=['other', 'portico'])}")).status_code == 200
 
 
-async def test_a_token_is_accepted_for_a_moment_after_it_expires(gateway: GatewayClient) -> None:
-    assert (await view(gateway, f"Bearer {signed(exp=int(time.time()) - 5)}")).status_code == 200
+async def test_a_token_is_accepted_for_a_moment_after_it_expires(reader: GatewayClient) -> None:
+    assert (await view(reader, f"Bearer {signed(exp=int(time.time()) - 5)}")).status_code == 200
 
 
 # Bad tokens
@@ -170,31 +170,31 @@ BAD_TOKENS: dict[str, tuple[Callable[[], str], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_TOKENS)
-async def test_a_bad_token_is_refused_with_its_reason(gateway: GatewayClient, kind: str) -> None:
+async def test_a_bad_token_is_refused_with_its_reason(reader: GatewayClient, kind: str) -> None:
     token, message = BAD_TOKENS[kind]
 
-    assert_unauthenticated(await view(gateway, f"Bearer {token()}"), message)
+    assert_unauthenticated(await view(reader, f"Bearer {token()}"), message)
 
 
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic dGVzdA==", "Token {}", "{}", "Bearer: {}", "Bearer,{}"]
 )
-async def test_a_header_of_another_form_is_refused(gateway: GatewayClient, header: str) -> None:
-    response = await view(gateway, header.format(signed()))
+async def test_a_header_of_another_form_is_refused(reader: GatewayClient, header: str) -> None:
+    response = await view(reader, header.format(signed()))
 
     assert_unauthenticated(response, "The Authorization header must be `Bearer`, then a space and a token.")
 
 
-async def test_a_header_with_two_tokens_is_refused(gateway: GatewayClient) -> None:
-    assert (await view(gateway, f"Bearer {signed()} {signed()}")).status_code == 401
+async def test_a_header_with_two_tokens_is_refused(reader: GatewayClient) -> None:
+    assert (await view(reader, f"Bearer {signed()} {signed()}")).status_code == 401
 
 
-async def test_an_altered_token_is_refused(gateway: GatewayClient) -> None:
+async def test_an_altered_token_is_refused(reader: GatewayClient) -> None:
     head, claims, signature = signed().split(".")
     changed = json.loads(base64.urlsafe_b64decode(claims + "==")) | {"sub": "somebody else"}
     forged = base64.urlsafe_b64encode(json.dumps(changed).encode()).rstrip(b"=").decode()
 
-    assert_unauthenticated(await view(gateway, f"Bearer {head}.{forged}.{signature}"), SIGNATURE)
+    assert_unauthenticated(await view(reader, f"Bearer {head}.{forged}.{signature}"), SIGNATURE)
 
 
 async def test_tokens_must_come_from_the_configured_issuer(settings: Settings) -> None:
@@ -209,8 +209,8 @@ async def test_tokens_must_come_from_the_configured_issuer(settings: Settings) -
     assert_unauthenticated(missing, INCOMPLETE)
 
 
-async def test_a_bad_token_is_refused_even_for_public_data(gateway: GatewayClient) -> None:
-    response = await gateway.http.post(
+async def test_a_bad_token_is_refused_even_for_public_data(reader: GatewayClient) -> None:
+    response = await reader.http.post(
         "/graphql", json={"query": "{ products { nodes { sku } } }"}, headers={"authorization": "Bearer nonsense"}
     )
 

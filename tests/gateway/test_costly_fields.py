@@ -33,44 +33,44 @@ def assert_refused(answer: Answer, counted: str) -> None:
 
 @pytest.mark.parametrize(("selection", "name"), [(TOTAL, "totalCount"), (FACETS, "facets"), (SEARCH, "search")])
 async def test_two_costly_fields_are_answered_and_three_are_refused(
-    gateway: GatewayClient, selection: str, name: str
+    reader: GatewayClient, selection: str, name: str
 ) -> None:
-    assert (await gateway.ask("{" + aliased(selection, 2) + "}", token=None)).data
-    assert_refused(await gateway.ask("{" + aliased(selection, 3) + "}", token=None), f"`{name}` 3 times")
-    assert_refused(await gateway.ask("{" + aliased(selection, 60) + "}", token=None), f"`{name}` 60 times")
+    assert (await reader.ask("{" + aliased(selection, 2) + "}", token=None)).data
+    assert_refused(await reader.ask("{" + aliased(selection, 3) + "}", token=None), f"`{name}` 3 times")
+    assert_refused(await reader.ask("{" + aliased(selection, 60) + "}", token=None), f"`{name}` 60 times")
 
 
-async def test_costly_fields_of_different_names_count_together(gateway: GatewayClient) -> None:
-    answer = await gateway.ask(f"{{ a: {TOTAL} b: {FACETS} c: {SEARCH} }}")
+async def test_costly_fields_of_different_names_count_together(reader: GatewayClient) -> None:
+    answer = await reader.ask(f"{{ a: {TOTAL} b: {FACETS} c: {SEARCH} }}")
 
     assert_refused(answer, "`facets` once, `search` once, `totalCount` once")
 
 
-async def test_the_aliases_of_one_list_count_each(gateway: GatewayClient) -> None:
+async def test_the_aliases_of_one_list_count_each(reader: GatewayClient) -> None:
     facets = aliased("facets { types { value } }", 97)
 
-    assert_refused(await gateway.ask(f"{{ products(first: 1) {{ {facets} }} }}"), "`facets` 97 times")
+    assert_refused(await reader.ask(f"{{ products(first: 1) {{ {facets} }} }}"), "`facets` 97 times")
 
 
-async def test_one_search_with_count_and_facets_is_answered(gateway: GatewayClient) -> None:
+async def test_one_search_with_count_and_facets_is_answered(reader: GatewayClient) -> None:
     text = '{ products(filter: { search: "blue" }) { totalCount facets { types { value } } nodes { sku } } }'
 
-    assert await gateway.data(text)
+    assert await reader.data(text)
     assert_refused(
-        await gateway.ask(text.replace("{ totalCount", "{ more: totalCount totalCount")),
+        await reader.ask(text.replace("{ totalCount", "{ more: totalCount totalCount")),
         "`facets` once, `totalCount` twice",
     )
 
 
 @pytest.mark.parametrize("parents", ["categories(first: $n)", 'category(slug: "music") { children(first: $n)'])
 async def test_a_costly_field_counts_once_for_each_parent_that_a_page_can_have(
-    gateway: GatewayClient, parents: str
+    reader: GatewayClient, parents: str
 ) -> None:
     text = f"query ($n: Int = 50) {{ {parents} {{ nodes {{ {TOTAL} }} }} " + "}" * parents.count("{") + "}"
 
-    assert (await gateway.ask(text, {"n": 2})).data is not None
+    assert (await reader.ask(text, {"n": 2})).data is not None
     for variables, times in (({"n": 3}, 3), ({"n": 100}, 100), ({}, 50), ({"n": 2.0}, None)):
-        answer = await gateway.ask(text, variables)
+        answer = await reader.ask(text, variables)
         if times is None:
             assert answer.data is not None
         else:
@@ -108,11 +108,11 @@ async def test_a_costly_field_counts_below_lists_and_ids_and_edges(gateway: Gate
     ],
 )
 async def test_a_costly_field_counts_once_for_each_requested_id(
-    gateway: GatewayClient, definition: str, given: str, variables: dict[str, Any], times: int
+    reader: GatewayClient, definition: str, given: str, variables: dict[str, Any], times: int
 ) -> None:
     text = f"query {definition} {{ nodes(ids: {given}) {{ ... on Category {{ {TOTAL} }} }} }}"
 
-    answer = await gateway.ask(text, variables)
+    answer = await reader.ask(text, variables)
 
     if times > MAX_COSTLY:
         assert_refused(answer, f"`totalCount` {times} times")
@@ -129,23 +129,23 @@ async def test_a_longer_list_of_ids_counts_even_after_a_shorter_one_is_answered(
     assert (await gateway.ask(text, {"ids": [key] * 2})).data
 
 
-async def test_fragments_that_merge_into_one_field_count_once(gateway: GatewayClient) -> None:
+async def test_fragments_that_merge_into_one_field_count_once(reader: GatewayClient) -> None:
     merged = "{ ...A ...B products(first: 1) { totalCount } }"
     fragments = "fragment A on Query { ...B products(first: 1) { totalCount } } fragment B on Query { ...C }"
     last = "fragment C on Query { products(first: 1) { totalCount ... { totalCount } } }"
 
-    assert await gateway.data(f"{merged} {fragments} {last}") == {"products": {"totalCount": 0}}
+    assert await reader.data(f"{merged} {fragments} {last}") == {"products": {"totalCount": 0}}
 
 
-async def test_fragments_count_wherever_they_are_spread(gateway: GatewayClient) -> None:
+async def test_fragments_count_wherever_they_are_spread(reader: GatewayClient) -> None:
     text = "{ a: products(first: 1) { ...F } b: products(first: 1) { ...F } c: products(first: 1) { ...F } }"
 
-    answer = await gateway.ask(text + " fragment F on ProductConnection { ... on ProductConnection { totalCount } }")
+    answer = await reader.ask(text + " fragment F on ProductConnection { ... on ProductConnection { totalCount } }")
 
     assert_refused(answer, "`totalCount` 3 times")
 
 
-async def test_fragments_that_double_at_every_level_are_refused_at_once(gateway: GatewayClient) -> None:
+async def test_fragments_that_double_at_every_level_are_refused_at_once(reader: GatewayClient) -> None:
     fragments = [
         f"fragment F{n} on Category {{ a: parent {{ ...F{n + 1} }} b: parent {{ ...F{n + 1} }} }}" for n in range(12)
     ]
@@ -153,34 +153,34 @@ async def test_fragments_that_double_at_every_level_are_refused_at_once(gateway:
 
     # A busy machine does not change the CPU time.
     begun = time.process_time()
-    answer = await gateway.ask(text)
+    answer = await reader.ask(text)
 
     assert time.process_time() - begun < 2
     assert answer.codes == ["OPERATION_TOO_COMPLEX"]
     assert "with each fragment wherever it is spread" in answer.body["errors"][0]["message"]
 
 
-async def test_types_that_exclude_each_other_count_once(gateway: GatewayClient) -> None:
+async def test_types_that_exclude_each_other_count_once(reader: GatewayClient) -> None:
     below = (
         f"discussion {{ subject {{ ... on Product {{ discussion {{ subject {{ ... on Category {{ {TOTAL} }} }} }} }} }}"
     )
     selections = " ".join(f"... on {name} {{ {below} }} }}" for name in ("AudioAlbum", "Film", "GeneralProduct"))
 
-    assert await gateway.data('{ product(sku: "none") { ' + selections + " } }") == {"product": None}
+    assert await reader.data('{ product(sku: "none") { ' + selections + " } }") == {"product": None}
 
 
-async def test_the_directives_of_each_request_decide_what_counts(gateway: GatewayClient) -> None:
+async def test_the_directives_of_each_request_decide_what_counts(reader: GatewayClient) -> None:
     text = (
         "query ($all: Boolean = false, $none: Boolean!) {"
         f" a: {TOTAL} b: {TOTAL} c: {TOTAL.replace('totalCount', 'totalCount @include(if: $all) __typename')}"
         f" ... @skip(if: $none) {{ d: {TOTAL} }} }}"
     )
 
-    assert (await gateway.ask(text, {"none": True})).data
-    assert_refused(await gateway.ask(text, {"none": False}), "`totalCount` 3 times")
-    assert_refused(await gateway.ask(text, {"none": False, "all": True}), "`totalCount` 4 times")
-    assert_refused(await gateway.ask(text, {"none": True, "all": True}), "`totalCount` 3 times")
-    assert (await gateway.ask(text, {"none": True, "all": False})).data
+    assert (await reader.ask(text, {"none": True})).data
+    assert_refused(await reader.ask(text, {"none": False}), "`totalCount` 3 times")
+    assert_refused(await reader.ask(text, {"none": False, "all": True}), "`totalCount` 4 times")
+    assert_refused(await reader.ask(text, {"none": True, "all": True}), "`totalCount` 3 times")
+    assert (await reader.ask(text, {"none": True, "all": False})).data
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_the_directives_of_each_request_decide_what_counts(gateway: Gatewa
     ],
 )
 async def test_a_search_counts_wherever_its_text_comes_from(
-    gateway: GatewayClient, definition: str, given: str, variables: dict[str, Any]
+    reader: GatewayClient, definition: str, given: str, variables: dict[str, Any]
 ) -> None:
     def text(times: int) -> str:
         return f"query ({definition}) {{" + aliased(f"products(filter: {given}) {{ nodes {{ sku }} }}", times) + "}"
@@ -201,16 +201,16 @@ async def test_a_search_counts_wherever_its_text_comes_from(
     without: dict[str, Any] = {"f": {"type": "FILM", "search": None} if "ProductFilter" in definition else None}
 
     for _ in range(2):
-        assert (await gateway.ask(text(3), without)).data
-        assert (await gateway.ask(text(2), variables)).data
-        assert_refused(await gateway.ask(text(3), variables), "`search` 3 times")
+        assert (await reader.ask(text(3), without)).data
+        assert (await reader.ask(text(2), variables)).data
+        assert_refused(await reader.ask(text(3), variables), "`search` 3 times")
 
 
-async def test_only_the_operation_that_runs_counts(gateway: GatewayClient) -> None:
+async def test_only_the_operation_that_runs_counts(reader: GatewayClient) -> None:
     text = f"query Two {{ {aliased(TOTAL, 2)} }} query Three {{ {aliased(TOTAL, 3)} }}"
 
-    assert (await gateway.ask(text, operation="Two")).data
-    assert_refused(await gateway.ask(text, operation="Three"), "`totalCount` 3 times")
+    assert (await reader.ask(text, operation="Two")).data
+    assert_refused(await reader.ask(text, operation="Three"), "`totalCount` 3 times")
 
 
 async def test_costly_fields_in_a_mutation_payload_count(gateway: GatewayClient) -> None:
@@ -221,31 +221,31 @@ async def test_costly_fields_in_a_mutation_payload_count(gateway: GatewayClient)
     assert await gateway.data('{ category(slug: "a") { id } }') == {"category": None}
 
 
-async def test_costly_fields_in_an_event_count(gateway: GatewayClient) -> None:
+async def test_costly_fields_in_an_event_count(reader: GatewayClient) -> None:
     below = f"... on Product {{ categories {{ {TOTAL} }} }}"
     text = f'subscription {{ commentPosted(discussionId: "x") {{ discussion {{ subject {{ {below} }} }} }} }}'
 
-    async with listening(gateway) as port, opened(port) as socket:
+    async with listening(reader) as port, opened(port) as socket:
         await socket.init()
         await socket.send(subscribe("1", text))
         refused = await socket.receive()
-    streamed = await gateway.http.post("/graphql", json={"query": text}, headers=EVENTS)
+    streamed = await reader.http.post("/graphql", json={"query": text}, headers=EVENTS)
 
     assert refused["type"] == "error"
     assert refused["payload"][0]["extensions"] == {"code": "OPERATION_TOO_COMPLEX"}
     assert "OPERATION_TOO_COMPLEX" in streamed.text
 
 
-async def test_a_batch_of_operations_is_refused(gateway: GatewayClient) -> None:
+async def test_a_batch_of_operations_is_refused(reader: GatewayClient) -> None:
     batch = [{"query": f"{{ {TOTAL} }}"}] * 3
 
-    response = await gateway.http.post("/graphql", json=batch)
+    response = await reader.http.post("/graphql", json=batch)
 
     assert response.status_code == 400
 
 
-async def test_the_schema_says_which_fields_are_costly(gateway: GatewayClient) -> None:
-    found = await gateway.data(
+async def test_the_schema_says_which_fields_are_costly(reader: GatewayClient) -> None:
+    found = await reader.data(
         """
         {
           connection: __type(name: "ProductConnection") { fields { name description } }

@@ -39,8 +39,8 @@ needs_build = pytest.mark.skipif(not explorer.is_built(), reason="GraphiQL is no
 
 @needs_build
 @pytest.mark.parametrize("path", PAGES)
-async def test_the_page_has_a_strict_policy_and_is_revalidated_on_each_visit(gateway: GatewayClient, path: str) -> None:
-    page = await gateway.http.get(path, headers=HTML)
+async def test_the_page_has_a_strict_policy_and_is_revalidated_on_each_visit(reader: GatewayClient, path: str) -> None:
+    page = await reader.http.get(path, headers=HTML)
 
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -52,14 +52,14 @@ async def test_the_page_has_a_strict_policy_and_is_revalidated_on_each_visit(gat
 
 
 @needs_build
-async def test_the_assets_of_the_page_come_from_the_gateway_and_are_cached_forever(gateway: GatewayClient) -> None:
-    page = await gateway.http.get("/")
+async def test_the_assets_of_the_page_come_from_the_gateway_and_are_cached_forever(reader: GatewayClient) -> None:
+    page = await reader.http.get("/")
     assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
 
     assert assets
     for asset in assets:
         assert asset.startswith("/graphiql/assets/")
-        found = await gateway.http.get(asset)
+        found = await reader.http.get(asset)
         assert found.status_code == 200
         assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert found.headers["content-security-policy"] == POLICY
@@ -70,14 +70,14 @@ async def test_the_assets_of_the_page_come_from_the_gateway_and_are_cached_forev
 @pytest.mark.parametrize(
     "path", ["/graphiql/assets/nothing.js", "/graphiql/../app.py", "/graphiql/%2e%2e/app.py", "/x"]
 )
-async def test_nothing_else_is_served(gateway: GatewayClient, path: str) -> None:
-    assert (await gateway.http.get(path)).status_code == 404
+async def test_nothing_else_is_served(reader: GatewayClient, path: str) -> None:
+    assert (await reader.http.get(path)).status_code == 404
 
 
-async def test_the_configuration_has_a_tab_for_each_file_of_examples_and_no_token(gateway: GatewayClient) -> None:
-    demo_token.get_or_make(gateway.settings)
+async def test_the_configuration_has_a_tab_for_each_file_of_examples_and_no_token(reader: GatewayClient) -> None:
+    demo_token.get_or_make(reader.settings)
 
-    response = await gateway.http.get("/graphiql/config.json")
+    response = await reader.http.get("/graphiql/config.json")
 
     assert response.headers["content-type"] == "application/json"
     assert response.headers["cache-control"] == "no-store"
@@ -173,10 +173,10 @@ async def test_a_request_with_two_host_headers_gets_no_token(demo_gateway: Gatew
     assert "Bearer" in one_host.text
 
 
-async def test_only_the_demo_gives_a_token_to_pages_on_this_machine(gateway: GatewayClient) -> None:
-    demo_token.get_or_make(gateway.settings)
+async def test_only_the_demo_gives_a_token_to_pages_on_this_machine(reader: GatewayClient) -> None:
+    demo_token.get_or_make(reader.settings)
 
-    assert await headers_of(gateway, "localhost:8000") == {}
+    assert await headers_of(reader, "localhost:8000") == {}
 
 
 async def test_the_demo_keeps_its_token_and_replaces_one_that_is_no_longer_valid(settings: Settings) -> None:
@@ -192,13 +192,13 @@ async def test_the_demo_keeps_its_token_and_replaces_one_that_is_no_longer_valid
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-async def test_every_example_is_an_operation_of_the_schema_within_the_limits(gateway: GatewayClient, name: str) -> None:
-    operation = gateway.state.executor.operations.get(EXAMPLES[name])
+async def test_every_example_is_an_operation_of_the_schema_within_the_limits(reader: GatewayClient, name: str) -> None:
+    operation = reader.state.executor.operations.get(EXAMPLES[name])
     operations = OPERATION.findall(EXAMPLES[name])
 
     assert operations
     for found in operations:
-        gateway.state.executor.operations.check(operation, found, {})
+        reader.state.executor.operations.check(operation, found, {})
 
 
 async def test_without_a_build_the_page_says_what_to_do(

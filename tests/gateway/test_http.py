@@ -71,64 +71,64 @@ def assert_refused(response: httpx.Response, status: int, code: str) -> None:
     ],
 )
 async def test_the_answer_has_the_media_type_that_the_client_prefers(
-    gateway: GatewayClient, accept: str, media_type: str
+    reader: GatewayClient, accept: str, media_type: str
 ) -> None:
-    response = await post(gateway, {"query": QUERY}, {"accept": accept})
+    response = await post(reader, {"query": QUERY}, {"accept": accept})
 
     assert response.status_code == 200
     assert response.headers["content-type"] == media_type
     assert response.json() == {"data": {"viewer": None}}
 
 
-async def test_a_client_without_an_accept_header_gets_plain_json(gateway: GatewayClient) -> None:
-    del gateway.http.headers["accept"]
+async def test_a_client_without_an_accept_header_gets_plain_json(reader: GatewayClient) -> None:
+    del reader.http.headers["accept"]
 
-    response = await post(gateway, {"query": QUERY})
+    response = await post(reader, {"query": QUERY})
 
     assert response.headers["content-type"] == JSON
 
 
-async def test_several_accept_headers_are_combined(gateway: GatewayClient) -> None:
+async def test_several_accept_headers_are_combined(reader: GatewayClient) -> None:
     headers = [("accept", "text/html"), ("accept", "application/json"), ("content-type", "application/json")]
 
-    response = await gateway.http.post("/graphql", content=json.dumps({"query": QUERY}), headers=headers)
+    response = await reader.http.post("/graphql", content=json.dumps({"query": QUERY}), headers=headers)
 
     assert response.status_code == 200
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0", "nonsense", ";;,,", "*/*;q=7"])
-async def test_a_client_that_accepts_no_json_gets_an_error_in_json(gateway: GatewayClient, accept: str) -> None:
-    response = await post(gateway, {"query": QUERY}, {"accept": accept})
+async def test_a_client_that_accepts_no_json_gets_an_error_in_json(reader: GatewayClient, accept: str) -> None:
+    response = await post(reader, {"query": QUERY}, {"accept": accept})
 
     assert_refused(response, 406, "NOT_ACCEPTABLE")
 
 
 async def test_an_invalid_operation_is_400_only_for_clients_that_accept_the_newer_media_type(
-    gateway: GatewayClient,
+    reader: GatewayClient,
 ) -> None:
-    newer = await post(gateway, {"query": "{ nonsense }"}, {"accept": "application/graphql-response+json"})
-    older = await post(gateway, {"query": "{ nonsense }"}, {"accept": "application/json"})
+    newer = await post(reader, {"query": "{ nonsense }"}, {"accept": "application/graphql-response+json"})
+    older = await post(reader, {"query": "{ nonsense }"}, {"accept": "application/json"})
 
     assert_refused(newer, 400, "GRAPHQL_VALIDATION_FAILED")
     assert_refused(older, 200, "GRAPHQL_VALIDATION_FAILED")
 
 
-async def test_an_operation_that_started_is_200_with_data_and_errors(gateway: GatewayClient) -> None:
+async def test_an_operation_that_started_is_200_with_data_and_errors(reader: GatewayClient) -> None:
     query = "{ viewer { subject } products(first: 0) { nodes { id } } }"
 
-    response = await post(gateway, {"query": query}, {"accept": "application/graphql-response+json"})
+    response = await post(reader, {"query": query}, {"accept": "application/graphql-response+json"})
 
     assert response.status_code == 200
     assert response.json()["data"] == {"viewer": None, "products": None}
     assert [error["path"] for error in response.json()["errors"]] == [["products"]]
 
 
-async def test_every_answer_has_its_own_request_id(gateway: GatewayClient) -> None:
+async def test_every_answer_has_its_own_request_id(reader: GatewayClient) -> None:
     answers = [
-        await post(gateway, {"query": QUERY}),
-        await post(gateway, {"query": QUERY}, {"traceparent": "nonsense"}),
-        await post(gateway, "not json"),
-        await gateway.http.delete("/graphql"),
+        await post(reader, {"query": QUERY}),
+        await post(reader, {"query": QUERY}, {"traceparent": "nonsense"}),
+        await post(reader, "not json"),
+        await reader.http.delete("/graphql"),
     ]
 
     ids = [answer.headers["x-request-id"] for answer in answers]
@@ -149,8 +149,8 @@ async def test_a_query_may_be_sent_by_get_with_variables_and_an_operation_name(g
     assert response.json() == {"data": {"category": {"name": "Jazz"}}}
 
 
-async def test_empty_parameters_are_ignored(gateway: GatewayClient) -> None:
-    response = await get(gateway, query=QUERY, variables="", operationName="", extensions="")
+async def test_empty_parameters_are_ignored(reader: GatewayClient) -> None:
+    response = await get(reader, query=QUERY, variables="", operationName="", extensions="")
 
     assert response.json() == {"data": {"viewer": None}}
 
@@ -169,37 +169,37 @@ async def test_empty_parameters_are_ignored(gateway: GatewayClient) -> None:
         "=&=&=",
     ],
 )
-async def test_an_invalid_get_is_refused(gateway: GatewayClient, query_string: str) -> None:
-    response = await gateway.http.get(f"/graphql?{query_string}")
+async def test_an_invalid_get_is_refused(reader: GatewayClient, query_string: str) -> None:
+    response = await reader.http.get(f"/graphql?{query_string}")
 
     assert_refused(response, 400, "BAD_REQUEST")
 
 
-async def test_a_mutation_by_get_is_refused(gateway: GatewayClient) -> None:
-    refused = await get(gateway, query='mutation { createCategory(input: { name: "A", slug: "a" }) { __typename } }')
-    named = await get(gateway, query=MUTATION.replace("mutation", "mutation Writing"), operationName="Writing")
-    reading = await get(gateway, query=MUTATION.replace("mutation", "mutation Writing"), operationName="Reading")
+async def test_a_mutation_by_get_is_refused(reader: GatewayClient) -> None:
+    refused = await get(reader, query='mutation { createCategory(input: { name: "A", slug: "a" }) { __typename } }')
+    named = await get(reader, query=MUTATION.replace("mutation", "mutation Writing"), operationName="Writing")
+    reading = await get(reader, query=MUTATION.replace("mutation", "mutation Writing"), operationName="Reading")
 
     for response in (refused, named):
         assert_refused(response, 405, "METHOD_NOT_ALLOWED")
         assert response.headers["allow"] == "POST"
     assert reading.json() == {"data": {"viewer": None}}
-    assert await gateway.db["categories"].count_documents({}) == 0
+    assert await reader.db["categories"].count_documents({}) == 0
 
 
 # Methods
 
 
-async def test_head_is_get_without_a_body(gateway: GatewayClient) -> None:
-    response = await gateway.http.head(f"/graphql?query={quote(QUERY)}")
+async def test_head_is_get_without_a_body(reader: GatewayClient) -> None:
+    response = await reader.http.head(f"/graphql?query={quote(QUERY)}")
 
     assert response.status_code == 200
     assert response.headers["content-type"] == JSON
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
-async def test_other_methods_are_refused_with_a_list_of_the_allowed_ones(gateway: GatewayClient, method: str) -> None:
-    response = await gateway.http.request(method, "/graphql", content=json.dumps({"query": QUERY}))
+async def test_other_methods_are_refused_with_a_list_of_the_allowed_ones(reader: GatewayClient, method: str) -> None:
+    response = await reader.http.request(method, "/graphql", content=json.dumps({"query": QUERY}))
 
     assert_refused(response, 405, "METHOD_NOT_ALLOWED")
     assert response.headers["allow"] == "GET, HEAD, POST"
@@ -245,8 +245,8 @@ async def test_other_methods_are_refused_with_a_list_of_the_allowed_ones(gateway
         b"9" * 5000,
     ],
 )
-async def test_an_invalid_body_is_refused(gateway: GatewayClient, body: bytes) -> None:
-    assert_refused(await post(gateway, body), 400, "BAD_REQUEST")
+async def test_an_invalid_body_is_refused(reader: GatewayClient, body: bytes) -> None:
+    assert_refused(await post(reader, body), 400, "BAD_REQUEST")
 
 
 @pytest.mark.parametrize(
@@ -264,30 +264,30 @@ async def test_an_invalid_body_is_refused(gateway: GatewayClient, body: bytes) -
         ("{ a \ufeff\u2028 }}", "GRAPHQL_PARSE_FAILED"),
     ],
 )
-async def test_a_text_that_is_not_an_operation_is_refused(gateway: GatewayClient, text: str, code: str) -> None:
-    response = await post(gateway, {"query": text}, {"accept": "application/graphql-response+json"})
+async def test_a_text_that_is_not_an_operation_is_refused(reader: GatewayClient, text: str, code: str) -> None:
+    response = await post(reader, {"query": text}, {"accept": "application/graphql-response+json"})
 
     assert_refused(response, 400, code)
 
 
-async def test_null_is_the_same_as_absent(gateway: GatewayClient) -> None:
+async def test_null_is_the_same_as_absent(reader: GatewayClient) -> None:
     body = {"query": QUERY, "variables": None, "operationName": None, "extensions": None, "other": 1}
 
-    assert (await post(gateway, body)).json() == {"data": {"viewer": None}}
+    assert (await post(reader, body)).json() == {"data": {"viewer": None}}
 
 
-async def test_the_last_of_duplicate_keys_counts(gateway: GatewayClient) -> None:
-    response = await post(gateway, b'{"query": "{ nonsense }", "query": "{ viewer { subject } }"}')
+async def test_the_last_of_duplicate_keys_counts(reader: GatewayClient) -> None:
+    response = await post(reader, b'{"query": "{ nonsense }", "query": "{ viewer { subject } }"}')
 
     assert response.json() == {"data": {"viewer": None}}
 
 
-async def test_deeply_nested_variables_are_a_client_error(gateway: GatewayClient) -> None:
+async def test_deeply_nested_variables_are_a_client_error(reader: GatewayClient) -> None:
     nested: Any = []
     for _ in range(900):
         nested = [nested]
 
-    answer = await gateway.ask("query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": nested})
+    answer = await reader.ask("query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": nested})
 
     assert answer.codes == ["BAD_USER_INPUT"]
     assert len(answer.body["errors"][0]["message"]) < 200
@@ -303,11 +303,11 @@ async def test_deeply_nested_variables_are_a_client_error(gateway: GatewayClient
         "application/json; profile=x",
     ],
 )
-async def test_json_is_accepted_in_utf_8(gateway: GatewayClient, content_type: str) -> None:
+async def test_json_is_accepted_in_utf_8(reader: GatewayClient, content_type: str) -> None:
     query = "query ($slug: String!) { category(slug: $slug) { name } }"
     body = json.dumps({"query": query, "variables": {"slug": "é"}}, ensure_ascii=False)
 
-    response = await post(gateway, body, {"content-type": content_type})
+    response = await post(reader, body, {"content-type": content_type})
 
     assert response.json() == {"data": {"category": None}}
 
@@ -325,16 +325,16 @@ async def test_json_is_accepted_in_utf_8(gateway: GatewayClient, content_type: s
         "nonsense",
     ],
 )
-async def test_other_media_types_of_a_body_are_refused(gateway: GatewayClient, content_type: str) -> None:
-    response = await post(gateway, {"query": QUERY}, {"content-type": content_type})
+async def test_other_media_types_of_a_body_are_refused(reader: GatewayClient, content_type: str) -> None:
+    response = await post(reader, {"query": QUERY}, {"content-type": content_type})
 
     assert_refused(response, 415, "UNSUPPORTED_MEDIA_TYPE")
 
 
-async def test_a_compressed_body_is_refused(gateway: GatewayClient) -> None:
+async def test_a_compressed_body_is_refused(reader: GatewayClient) -> None:
     body = gzip.compress(json.dumps({"query": QUERY}).encode())
 
-    response = await post(gateway, body, {"content-encoding": "gzip"})
+    response = await post(reader, body, {"content-encoding": "gzip"})
 
     assert_refused(response, 415, "UNSUPPORTED_ENCODING")
     assert response.headers["accept-encoding"] == "identity"
@@ -344,13 +344,13 @@ async def test_a_compressed_body_is_refused(gateway: GatewayClient) -> None:
 
 
 async def test_a_browser_gets_a_page_from_the_endpoint_and_an_api_client_does_not(
-    gateway: GatewayClient,
+    reader: GatewayClient,
 ) -> None:
     browser = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
-    page = await get(gateway, browser)
-    query = await get(gateway, browser, query=QUERY)
-    api = await get(gateway)
+    page = await get(reader, browser)
+    query = await get(reader, browser, query=QUERY)
+    api = await get(reader)
 
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -358,8 +358,8 @@ async def test_a_browser_gets_a_page_from_the_endpoint_and_an_api_client_does_no
     assert_refused(api, 400, "BAD_REQUEST")
 
 
-async def test_a_running_gateway_is_alive_and_ready(gateway: GatewayClient) -> None:
-    live, ready = await gateway.http.get("/livez"), await gateway.http.get("/readyz")
+async def test_a_running_gateway_is_alive_and_ready(reader: GatewayClient) -> None:
+    live, ready = await reader.http.get("/livez"), await reader.http.get("/readyz")
 
     assert (live.status_code, live.json()) == (200, {"status": "ok"})
     assert (ready.status_code, ready.json()) == (200, {"status": "ok"})

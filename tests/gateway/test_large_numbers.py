@@ -43,7 +43,7 @@ RANGES = {"Int": (2_147_483_647, INTS), "BigInt": (9_007_199_254_740_991, BIG_IN
 
 @pytest.mark.parametrize("sign", ["", "-"])
 @pytest.mark.parametrize("name", RANGES)
-async def test_an_integer_out_of_range_is_refused_with_the_range(gateway: GatewayClient, name: str, sign: str) -> None:
+async def test_an_integer_out_of_range_is_refused_with_the_range(reader: GatewayClient, name: str, sign: str) -> None:
     most, places = RANGES[name]
     lowest = -most - 1 if name == "Int" else -most
     bound = f"`{name}` must be between {lowest} and {most}."
@@ -52,7 +52,7 @@ async def test_an_integer_out_of_range_is_refused_with_the_range(gateway: Gatewa
             (LARGE["20 digits"], LARGE["20 digits"]),
             (LARGE["5,000 digits"], "1" * 20 + "… (5,000 digits)"),
         ):
-            answer = await gateway.ask(text.format(sign + literal))
+            answer = await reader.ask(text.format(sign + literal))
 
             assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
             assert answer.body["errors"][0]["message"] == f"The integer {sign}{shown} is too large: {bound}"
@@ -60,34 +60,32 @@ async def test_an_integer_out_of_range_is_refused_with_the_range(gateway: Gatewa
 
 
 @pytest.mark.parametrize("text", OTHERS)
-async def test_an_integer_of_thousands_of_digits_is_refused_everywhere(gateway: GatewayClient, text: str) -> None:
-    answer = await gateway.ask(text.format(LARGE["5,000 digits"]))
+async def test_an_integer_of_thousands_of_digits_is_refused_everywhere(reader: GatewayClient, text: str) -> None:
+    answer = await reader.ask(text.format(LARGE["5,000 digits"]))
 
     assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
     shown = "1" * 20 + "… (5,000 digits)"
     assert answer.body["errors"][0]["message"] == f"The integer {shown} is too large: it can have at most 309 digits."
 
 
-async def test_the_largest_integers_of_a_type_are_accepted(gateway: GatewayClient) -> None:
-    assert (await gateway.ask(BIG_INTS[0].format(9_007_199_254_740_991))).data
-    assert (await gateway.ask(BIG_INTS[0].format(-9_007_199_254_740_991))).data
+async def test_the_largest_integers_of_a_type_are_accepted(reader: GatewayClient) -> None:
+    assert (await reader.ask(BIG_INTS[0].format(9_007_199_254_740_991))).data
+    assert (await reader.ask(BIG_INTS[0].format(-9_007_199_254_740_991))).data
     for number in (2_147_483_647, -2_147_483_648):
-        refused = (await gateway.ask(INTS[0].format(number))).body["errors"][0]["message"]
+        refused = (await reader.ask(INTS[0].format(number))).body["errors"][0]["message"]
         assert refused == f"`first` must be between 1 and 100; got {number}."
     # It is an `ID`, but of no object.
-    assert await gateway.data(OTHERS[1].format("9" * 309)) == {"nodes": [None]}
+    assert await reader.data(OTHERS[1].format("9" * 309)) == {"nodes": [None]}
 
 
 @pytest.mark.parametrize("digits", LARGE)
 @pytest.mark.parametrize("name", RANGES)
-async def test_a_variable_out_of_range_is_refused_with_the_range(
-    gateway: GatewayClient, name: str, digits: str
-) -> None:
+async def test_a_variable_out_of_range_is_refused_with_the_range(reader: GatewayClient, name: str, digits: str) -> None:
     most, places = RANGES[name]
     text = places[1].format(1)
     body = json.dumps({"query": text, "variables": {"n": 0}}).replace('"n": 0', f'"n": {LARGE[digits]}')
 
-    response = await gateway.http.post("/graphql", content=body, headers={"content-type": "application/json"})
+    response = await reader.http.post("/graphql", content=body, headers={"content-type": "application/json"})
 
     (error,) = response.json()["errors"]
     assert error["extensions"]["code"] in {"BAD_USER_INPUT", "BAD_REQUEST"}

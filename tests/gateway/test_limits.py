@@ -34,29 +34,29 @@ async def quickly(gateway: GatewayClient, query: str, variables: dict[str, Any] 
 # Size, depth and cost
 
 
-async def test_an_operation_has_a_limited_number_of_tokens(gateway: GatewayClient) -> None:
+async def test_an_operation_has_a_limited_number_of_tokens(reader: GatewayClient) -> None:
     most = "{" + " ".join(f"a{number}:__typename" for number in range(1332)) + "}"
 
-    assert len(await gateway.data(most)) == 1332
-    assert_too_complex(await gateway.ask(most.replace("}", " b:__typename}")))
+    assert len(await reader.data(most)) == 1332
+    assert_too_complex(await reader.ask(most.replace("}", " b:__typename}")))
 
 
-async def test_an_operation_has_a_limited_depth(gateway: GatewayClient) -> None:
+async def test_an_operation_has_a_limited_depth(reader: GatewayClient) -> None:
     def chain(levels: int) -> str:
         return '{ category(slug: "a") ' + "{ parent " * (levels - 2) + "{ id }" + " }" * (levels - 2) + " }"
 
-    assert await gateway.data(chain(20)) == {"category": None}
-    answer = await gateway.ask(chain(21))
+    assert await reader.data(chain(20)) == {"category": None}
+    answer = await reader.ask(chain(21))
 
     assert_too_complex(answer)
     assert answer.body["errors"][0]["message"] == "The operation can have at most 20 levels of fields; got 21."
 
 
-async def test_depth_counts_through_fragments(gateway: GatewayClient) -> None:
+async def test_depth_counts_through_fragments(reader: GatewayClient) -> None:
     fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(20)]
     query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + " fragment F20 on Category { id }"
 
-    assert_too_complex(await gateway.ask(query))
+    assert_too_complex(await reader.ask(query))
 
 
 @pytest.mark.parametrize(
@@ -84,26 +84,26 @@ async def test_the_cost_of_nested_pages_depends_on_their_sizes(
 
 
 async def test_the_cost_of_a_known_operation_is_checked_again_for_other_page_sizes(
-    gateway: GatewayClient,
+    reader: GatewayClient,
 ) -> None:
     three = PAGES.replace("{ id }", "{ products(first: $n) { nodes { id } } }")
     for _ in range(2):
-        assert (await gateway.ask(three, {"n": 10})).data
-        assert_too_complex(await gateway.ask(three, {"n": 100}))
-        assert_too_complex(await gateway.ask(three, {"n": 100.0}))
+        assert (await reader.ask(three, {"n": 10})).data
+        assert_too_complex(await reader.ask(three, {"n": 100}))
+        assert_too_complex(await reader.ask(three, {"n": 100.0}))
 
 
-async def test_a_null_or_default_page_size_costs_as_much_as_its_page(gateway: GatewayClient) -> None:
+async def test_a_null_or_default_page_size_costs_as_much_as_its_page(reader: GatewayClient) -> None:
     by_null = NESTED.replace("categories", "categories(first: null)").replace("children", "children(first: null)")
     by_variable = "query ($n: Int) " + by_null.replace("null", "$n")
     by_default = "query ($n: Int = 100) " + by_null.replace("null", "$n")
 
-    assert_too_complex(await gateway.ask(NESTED))
-    assert_too_complex(await gateway.ask(by_null))
-    assert_too_complex(await gateway.ask(by_variable))
-    assert_too_complex(await gateway.ask(by_variable, {"n": None}))
-    assert (await gateway.ask(by_default, {"n": 5})).data
-    assert_too_complex(await gateway.ask(by_default))
+    assert_too_complex(await reader.ask(NESTED))
+    assert_too_complex(await reader.ask(by_null))
+    assert_too_complex(await reader.ask(by_variable))
+    assert_too_complex(await reader.ask(by_variable, {"n": None}))
+    assert (await reader.ask(by_default, {"n": 5})).data
+    assert_too_complex(await reader.ask(by_default))
 
 
 async def test_reading_a_whole_list_costs_more(settings: Settings) -> None:
@@ -112,10 +112,10 @@ async def test_reading_a_whole_list_costs_more(settings: Settings) -> None:
         assert_too_complex(await gateway.ask("{ products(first: 1) { facets { types { value } } } }"))
 
 
-async def test_a_large_page_with_facets_is_allowed(gateway: GatewayClient) -> None:
+async def test_a_large_page_with_facets_is_allowed(reader: GatewayClient) -> None:
     query = "{ products(first: 100) { totalCount facets { types { value count } } nodes { id title } } }"
 
-    assert await gateway.data(query)
+    assert await reader.data(query)
 
 
 async def test_an_operation_makes_a_bounded_number_of_writes(gateway: GatewayClient) -> None:
@@ -126,33 +126,33 @@ async def test_an_operation_makes_a_bounded_number_of_writes(gateway: GatewayCli
     assert_too_complex(await gateway.ask(carts(50), token=None))
 
 
-async def test_many_aliases_cost_as_much_as_many_fields(gateway: GatewayClient) -> None:
+async def test_many_aliases_cost_as_much_as_many_fields(reader: GatewayClient) -> None:
     query = "{" + " ".join(f"a{n}: categories(first: 100) {{ nodes {{ id name slug }} }}" for n in range(250)) + "}"
 
-    assert_too_complex(await quickly(gateway, query))
+    assert_too_complex(await quickly(reader, query))
 
 
 @pytest.mark.parametrize("leaf", ["title", "__typename"])
 @pytest.mark.parametrize("selection", ["LEAVES", "... on Product { LEAVES }", "...F"])
-async def test_many_aliases_of_one_leaf_count_each(gateway: GatewayClient, leaf: str, selection: str) -> None:
+async def test_many_aliases_of_one_leaf_count_each(reader: GatewayClient, leaf: str, selection: str) -> None:
     def text(aliases: int) -> str:
         leaves = " ".join(f"a{number}: {leaf}" for number in range(aliases))
         fragment = f"fragment F on Product {{ {leaves} }}" if selection == "...F" else ""
         return f"{{ products(first: 100) {{ nodes {{ {selection.replace('LEAVES', leaves)} }} }} }} {fragment}"
 
-    assert await gateway.data(text(400)) == {"products": {"nodes": []}}
-    assert_too_complex(await quickly(gateway, text(1_000)))
+    assert await reader.data(text(400)) == {"products": {"nodes": []}}
+    assert_too_complex(await quickly(reader, text(1_000)))
 
 
-async def test_fragments_count_wherever_they_are_spread(gateway: GatewayClient) -> None:
+async def test_fragments_count_wherever_they_are_spread(reader: GatewayClient) -> None:
     leaves = " ".join(f"a{number}: title" for number in range(500))
 
     def text(spreads: int) -> str:
         products = " ".join(f'p{number}: product(sku: "{number}") {{ ...F }}' for number in range(spreads))
         return f"{{ {products} }} fragment F on Product {{ {leaves} }}"
 
-    assert await gateway.data(text(7)) == {f"p{number}": None for number in range(7)}
-    answer = await quickly(gateway, text(8))
+    assert await reader.data(text(7)) == {f"p{number}": None for number in range(7)}
+    answer = await quickly(reader, text(8))
     assert_too_complex(answer)
     assert answer.body["errors"][0]["message"] == (
         "An operation can select at most 4,000 fields, with each fragment wherever it is spread; got 4,008. "
@@ -160,13 +160,13 @@ async def test_fragments_count_wherever_they_are_spread(gateway: GatewayClient) 
     )
 
 
-async def test_nested_fragments_that_double_their_fields_are_refused(gateway: GatewayClient) -> None:
+async def test_nested_fragments_that_double_their_fields_are_refused(reader: GatewayClient) -> None:
     fragments = [
         f"fragment F{n} on Category {{ a: parent {{ ...F{n + 1} }} b: parent {{ ...F{n + 1} }} }}" for n in range(12)
     ]
     query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + " fragment F12 on Category { id }"
 
-    assert_too_complex(await quickly(gateway, query))
+    assert_too_complex(await quickly(reader, query))
 
 
 async def test_a_page_costs_its_rows_even_if_it_shows_none_of_them(settings: Settings) -> None:
@@ -176,7 +176,7 @@ async def test_a_page_costs_its_rows_even_if_it_shows_none_of_them(settings: Set
         assert_too_complex(await gateway.ask(f"{{ a: {page} b: {page} c: {page} }}"))
 
 
-async def test_long_texts_cost_more(gateway: GatewayClient) -> None:
+async def test_long_texts_cost_more(reader: GatewayClient) -> None:
     text = (
         "query ($id: ID!) {"
         + " ".join(
@@ -186,14 +186,14 @@ async def test_long_texts_cost_more(gateway: GatewayClient) -> None:
         + "}"
     )
 
-    assert_too_complex(await gateway.ask(text, {"id": Kind.encode_id("User", "u")}))
+    assert_too_complex(await reader.ask(text, {"id": Kind.encode_id("User", "u")}))
 
 
-async def test_long_aliases_cost_more(gateway: GatewayClient) -> None:
+async def test_long_aliases_cost_more(reader: GatewayClient) -> None:
     query = "{ products(first: 100) { nodes { %s: title } } }"
 
-    assert await gateway.data(query.replace("%s", "a" * 1_000))
-    assert_too_complex(await gateway.ask(query.replace("%s", "a" * 25_000)))
+    assert await reader.data(query.replace("%s", "a" * 1_000))
+    assert_too_complex(await reader.ask(query.replace("%s", "a" * 25_000)))
 
 
 async def test_a_type_name_without_an_alias_is_free(settings: Settings) -> None:
@@ -209,11 +209,11 @@ async def test_a_type_name_without_an_alias_is_free(settings: Settings) -> None:
 CATEGORIES = "products(first: $n) { nodes { categories { slug } } }"
 
 
-async def test_lists_below_pages_cost_as_much_as_they_may_contain(gateway: GatewayClient) -> None:
+async def test_lists_below_pages_cost_as_much_as_they_may_contain(reader: GatewayClient) -> None:
     nested = CATEGORIES.replace("slug", CATEGORIES)
 
-    assert (await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 4})).data
-    assert_too_complex(await gateway.ask(f"query ($n: Int) {{ {nested} }}", {"n": 40}))
+    assert (await reader.ask(f"query ($n: Int) {{ {nested} }}", {"n": 4})).data
+    assert_too_complex(await reader.ask(f"query ($n: Int) {{ {nested} }}", {"n": 40}))
 
 
 @pytest.mark.parametrize(
@@ -239,30 +239,30 @@ async def test_a_list_costs_its_declared_length(settings: Settings, query: str, 
 # Fragments
 
 
-async def test_fragments_that_spread_each_other_in_a_circle_are_refused(gateway: GatewayClient) -> None:
+async def test_fragments_that_spread_each_other_in_a_circle_are_refused(reader: GatewayClient) -> None:
     circle = "fragment A on Category { parent { ...B } } fragment B on Category { parent { ...A } }"
 
-    answer = await gateway.ask('{ category(slug: "a") { ...A } } ' + circle)
+    answer = await reader.ask('{ category(slug: "a") { ...A } } ' + circle)
 
     assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
 
 
 @pytest.mark.parametrize("field", ["", "name"])
-async def test_fragments_that_double_at_every_level_are_answered_at_once(gateway: GatewayClient, field: str) -> None:
+async def test_fragments_that_double_at_every_level_are_answered_at_once(reader: GatewayClient, field: str) -> None:
     fragments = [f"fragment F{n} on Category {{ {field} ...F{n + 1} ...F{n + 1} }}" for n in range(150)]
     last = " fragment F150 on Category { __typename }"
 
-    answer = await quickly(gateway, '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + last)
+    answer = await quickly(reader, '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + last)
 
     assert answer.codes == (["OPERATION_TOO_COMPLEX"] if field else [])
 
 
 @pytest.mark.parametrize("levels", [100, 190, 400])
-async def test_a_long_chain_of_fragments_does_not_crash_the_process(gateway: GatewayClient, levels: int) -> None:
+async def test_a_long_chain_of_fragments_does_not_crash_the_process(reader: GatewayClient, levels: int) -> None:
     fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(levels)]
     query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + f" fragment F{levels} on Category {{ id }}"
 
-    assert_too_complex(await quickly(gateway, query))
+    assert_too_complex(await quickly(reader, query))
 
 
 @pytest.mark.parametrize(
@@ -274,33 +274,33 @@ async def test_a_long_chain_of_fragments_does_not_crash_the_process(gateway: Gat
         " ".join(f"categories(first: {n}) {{ nodes {{ id }} }}" for n in range(1, 300)),
     ],
 )
-async def test_a_field_that_is_repeated_many_times_is_refused_quickly(gateway: GatewayClient, selection: str) -> None:
-    assert_too_complex(await quickly(gateway, "{" + selection + "}"))
+async def test_a_field_that_is_repeated_many_times_is_refused_quickly(reader: GatewayClient, selection: str) -> None:
+    assert_too_complex(await quickly(reader, "{" + selection + "}"))
 
 
 # Introspection
 
 
-async def test_a_tool_may_read_the_whole_schema(gateway: GatewayClient) -> None:
-    found = await gateway.data(
+async def test_a_tool_may_read_the_whole_schema(reader: GatewayClient) -> None:
+    found = await reader.data(
         get_introspection_query(specified_by_url=True, directive_is_repeatable=True, input_value_deprecation=True)
     )
 
     assert found["__schema"]["queryType"]["name"] == "Query"
 
 
-async def test_an_operation_may_not_read_the_whole_schema_many_times(gateway: GatewayClient) -> None:
+async def test_an_operation_may_not_read_the_whole_schema_many_times(reader: GatewayClient) -> None:
     schemas = " ".join(f"a{n}: __schema {{ types {{ fields {{ args {{ name }} }} }} }}" for n in range(220))
     types = "{ __schema { types { ...A } } } fragment A on __Type {" + " ".join(
         f"a{n}: fields {{ type {{ name }} }}" for n in range(300)
     )
 
-    assert_too_complex(await quickly(gateway, "{" + schemas + "}"))
-    assert_too_complex(await quickly(gateway, types + "}"))
+    assert_too_complex(await quickly(reader, "{" + schemas + "}"))
+    assert_too_complex(await quickly(reader, types + "}"))
 
 
-async def test_introspection_has_a_limited_depth(gateway: GatewayClient) -> None:
-    answer = await gateway.ask("{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }")
+async def test_introspection_has_a_limited_depth(reader: GatewayClient) -> None:
+    answer = await reader.ask("{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }")
 
     assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
 
@@ -323,14 +323,14 @@ async def test_introspection_has_a_limited_depth(gateway: GatewayClient) -> None
     ],
 )
 async def test_an_operation_that_the_schema_does_not_allow_is_refused(
-    gateway: GatewayClient, query: str, code: str
+    reader: GatewayClient, query: str, code: str
 ) -> None:
-    assert (await gateway.ask(query)).codes == [code]
+    assert (await reader.ask(query)).codes == [code]
 
 
-async def test_the_number_of_reported_errors_is_limited(gateway: GatewayClient) -> None:
-    many = await quickly(gateway, "{" + " ".join(f"nonsense{number}" for number in range(3_000)) + "}")
-    values = await quickly(gateway, "query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": [None] * 20_000})
+async def test_the_number_of_reported_errors_is_limited(reader: GatewayClient) -> None:
+    many = await quickly(reader, "{" + " ".join(f"nonsense{number}" for number in range(3_000)) + "}")
+    values = await quickly(reader, "query ($ids: [ID!]!) { nodes(ids: $ids) { id } }", {"ids": [None] * 20_000})
 
     assert many.codes == ["GRAPHQL_VALIDATION_FAILED"] * (MAX_ERRORS + 1)
     assert set(values.codes) == {"BAD_USER_INPUT"}

@@ -20,22 +20,22 @@ async def id_of(gateway: GatewayClient, headers: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("given", ["a", "7f3c.A_b~1:2/x+y=z@host-9", "x" * 128])
-async def test_a_valid_request_id_of_the_caller_is_kept(gateway: GatewayClient, given: str) -> None:
-    assert await id_of(gateway, {"x-request-id": given}) == given
+async def test_a_valid_request_id_of_the_caller_is_kept(reader: GatewayClient, given: str) -> None:
+    assert await id_of(reader, {"x-request-id": given}) == given
 
 
 @pytest.mark.parametrize("given", ["", "x" * 129, "a b", "a\tb", "\x1b[31m", "a,b", '"a"'])
-async def test_any_other_request_id_is_replaced(gateway: GatewayClient, given: str) -> None:
-    found = await id_of(gateway, {"x-request-id": given})
+async def test_any_other_request_id_is_replaced(reader: GatewayClient, given: str) -> None:
+    found = await id_of(reader, {"x-request-id": given})
 
     assert found != given
     assert len(found) == 32
 
 
-async def test_without_a_request_id_the_trace_id_is_the_request_id(gateway: GatewayClient) -> None:
-    assert await id_of(gateway, {"traceparent": PARENT}) == TRACE
-    assert await id_of(gateway, {"traceparent": PARENT, "x-request-id": "mine"}) == "mine"
-    assert await id_of(gateway, {"traceparent": f"01-{TRACE}-00f067aa0ba902b7-01-later"}) == TRACE
+async def test_without_a_request_id_the_trace_id_is_the_request_id(reader: GatewayClient) -> None:
+    assert await id_of(reader, {"traceparent": PARENT}) == TRACE
+    assert await id_of(reader, {"traceparent": PARENT, "x-request-id": "mine"}) == "mine"
+    assert await id_of(reader, {"traceparent": f"01-{TRACE}-00f067aa0ba902b7-01-later"}) == TRACE
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ async def test_without_a_request_id_the_trace_id_is_the_request_id(gateway: Gate
         f"01-{TRACE}-00f067aa0ba902b7-01-{'x' * 300}",
     ],
 )
-async def test_a_trace_parent_that_is_not_valid_is_ignored(gateway: GatewayClient, given: str) -> None:
-    found = await id_of(gateway, {"traceparent": given})
+async def test_a_trace_parent_that_is_not_valid_is_ignored(reader: GatewayClient, given: str) -> None:
+    found = await id_of(reader, {"traceparent": given})
 
     assert found.lower() not in given.lower()
     assert len(found) == 32
 
 
-async def test_a_stream_of_events_has_the_id_too(gateway: GatewayClient) -> None:
-    answer = await gateway.http.post("/graphql", json=QUERY, headers={**EVENTS, "x-request-id": "mine"})
+async def test_a_stream_of_events_has_the_id_too(reader: GatewayClient) -> None:
+    answer = await reader.http.post("/graphql", json=QUERY, headers={**EVENTS, "x-request-id": "mine"})
 
     assert answer.headers["x-request-id"] == "mine"

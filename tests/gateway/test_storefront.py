@@ -200,8 +200,8 @@ def test_every_query_of_the_storefront_has_a_budget() -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-async def test_every_operation_fits_the_schema_within_the_limits(gateway: GatewayClient, name: str) -> None:
-    found = gateway.state.executor.operations
+async def test_every_operation_fits_the_schema_within_the_limits(reader: GatewayClient, name: str) -> None:
+    found = reader.state.executor.operations
     found.check(found.get(OPERATIONS[name]), name, {})
 
 

@@ -38,24 +38,24 @@ async def test_a_page_has_1_to_100_rows(gateway: GatewayClient, first: float | N
 
 
 @pytest.mark.parametrize("first", [0, -1, 101, 2**31 - 1, -(2**31)])
-async def test_a_page_of_another_size_is_refused(gateway: GatewayClient, first: int) -> None:
-    answer = await gateway.ask("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
+async def test_a_page_of_another_size_is_refused(reader: GatewayClient, first: int) -> None:
+    answer = await reader.ask("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
 
     assert answer.body["errors"][0]["message"] == f"`first` must be between 1 and 100; got {first}."
     assert answer.body["errors"][0]["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["first"]}
 
 
 @pytest.mark.parametrize("first", [2**31, -(2**31) - 1, 1.5, "1", True, [1], {"a": 1}, 1e300])
-async def test_a_page_size_must_be_a_32_bit_integer(gateway: GatewayClient, first: Any) -> None:
-    answer = await gateway.ask("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
+async def test_a_page_size_must_be_a_32_bit_integer(reader: GatewayClient, first: Any) -> None:
+    answer = await reader.ask("query ($n: Int) { products(first: $n) { nodes { sku } } }", {"n": first})
 
     assert answer.codes == ["BAD_USER_INPUT"]
     assert "data" not in answer.body
 
 
 @pytest.mark.parametrize("literal", ["2147483648", "9" * 100, "9" * 5000, "1.5", '"1"', "true", "[1]", "{a: 1}", "ONE"])
-async def test_an_invalid_literal_for_a_page_size_is_refused(gateway: GatewayClient, literal: str) -> None:
-    answer = await gateway.ask("{ products(first: " + literal + ") { nodes { sku } } }")
+async def test_an_invalid_literal_for_a_page_size_is_refused(reader: GatewayClient, literal: str) -> None:
+    answer = await reader.ask("{ products(first: " + literal + ") { nodes { sku } } }")
 
     assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
 
@@ -72,16 +72,16 @@ async def test_a_big_int_has_up_to_53_bits(gateway: GatewayClient, amount: float
 
 
 @pytest.mark.parametrize("amount", [2**53, -(2**53), 2**64, 10**30, 1e300, 12.5, "12", True, [1], {}, None])
-async def test_a_big_int_that_is_out_of_range_or_not_an_integer_is_refused(gateway: GatewayClient, amount: Any) -> None:
-    answer = await gateway.ask(CREATE, {"input": priced(amount)})
+async def test_a_big_int_that_is_out_of_range_or_not_an_integer_is_refused(reader: GatewayClient, amount: Any) -> None:
+    answer = await reader.ask(CREATE, {"input": priced(amount)})
 
     assert answer.codes == ["BAD_USER_INPUT"]
     assert "data" not in answer.body
 
 
 @pytest.mark.parametrize("amount", ["9007199254740992", "9" * 300, "9" * 5000, "1.5", "1e999", '"1"', "true", "null"])
-async def test_an_invalid_literal_for_a_big_int_is_refused(gateway: GatewayClient, amount: str) -> None:
-    answer = await gateway.ask(LITERAL.format(amount=amount, details="{}"))
+async def test_an_invalid_literal_for_a_big_int_is_refused(reader: GatewayClient, amount: str) -> None:
+    answer = await reader.ask(LITERAL.format(amount=amount, details="{}"))
 
     assert set(answer.codes) == {"GRAPHQL_VALIDATION_FAILED"}
     assert len(answer.body["errors"][0]["message"]) < 500
@@ -143,8 +143,8 @@ async def test_a_date_time_is_stored_in_utc_to_the_millisecond(gateway: GatewayC
         ["2012-03-09T20:55:36Z"],
     ],
 )
-async def test_an_invalid_date_time_is_refused(gateway: GatewayClient, given: Any) -> None:
-    answer = await gateway.ask(CREATE, {"input": product_input(issueDate=given)})
+async def test_an_invalid_date_time_is_refused(reader: GatewayClient, given: Any) -> None:
+    answer = await reader.ask(CREATE, {"input": product_input(issueDate=given)})
 
     assert answer.codes == ["BAD_USER_INPUT"]
     assert "DateTime" in answer.body["errors"][0]["message"]

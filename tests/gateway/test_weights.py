@@ -69,11 +69,11 @@ def test_a_list_of_ids_costs_as_many_objects_as_it_has_ids(one: str, many: str) 
     assert costs[1] - 1 == 25 * (costs[0] - 1)
 
 
-async def test_a_hundred_fields_of_one_object_by_its_id_are_cheap(gateway: GatewayClient) -> None:
+async def test_a_hundred_fields_of_one_object_by_its_id_are_cheap(reader: GatewayClient) -> None:
     selection = f"... on Product {{ {WIDE} }}"
 
-    few = await gateway.ask(f'{{ nodes(ids: ["{Kind.encode_id("Product", "p")}"]) {{ {selection} }} }}')
-    many = await gateway.ask(f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ {selection} }} }}", {"ids": ["x"] * 100})
+    few = await reader.ask(f'{{ nodes(ids: ["{Kind.encode_id("Product", "p")}"]) {{ {selection} }} }}')
+    many = await reader.ask(f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ {selection} }} }}", {"ids": ["x"] * 100})
 
     assert few.data == {"nodes": [None]}
     assert many.codes == ["OPERATION_TOO_COMPLEX"]
@@ -87,35 +87,35 @@ def test_a_number_of_items_costs_as_many(last: int) -> None:
     assert weighed(text)[0] - less == last
 
 
-async def test_the_refusal_names_the_heaviest_field_and_the_size_that_fits(gateway: GatewayClient) -> None:
+async def test_the_refusal_names_the_heaviest_field_and_the_size_that_fits(reader: GatewayClient) -> None:
     text = f"query ($first: Int) {{ viewer {{ subject }} list: products(first: $first) {{ nodes {{ {WIDE} }} }} }}"
 
-    refused = await gateway.ask(text, {"first": 100})
+    refused = await reader.ask(text, {"first": 100})
 
     (error,) = refused.body["errors"]
     assert error["message"] == (
         "The operation can return more than 50,000 fields. `list.nodes` weighs most: 60,100 of 60,123. "
         "With pages of about 83 for `list`, it fits."
     )
-    assert (await gateway.ask(text, {"first": 83})).codes == []
-    assert (await gateway.ask(text, {"first": 84})).codes == ["OPERATION_TOO_COMPLEX"]
+    assert (await reader.ask(text, {"first": 83})).codes == []
+    assert (await reader.ask(text, {"first": 84})).codes == ["OPERATION_TOO_COMPLEX"]
 
 
-async def test_the_refusal_of_a_list_without_pages_names_it(gateway: GatewayClient) -> None:
+async def test_the_refusal_of_a_list_without_pages_names_it(reader: GatewayClient) -> None:
     prices = " ".join(f"p{number}: price" for number in range(200))
 
-    (error,) = (await gateway.ask(f'{{ location(id: "x") {{ inventory {{ id {prices} }} }} }}')).body["errors"]
+    (error,) = (await reader.ask(f'{{ location(id: "x") {{ inventory {{ id {prices} }} }} }}')).body["errors"]
 
     assert "`location.inventory` weighs most: " in error["message"]
     assert error["message"].endswith("Ask for smaller pages, or select fewer fields below it.")
 
 
-async def test_fragments_without_a_field_are_refused_as_fast_as_any(gateway: GatewayClient) -> None:
+async def test_fragments_without_a_field_are_refused_as_fast_as_any(reader: GatewayClient) -> None:
     """Each fragment spreads the next one twice: without a bound, the weights of the last are taken 2^60 times."""
     chain = " ".join(f"fragment F{number} on Product {{ ...F{number + 1} ...F{number + 1} }}" for number in range(60))
     page = "products(first: 100) { nodes { ...F0 categories { children(first: 100) { nodes { name slug } } } } }"
     text = f"{{ {page} }} {chain} fragment F60 on Product {{ __typename }}"
 
-    (error,) = (await gateway.ask(text)).body["errors"]
+    (error,) = (await reader.ask(text)).body["errors"]
 
     assert error["message"].startswith("The operation can return more than 50,000 fields. `products.nodes")

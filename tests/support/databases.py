@@ -148,14 +148,19 @@ async def documents_in(db: DocumentDatabase, names: Sequence[str]) -> list[Docum
     return await found.to_list()
 
 
-async def delete_documents(db: DocumentDatabase) -> None:
-    """Removes all documents. Sends no command to a collection that has none."""
+async def stored_in(db: DocumentDatabase) -> dict[str, int]:
+    """Returns how many documents the collections have, by name; without those that have none."""
     names = [name for name in await db.list_collection_names() if not name.startswith("system.")]
     if not names:
-        return
-    async for found in await db[names[0]].aggregate(_on_each(names, {"$collStats": {"count": {}}})):
-        if found["count"]:
-            await db[found["of"]].delete_many({})
+        return {}
+    found = await db[names[0]].aggregate(_on_each(names, {"$collStats": {"count": {}}}))
+    return {one["of"]: one["count"] async for one in found if one["count"]}
+
+
+async def delete_documents(db: DocumentDatabase) -> None:
+    """Removes all documents. Sends no command to a collection that has none."""
+    for name in await stored_in(db):
+        await db[name].delete_many({})
 
 
 def _commands_of(stats: dict[str, Any]) -> tuple[int, int]:

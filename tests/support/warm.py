@@ -12,9 +12,12 @@ os.environ["COLUMNS"] = "300"
 from portico.gateway.app import create_app
 from portico.gateway.cli import commands, server
 from portico.gateway.domains import load, schema_of
+from portico.schema.markdown import page_html
 
 LOADED = (commands, create_app, server)
 schema_of(load())
+# Loads the parser.
+page_html("")
 for name, module in list(sys.modules.items()):
     if name.startswith("portico."):
         # Loads a lazy module.
