@@ -334,6 +334,7 @@ class Recording:
             self.reads.release()
         if self._former is not None:
             self._former.release()
+            self._former = None
         if self.query.running.get(self._view) is self._ended:
             del self.query.running[self._view]
         self._ended.set_result(None)

@@ -119,7 +119,8 @@ class ReadSet:
         if not self.is_affected and not self._is_released:
             self.is_affected = True
             self.cause = change
-            self._on_affected()
+            on_affected, self._on_affected = self._on_affected, _nothing
+            on_affected()
 
     def begin(self, plan: Plan) -> Read:
         """Keeps the changes that can affect a command, which is sent next."""
@@ -261,6 +262,8 @@ class ReadSet:
         self._interests.clear()
         self._former = None
         self._is_released = True
+        # What is called mostly has this read set. Without the circle, both are freed at once.
+        self._on_affected = _nothing
         for part in self._parts:
             part.release()
         self._parts.clear()
@@ -284,6 +287,10 @@ class ReadSet:
         yield from chain.from_iterable(self._interests.values())
         for part in self._parts:
             yield from part.own.interests
+
+
+def _nothing() -> None:
+    """Is called instead of what nobody waits for any more."""
 
 
 def _dates_in(value: Any) -> Iterator[datetime]:

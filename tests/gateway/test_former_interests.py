@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.cache import fence as fences
-from portico.gateway.cache.kept_answers import _MOST_FORMER, CachedAnswers
+from portico.gateway.cache.kept_answers import _MOST_FORMER, CachedAnswers, KeptAnswer, Recording
+from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input
 
@@ -82,3 +84,27 @@ async def test_a_few_queries_only_leave_their_interests(gateway: GatewayClient, 
     assert cache.counts.answers == 1
     cache._forget_all()
     assert (cache.index.size, list(cache.index.collections)) == (0, [])
+
+
+def kept_objects() -> int:
+    """How many answers, runs and read sets are in memory."""
+    return sum(isinstance(one, KeptAnswer | Recording | ReadSet) for one in gc.get_objects())
+
+
+async def test_dropped_answers_are_freed_without_the_garbage_collector(
+    gateway: GatewayClient, cache: CachedAnswers
+) -> None:
+    first = await keep(gateway, cache, JAZZ)
+    gc.collect()
+    gc.disable()
+    try:
+        before = kept_objects()
+        for number in range(10):
+            await gateway.result("renameCategory", {"id": first["category"]["id"], "name": f"Jazz {number}"})
+            await keep(gateway, cache, JAZZ)
+        for number in range(10):
+            await keep(gateway, cache, {"slug": f"slug-{number}"})
+        cache._forget_all()
+        assert kept_objects() <= before
+    finally:
+        gc.enable()

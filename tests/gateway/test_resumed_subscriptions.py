@@ -304,7 +304,7 @@ async def test_a_socket_that_does_not_ask_for_ids_gets_none(gateway: GatewayClie
     async with opened(port) as socket:
         await socket.init()
         await subscribe(socket, discussion)
-        await wait_until_live(gateway)
+        await wait_until_live(gateway, 1, socket)
         await post(gateway, discussion, "0")
 
         assert (await socket.receive())["payload"] == {"data": {"commentPosted": {"text": "0"}}}

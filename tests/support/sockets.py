@@ -75,6 +75,18 @@ class Socket:
         async with asyncio.timeout(SECONDS):
             return json.loads(await self.connection.recv())
 
+    async def received(self) -> list[Any]:
+        """Returns the messages that have arrived, and the reason if the socket is closed."""
+        found: list[Any] = []
+        try:
+            async with asyncio.timeout(0.5):
+                while True:
+                    found.append(json.loads(await self.connection.recv()))
+        except TimeoutError:
+            return found
+        except ConnectionClosed as closed:
+            return [*found, str(closed)]
+
     async def init(self, token: str | None = None) -> None:
         payload = {} if token is None else {"payload": {"Authorization": f"Bearer {token}"}}
         await self.send({"type": "connection_init", **payload})
@@ -153,10 +165,17 @@ async def streamed(
         yield EventStream(response)
 
 
-async def wait_until_live(gateway: GatewayClient, count: int = 1) -> None:
-    """Waits until this many subscriptions are live, so that they miss no event."""
+async def wait_until_live(gateway: GatewayClient, count: int = 1, *sockets: Socket) -> None:
+    """Waits until this many subscriptions are live, so that they miss no event.
+
+    If that takes too long, it fails with what the sockets have received: the reason why a subscription has ended.
+    """
     counts = gateway.state.live.counts
-    await until(lambda: counts.listeners >= count and counts.streams > 0)
+    try:
+        await until(lambda: counts.listeners >= count and counts.streams > 0)
+    except TimeoutError:
+        received = [await socket.received() for socket in sockets]
+        raise AssertionError(f"{counts} instead of {count} live subscriptions. Received: {received}") from None
 
 
 async def texts(source: Socket | EventStream, count: int) -> list[str]:
