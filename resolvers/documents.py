@@ -52,8 +52,6 @@ COMPARED: Final = "compared"
 # Marks a document that could not be upgraded to this version.
 UPGRADE_FAILED: Final = "upgrade_failed"
 UPGRADE_BATCH = 100
-# What an update that must match fails with.
-_IMMUTABLE_FIELD = 66
 # The size limit of one update: its guard and its changes together.
 _MAX_COMMAND_BYTES = 16 * 1024 * 1024
 
@@ -66,28 +64,14 @@ class ReadOnly(Exception):
 
 
 class Update(UpdateOne):
-    """An update of one document in a bulk. The gateway can send a bulk of these without the driver.
-
-    Args:     must_match: whether the update fails if nothing matches. An ordered bulk stops there, see `unmatched_at`.
-    """
+    """An update of one document in a bulk. The gateway can send a bulk of these without the driver."""
 
     __slots__ = ("statement",)
 
-    def __init__(
-        self, query: Mapping[str, Any], change: Any, *, upsert: bool = False, must_match: bool = False
-    ) -> None:
-        if must_match:
-            # No document can be inserted by this, because it changes the `_id` of the query.
-            change, upsert = {**change, "$setOnInsert": {"_id": None}}, True
+    def __init__(self, query: Mapping[str, Any], change: Any, *, upsert: bool = False) -> None:
         super().__init__(query, change, upsert=upsert)
         # As the command `update` has it.
         self.statement = {"q": query, "u": change, "upsert": upsert}
-
-
-def unmatched_at(error: Exception) -> int | None:
-    """Returns which update of an ordered bulk had to match and did not; None if that is not why the bulk failed."""
-    errors = (error.details or {}).get("writeErrors", ()) if isinstance(error, BulkWriteError) else ()
-    return next((failed["index"] for failed in errors if failed["code"] == _IMMUTABLE_FIELD), None)
 
 
 def document_id(text: str) -> DocumentId:

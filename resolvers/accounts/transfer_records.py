@@ -14,7 +14,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
-from portico.resolvers.writes.decision_records import insert
+from portico.resolvers.writes.settlements import insert
 
 
 class TransferDocument(Versioned):

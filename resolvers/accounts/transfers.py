@@ -11,31 +11,26 @@ If the source has too little, or the destination would hold too much, notes of o
 decided or old are settled first. Notes in flight could still give the money back, so the call tries again for about
 half a second. Then it is refused.
 
-A transfer notes its part in the accounts while it reads them. The account of another owner is noted only if the source
-belongs to the caller and has enough (`Part.comes_first`). So a transfer that the source refuses leaves no note there.
-Owners and currencies of accounts never change. Therefore, the guards of the notes and the read agree about them.
+A transfer reads its accounts before it notes anything. So one that is refused at once leaves no note on the account of
+another owner. One that waits for money in flight can leave notes there for a moment.
 
 Source: MongoDB Applied Design Patterns, ch. 3, "Optimistic Update with Compensation".
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from bson import ObjectId
-from pymongo.errors import PyMongoError
 
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
-from portico.resolvers.together import both
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.decision_records import insert
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import Attempt, Part
@@ -76,41 +71,13 @@ async def transfer(
         raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
     if answering.is_repeated and (made := await _made(db, operation_id)):
         return made
-    guards = {"owner": owner, "currency": currency}, {"currency": currency}
-    attempt = Attempt(_record_id(operation_id, 0), _parts(source_id, destination_id, amount, *guards), now)
-    found, is_noted = await _read_and_note(db, [source_id, destination_id], attempt)
-    try:
-        source = _require_account(found, source_id, owner)
-        destination = _require_account(found, destination_id)
-        _require_same(source, currency, "amount", "currency")
-        _require_same(destination, currency, "destination_id")
-    except DomainError:
-        # An account that was opened in the meantime may be noted.
-        if is_noted:
-            await settlements.undo(db, attempt)
-        raise
-    return await move(
-        db,
-        source,
-        destination,
-        amount=amount,
-        now=now,
-        operation_id=operation_id,
-        answering=answering,
-        begun=(attempt, is_noted),
-    )
-
-
-async def _read_and_note(
-    db: Database, ids: Sequence[ObjectId], attempt: Attempt
-) -> tuple[dict[ObjectId, AccountDocument], bool]:
-    """Returns the accounts with these ids, and whether everything is noted. Leaves no note if the read fails."""
-    try:
-        return await both(accounts.find_stored(db, ids), settlements.prepare(db, attempt))
-    except PyMongoError:
-        with contextlib.suppress(PyMongoError):
-            await settlements.undo(db, attempt)
-        raise
+    # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
+    found = await accounts.find_stored(db, [source_id, destination_id])
+    source = _require_account(found, source_id, owner)
+    destination = _require_account(found, destination_id)
+    _require_same(source, currency, "amount", "currency")
+    _require_same(destination, currency, "destination_id")
+    return await move(db, source, destination, amount=amount, now=now, operation_id=operation_id, answering=answering)
 
 
 def _require_account(
@@ -143,7 +110,7 @@ async def deposit(
     _require_money(amount, currency)
     if answering.is_repeated and (made := await _made(db, operation_id)):
         return await _account_after(db, account_id, made, answering)
-    [part] = _parts(None, account_id, amount, payee={"currency": currency})
+    [part] = _parts(None, account_id, amount, {"currency": currency})
     attempt = Attempt(_record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
     account = noted or _require_account(await accounts.find_stored(db, [account_id]), account_id)
@@ -205,19 +172,18 @@ async def move(
     Writes:   transfers, accounts; a settlement.
     """
     timer, number, record = Timer(now), 0, _record(source, destination, amount, now, reference)
-    known = {one["_id"]: one for one in (source, destination) if one is not None}
     # An attempt that will fail leaves a note on the destination for a moment.
     is_likely = source is None or source["balance"] >= amount
     async for tried in attempts(_ATTEMPTS, steps=2):
         record["_id"] = _record_id(operation_id, number)
         # Use the current time: the call may have waited, and an old attempt would be called off.
         attempt, is_noted = begun or await _begin(db, record, timer.now(), is_likely=is_likely or tried > 0)
-        found, begun = None if begun is None else known, None
+        begun = None
         if is_noted:
             made = await settlements.decide(db, TRANSFERS, attempt, {**record, "state": SETTLED}, answering)
-        elif reason := await _reason(db, record, found, timer.now(), may_wait=tried < _MOST_WAITS):
+        elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
-            made = await insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason})
+            made = await settlements.insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason})
         else:
             continue
         if ended := await _ended(db, made):
@@ -290,15 +256,13 @@ def _parts(
     source: ObjectId | None,
     destination: ObjectId,
     amount: int,
-    payer: Mapping[str, Any] = MappingProxyType({}),
-    payee: Mapping[str, Any] = MappingProxyType({}),
+    paid: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Part]:
-    """Returns what the accounts note. `payer` and `payee` are further guards of the source and the destination."""
-    theirs = Part(NOTED, destination, {"amount": amount}, {**payee, **_has_room(amount)})
+    """Returns what the accounts note. `paid` is a further guard of the destination."""
+    theirs = Part(NOTED, destination, {"amount": amount}, {**paid, **_has_room(amount)})
     if source is None:
         return [theirs]
-    enough = {**payer, "balance": {"$gte": amount}}
-    return [Part(NOTED, source, {"amount": -amount}, enough, {"balance": -amount}, comes_first=True), theirs]
+    return [Part(NOTED, source, {"amount": -amount}, {"balance": {"$gte": amount}}, {"balance": -amount}), theirs]
 
 
 def _has_room(amount: int) -> Document:
@@ -307,21 +271,13 @@ def _has_room(amount: int) -> Document:
     return {"$expr": {"$lte": [{"$add": ["$balance", under_way, amount]}, MAX_AMOUNT]}}
 
 
-async def _reason(
-    db: Database,
-    record: Document,
-    found: Mapping[ObjectId, AccountDocument] | None,
-    now: datetime,
-    *,
-    may_wait: bool,
-) -> str | None:
+async def _reason(db: Database, record: Document, now: datetime, *, may_wait: bool) -> str | None:
     """Returns why the accounts cannot note the transfer. None if another attempt can succeed.
 
-    Args:     found: the accounts, as this call has read them; None to read them.
     Raises:   NotFound (an account is missing).
     """
     ids, amount = [one for one in (record["source"], record["destination"]) if one is not None], record["amount"]
-    found = found or await accounts.find_stored(db, ids)
+    found = await accounts.find_stored(db, ids)
     for one in ids:
         if one not in found:
             raise NotFound("Account", str(one))

@@ -48,12 +48,11 @@ from typing import Any
 from uuid import uuid4
 
 from pymongo import ReturnDocument
-from pymongo.errors import PyMongoError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Update, unmatched_at
+from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Update
 from portico.resolvers.errors import Conflict
 
-from .decision_records import insert, look_at
 from .idempotency import Superseded
 from .marks import derived_id
 from .retries import attempts
@@ -172,8 +171,6 @@ class Part:
     Args:     facts: what the note says about itself.  allowed: the guard of the update.
               taken: what the note adds to the numbers of the document at once, e.g. a negative amount.
               new: what is inserted before, if the document is missing.
-              comes_first: whether the later parts in its collection are noted only if this one is. Its guard must not
-              have `$expr`.
     """
 
     noted: Noted
@@ -182,7 +179,6 @@ class Part:
     allowed: Document
     taken: Mapping[str, int] = field(default_factory=dict)
     new: Document | None = None
-    comes_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -224,22 +220,16 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
         inserting = Update({"_id": part.document}, {"$setOnInsert": part.new}, upsert=True)
         bulks[part.noted.spec.name].append(inserting)
     for part in attempt.parts:
-        bulks[part.noted.spec.name].append(Update(*_noting(attempt, part), must_match=part.comes_first))
-    is_ordered = bool(new) or any(part.comes_first for part in attempt.parts)
+        bulks[part.noted.spec.name].append(Update(*_noting(attempt, part)))
     try:
         # An upsert that finds its document counts as matched.
-        if await send(db, bulks, ordered=is_ordered) == len(new) + len(attempt.parts):
+        if await send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
             return True
-    except PyMongoError as error:
-        stopped = unmatched_at(error)
-        if stopped is None:
-            # The attempt will not decide. If this fails as well, others undo the notes later.
-            with contextlib.suppress(PyMongoError):
-                await undo(db, attempt)
-            raise
-        if stopped == 0 and len(bulks) == 1:
-            # Nothing is noted.
-            return False
+    except PyMongoError:
+        # The attempt will not decide. If this fails as well, others undo the notes later.
+        with contextlib.suppress(PyMongoError):
+            await undo(db, attempt)
+        raise
     await undo(db, attempt)
     return False
 
@@ -308,6 +298,17 @@ def _bulks(removals: Iterable[_Removal]) -> Bulks:
     return bulks
 
 
+async def insert(db: Database, records: CollectionSpec, record: Document) -> Document:
+    """Inserts a record that decides or refuses. Returns it, or the record with its `_id` that was inserted before."""
+    try:
+        await db[records.name].insert_one(record)
+    except DuplicateKeyError:
+        found = await look_at(db, records, record["_id"])
+        assert found is not None, "records that decide are never deleted"
+        return found
+    return record
+
+
 async def decide(
     db: Database, records: CollectionSpec, attempt: Attempt, facts: Document, answering: Answering
 ) -> Document:
@@ -322,6 +323,12 @@ async def decide(
     else:
         await undo(db, attempt)
     return made
+
+
+async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
+    """Returns a record, to go on with what another process has begun. It writes: see the protocol."""
+    looked = {"$inc": {"looks": 1}}
+    return await db[spec.name].find_one_and_update({"_id": record}, looked, return_document=ReturnDocument.AFTER)
 
 
 # ------------------------------------------------------------------------ others

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from bson import ObjectId
 from pymongo.errors import AutoReconnect
-from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.accounts import accounts, transfer_jobs, transfers
 from portico.resolvers.documents import Database, Document
@@ -17,7 +16,6 @@ from portico.resolvers.writes import settlements
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import Attempt
 from portico.resolvers.writes.settler import Settler
-from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -138,31 +136,16 @@ async def test_an_undecided_transfer_is_not_shown_and_its_money_cannot_be_spent(
     assert refused["__typename"] == "InsufficientFunds"
 
 
-async def test_a_transfer_that_the_source_refuses_leaves_no_note_for_a_moment(gateway: GatewayClient) -> None:
+async def test_a_transfer_that_is_refused_leaves_no_note_for_a_moment(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 10), await open_account(gateway.db, owner="another")
-    nobodys = Kind.encode_id("Account", ObjectId())
     euros = {**transfer_input(mine, theirs, 5), "amount": {"amount": 5, "currency": "EUR"}}
-    refused = [transfer_input(mine, theirs, 11), transfer_input(theirs, mine, 1), transfer_input(nobodys, mine, 1)]
+    refused = [transfer_input(mine, theirs, 11), transfer_input(theirs, mine, 1), euros]
+    gateway.commands.clear()
 
-    stored = gateway.db["accounts"].with_options(read_concern=ReadConcern("majority"))
-    async with await stored.watch() as changes:
-        members = [(await gateway.result("transfer", given))["__typename"] for given in (*refused, euros)]
-        await gateway.db["accounts"].update_one({"_id": key_in("Account", mine)}, {"$set": {"name": "Mine"}})
-        first = await changes.next()
+    members = [(await gateway.result("transfer", given))["__typename"] for given in refused]
 
-    assert members == ["InsufficientFunds", "NotFound", "NotFound", "InvalidInput"]
-    assert first["updateDescription"]["updatedFields"] == {"name": "Mine"}
-    assert await gateway.db["accounts"].count_documents({}) == 2
-
-
-async def test_a_transfer_to_an_account_that_does_not_exist_gives_the_money_back(gateway: GatewayClient) -> None:
-    mine = await open_account(gateway.db, 10)
-
-    answer = await gateway.result("transfer", transfer_input(mine, Kind.encode_id("Account", ObjectId()), 5))
-
-    assert answer["__typename"] == "NotFound"
-    assert await notes_in(gateway.db) == []
-    await assert_money(gateway, 10)
+    assert members == ["InsufficientFunds", "NotFound", "InvalidInput"]
+    assert "update accounts" not in gateway.commands.names()
 
 
 @pytest.mark.parametrize("method", ["find", "bulk_write"])

@@ -136,7 +136,6 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.parts": ("what a live query compares before it runs", {"as_part"}),
     "resolvers.together": ("commands at the same time", {"both"}),
     "resolvers.writes.settler": ("how calls are answered that settle", {"AT_ONCE", "Answering", "Settler"}),
-    "resolvers.writes.decision_records": ("the steps of a settlement", {"insert", "look_at"}),
     "resolvers.writes.settlements": (
         "the steps of a settlement, where `Noted.settle_once` is not enough",
         {
@@ -145,6 +144,8 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "conclude",
             "confirm",
             "decide",
+            "insert",
+            "look_at",
             "prepare",
             "prepare_one",
             "settle_decided",
