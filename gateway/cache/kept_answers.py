@@ -146,7 +146,7 @@ class CachedAnswers:
         self._former_bytes = 0
         most_queries = min(most_bytes // (4 * _QUERY_BYTES) + 1, _MOST_QUERIES)
         self._queries: Lru[bytes, Query] = Lru(most_queries, on_drop=self._forget_query)
-        self.repeats: Lru[bytes, Repeat] = Lru(
+        self.repeats: Lru[bytes, Repeat[KeptAnswer]] = Lru(
             most_size=most_bytes // _REPEATS, size_of=lambda packet, repeat: repeat.size(packet)
         )
 

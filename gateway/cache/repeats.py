@@ -15,11 +15,8 @@ Clients that poll send the same bytes again and again, and parsing them takes mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from weakref import ref
-
-if TYPE_CHECKING:
-    from .kept_answers import KeptAnswer
 
 # The entry in the scope.
 REPEATABLE = "portico.repeatable"
@@ -28,20 +25,29 @@ LONGEST, _REPEAT = 8_192, 1_500
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Repeatable(NamedTuple):
+class Encoded(Protocol):
+    """An answer that the cache keeps."""
+
+    body: bytes
+
+
+A = TypeVar("A", bound=Encoded)
+
+
+class Repeatable(NamedTuple, Generic[A]):
     """A kept answer, for a caller whose token need not be checked before `good_until`, in seconds since 1970."""
 
-    answer: KeptAnswer
+    answer: A
     good_until: float
     request_id: str
 
 
-class Repeat:
+class Repeat(Generic[A]):
     """The response to a request, without what differs each time: the id, and the headers of the server."""
 
     __slots__ = ("_after", "_answer", "_before", "_body", "_default", "_line", "_start", "good_until")
 
-    def __init__(self, source: Repeatable, line: bytes, head: bytes, body: bytes) -> None:
+    def __init__(self, source: Repeatable[A], line: bytes, head: bytes, body: bytes) -> None:
         """`head` are the headers after those of the server. One of them has the id."""
         # An answer that is dropped takes no memory here.
         self._answer = ref(source.answer)
@@ -54,14 +60,14 @@ class Repeat:
         self._start = b""
 
     @property
-    def answer(self) -> KeptAnswer | None:
+    def answer(self) -> A | None:
         """The answer, unless nobody keeps it any more."""
         return self._answer()
 
     def size(self, packet: bytes) -> int:
         return len(packet) + len(self._body or b"") + _REPEAT
 
-    def response(self, answer: KeptAnswer, default: Headers, request_id: str) -> bytes:
+    def response(self, answer: A, default: Headers, request_id: str) -> bytes:
         """Returns the whole response. `default` are the headers of the server."""
         if self._default is not default:
             self._default = default

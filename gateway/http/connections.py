@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
+from portico.gateway.cache.kept_answers import KeptAnswer
 from portico.gateway.cache.repeats import REPEATABLE, Repeat, lines_of
 from portico.gateway.state import State
 from portico.resolvers.lru import Lru
@@ -114,7 +115,7 @@ class Exchange(RequestResponseCycle):
     flow: Flow
     _head: bytes | None = None
     # Where to remember the response to the bytes of this request.
-    repeats: Lru[bytes, Repeat] | None = None
+    repeats: Lru[bytes, Repeat[KeptAnswer]] | None = None
     packet = b""
 
     async def run_asgi(self, app: Any) -> None:

@@ -31,7 +31,7 @@ class KeptResponse(Response):
     answer: KeptAnswer | None = None
     good_until: float = 0.0
 
-    def repeatable(self, request_id: str) -> Repeatable | None:
+    def repeatable(self, request_id: str) -> Repeatable[KeptAnswer] | None:
         """Returns what the connection needs to answer such a request. None if it must be parsed each time."""
         if self.answer is None or not self.good_until:
             return None

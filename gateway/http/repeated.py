@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any, cast
 
+from portico.gateway.cache.kept_answers import KeptAnswer
 from portico.gateway.cache.repeats import LONGEST, REPEATABLE, Repeat
 from portico.gateway.state import State
 
@@ -18,7 +19,7 @@ class Repeated:
 
     __slots__ = ("_connection", "packet", "repeat")
 
-    def __init__(self, connection: RepeatingConnection, packet: bytes, repeat: Repeat) -> None:
+    def __init__(self, connection: RepeatingConnection, packet: bytes, repeat: Repeat[KeptAnswer]) -> None:
         self._connection = connection
         self.packet = packet
         self.repeat = repeat
@@ -112,7 +113,7 @@ class RepeatingConnection(HttpConnection):
         self._used_at = self.loop.time()
         return True
 
-    def _kept(self, repeat: Repeat) -> bytes | None:
+    def _kept(self, repeat: Repeat[KeptAnswer]) -> bytes | None:
         """Returns the response to a repeated request; None if it is not known any more."""
         gateway, answer = self._gateway, repeat.answer
         if gateway is None or gateway.cache is None or answer is None or repeat.good_until <= time.time():
