@@ -1,13 +1,13 @@
 """Changes of carts by their buyers. `viewer_carts` creates and claims carts.
 
 Each change of a line is a two-phase move (see `moves`): the stock prepares it, the cart decides, the stock concludes.
-To add units, the stock prepares them while the cart and the product are read. If the call is refused, it gives them
-back.
+To add units, the stock prepares them while the cart and the product are read, if they are less than a tenth of what is
+available. If the call is refused, it gives them back. Until then, few others can miss them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -46,6 +46,10 @@ ATTEMPTS, LONGEST_PAUSE = 200, 0.03
 # How often a call looks for the quantity that it expects, because the call before it may still be under way. Including
 # the pauses, this takes about a third of a second.
 _LOOKS = 12
+# The units that must be left for each unit that is prepared before the call is known to be allowed.
+_KEPT = 9
+# The precision of times in the database.
+_TICK = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,8 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     sku = trimmed(sku)
     move = _move_of(cart_id, sku, quantity, buyer, buyer.now)
     try:
-        (line, first), refusals = await both(
-            both(_line(db, sku), find_cart(db, cart_id)), _prepared_early(db, buyer, move)
+        (line, first), is_prepared = await both(
+            both(_line(db, sku), find_cart(db, cart_id)), _prepare_early(db, buyer, move)
         )
     except DomainError:
         await _give_back(db, buyer, move)
@@ -100,22 +104,15 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
     def plan(cart: Document) -> Change | None:
         return _with_line(cart, {**line, "quantity": quantity_of(cart, sku) + quantity}, "quantity")
 
-    if not refusals:
-        return await _change(db, buyer, cart_id, plan, first, move)
-    # What the plan refuses is reported first. An earlier call may have made the change.
-    if _planned(require_visible(first, cart_id, buyer.viewer), buyer, plan) is not None:
-        raise refusals[0]
-    return await _change(db, buyer, cart_id, plan, first)
+    return await _change(db, buyer, cart_id, plan, first, move if is_prepared else None)
 
 
-async def _prepared_early(db: Database, buyer: Buyer, move: Document) -> Sequence[DomainError]:
-    """Prepares a move before its cart is known. Returns why the stock refuses it; nothing if it does not."""
+async def _prepare_early(db: Database, buyer: Buyer, move: Document) -> bool:
+    """Prepares a move before its cart is known, if it leaves enough for others. Returns whether it did."""
+    if move["quantity"] > MAX_QUANTITY:
+        return False
     await buyer.answering.confirmed()
-    try:
-        await moves.prepare(db, move, now=buyer.now)
-    except DomainError as refusal:
-        return [refusal]
-    return ()
+    return await moves.prepare_early(db, move, keeps=_KEPT * move["quantity"], now=buyer.now)
 
 
 async def update_item(
@@ -256,7 +253,7 @@ async def _change(
         if move is None:
             # Another call with the key must not find the last unit taken by this one.
             await buyer.answering.confirmed()
-            move = _move_of(cart_id, change.sku, change.units, buyer, timer.now())
+            move = _move_of(cart_id, change.sku, change.units, buyer, _takeable(cart, timer.now()))
             await moves.prepare(db, move, now=buyer.now)
         changed = await _decide(db, buyer, cart, change, move)
         if changed is not None:
@@ -283,6 +280,11 @@ def _move_of(cart_id: str, sku: str, units: int, buyer: Buyer, at: datetime) -> 
         now=at,
         operation_id=buyer.operation_id,
     )
+
+
+def _takeable(cart: Document, now: datetime) -> datetime:
+    """Returns a time of a move that the cart can take: now, or later if the clock of a former primary was ahead."""
+    return max(now, cart["refused_until"] + _TICK) if "refused_until" in cart else now
 
 
 async def _marked(db: Database, buyer: Buyer, cart: Document) -> Document | None:

@@ -88,8 +88,6 @@ async def prepare(db: Database, move: Document, *, now: datetime) -> None:
     Raises:   InadequateInventory (it reserves more than is available), Conflict (others kept changing the stock).
     Writes:   stock; one guarded update. If it takes the last unit, also an update of the product.
     """
-    if move["kind"] == "reserve" and await take_some(db, _free(move), move["quantity"], _preparing(move, now)):
-        return
     async for _ in attempts(steps=2):
         if await change(db, _free(move), _preparing(move, now)):
             return
@@ -141,6 +139,11 @@ async def finish(
     await conclude(db, move, is_taken=is_taken, now=now)
     if not answering.later(db, forgotten):
         await db[CARTS.name].update_one(*forgetting)
+
+
+async def prepare_early(db: Database, move: Document, *, keeps: int, now: datetime) -> bool:
+    """Prepares a reservation by one update, if the stock has more than these units besides. Returns whether it did."""
+    return await take_some(db, _free(move), move["quantity"] + keeps, _preparing(move, now))
 
 
 async def settle(db: Database, move: Document, *, now: datetime) -> None:

@@ -121,7 +121,7 @@ async def test_a_write_that_always_loses_is_a_conflict(
             answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
 
     assert "Conflict" in str(answer.body) or answer.codes == ["CONFLICT"]
-    # A reservation begins with an update that cannot take the last unit.
+    # An addition to a cart begins with an update that leaves units to others.
     assert tries == retries.ATTEMPTS + (write is _reserve)
 
 

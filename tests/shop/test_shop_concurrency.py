@@ -39,7 +39,7 @@ from tests.support.harness import (
     new_key,
     run_jobs,
 )
-from tests.support.interruptions import database_of, delayed, interrupted
+from tests.support.interruptions import before_every_command, database_of, delayed, interrupted
 
 # The number of concurrent calls.
 AT_ONCE = 200 if IS_SOAK else 30
@@ -293,7 +293,7 @@ async def test_products_are_found_by_their_current_availability(gateway: Gateway
 async def test_a_move_that_was_refused_before_the_cart_is_read_is_not_taken(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    sku, db = await stock_up(gateway), gateway.db
+    sku, db = await stock_up(gateway, units=100), gateway.db
     cart = await new_cart(gateway)
 
     async def refuse() -> None:
@@ -312,13 +312,32 @@ async def test_a_move_that_was_refused_before_the_cart_is_read_is_not_taken(
 
     assert added["__typename"] == "CartPayload"
     assert quantities(await cart_of(gateway, cart)) == {sku: 1}
-    assert await stock_of(gateway, sku) == (9, 1, 0)
+    assert await stock_of(gateway, sku) == (99, 1, 0)
     await assert_nothing_in_flight(db)
     await assert_invariants(gateway)
 
 
+@pytest.mark.parametrize(("units", "quantity"), [(1_001, 1_001), (5, 1)])
+async def test_an_addition_that_is_refused_does_not_take_what_others_may_want(
+    gateway: GatewayClient, units: int, quantity: int
+) -> None:
+    sku, cart = await stock_up(gateway, units=units), await new_cart(gateway)
+    unknown = Kind.encode_id("Cart", "0" * 32)
+    own, found = gateway.db, set[int]()
+
+    async def look() -> None:
+        found.update(one["available"] for one in await own["stock"].find({"_id": sku}).to_list())
+
+    for given in (add_input(unknown, sku, quantity), add_input(cart, "no such product", quantity)):
+        with database_of(gateway, before_every_command(own, look)):
+            refused = await gateway.result("addItemToCart", given)
+        assert refused["__typename"] == "NotFound"
+
+    assert found == {units}
+
+
 async def test_an_addition_that_is_refused_leaves_no_unit_reserved(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway, units=1)
+    sku = await stock_up(gateway, units=100)
     full = await new_cart(gateway, **{await stock_up(gateway, units=1_000): 1_000})
     unknown = Kind.encode_id("Cart", "0" * 32)
 
@@ -328,6 +347,6 @@ async def test_an_addition_that_is_refused_leaves_no_unit_reserved(gateway: Gate
     ]
 
     assert [answer["__typename"] for answer in answers] == ["NotFound", "NotFound", "InadequateInventory"]
-    assert await stock_of(gateway, sku) == (1, 0, 0)
+    assert await stock_of(gateway, sku) == (100, 0, 0)
     await assert_nothing_in_flight(gateway.db)
     await assert_invariants(gateway)
