@@ -167,7 +167,13 @@ class Fence:
         self._began_at = self._loop.time()
         if self._watch is None:
             self._watch = self._loop.call_later(WAIT_SECONDS, self._require_in_time)
-        if self._cursor is not None and self._is_quiet and self._reader.ping(self._pinged):
+        try:
+            is_asked = self._cursor is not None and self._is_quiet and self._reader.ping(self._pinged)
+        except Exception as error:  # noqa: BLE001 - whatever fails, no answer may be kept, and the next look begins
+            self._lose(error)
+            self._end_look(passed=False)
+            return
+        if is_asked:
             self._counts.looks += 1
         else:
             self._look_further()
@@ -176,8 +182,10 @@ class Fence:
         if self._is_closed:
             return
         if isinstance(result, Exception) or result.primary != self._primary:
-            self._lose(result if isinstance(result, Exception) else _Lost(_ANOTHER))
-            self._end_look(passed=False)
+            try:
+                self._lose(result if isinstance(result, Exception) else _Lost(_ANOTHER))
+            finally:
+                self._end_look(passed=False)
         elif result.newest <= self._position:
             self._end_look(passed=True)
         else:

@@ -158,8 +158,13 @@ class Reader:
         link = self._links.idle()
         if link is None:
             return False
-        event = CommandEvent.begin(self._listeners, _PING, link.primary.address, self._database)
-        link.send(self._ping, time.monotonic() + self._seconds, Ping(self._links, link, event, then))
+        try:
+            event = CommandEvent.begin(self._listeners, _PING, link.primary.address, self._database)
+            link.send(self._ping, time.monotonic() + self._seconds, Ping(self._links, link, event, then))
+        except BaseException:
+            link.close()
+            self._links.give_back(link)
+            raise
         return True
 
     @property

@@ -92,7 +92,9 @@ class Ping:
         asyncio.get_running_loop().call_soon(self._end, error, None)
 
     def _end(self, result: Pinged | Exception, reply: bytes | None) -> None:
-        if self._event is not None:
-            self._event.end(None if reply is None else _decoded(reply))
-        self._links.give_back(self._link)
-        self._then(result)
+        try:
+            if self._event is not None:
+                self._event.end(None if reply is None else _decoded(reply))
+        finally:
+            self._links.give_back(self._link)
+            self._then(result)

@@ -12,11 +12,13 @@ from bson import Timestamp
 
 from portico.gateway.cache import fence as fences
 from portico.gateway.mongo import pings
+from portico.gateway.mongo.direct import Reader
 from portico.gateway.mongo.links import Link, Lost
 from portico.gateway.mongo.messages import message
+from portico.gateway.mongo.pings import Then
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input
-from tests.support.kept_answers import bound_looks, cache_of, counts_of, hold_pings, keep
+from tests.support.kept_answers import bound_looks, cache_of, counts_of, follow_changes, hold_pings, keep
 from tests.support.sockets import until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
@@ -155,6 +157,25 @@ async def test_a_fault_of_one_request_does_not_stop_the_look_of_the_others(gatew
     assert fence.ask(fails)
     assert await fence.passed()
     assert await fence.passed()
+
+
+async def test_a_fault_of_a_look_does_not_stop_the_next_ones(
+    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {"category": {"id": jazz, "name": "Jazz"}}
+    ping, faults = Reader.ping, [RuntimeError("a listener fails")]
+
+    def fail_once(reader: Reader, then: Then) -> bool:
+        if faults:
+            raise faults.pop()
+        return ping(reader, then)
+
+    monkeypatch.setattr(Reader, "ping", fail_once)
+    while faults:
+        assert await gateway.data(NAME, JAZZ) == expected
+    await follow_changes(gateway)
+
+    assert await keep(gateway, NAME, JAZZ) == expected
 
 
 def test_times_of_the_database_keep_their_order_as_numbers() -> None:
