@@ -149,6 +149,8 @@ class Exchange(RequestResponseCycle):
         else:
             self._remember(head, body)
             self._write_whole(head + body)
+        if self.response_complete:
+            self._forget()
         if self.flow.write_paused:
             self.flow.wrote(len(body))
 
@@ -159,7 +161,13 @@ class Exchange(RequestResponseCycle):
         if source is not None and self.repeats is not None and self.keep_alive:
             line, end, rest = head.partition(b"\r\n")
             own = rest[len(lines_of(self.default_headers)) :]
-            self.repeats.put(self.packet, Repeat(source, line + end, own, body))
+            if source.request_id.encode() in own:
+                self.repeats.put(self.packet, Repeat(source, line + end, own, body))
+
+    def _forget(self) -> None:
+        """Drops what the response was made of: the connection has the exchange until its next request."""
+        self.scope.pop(REPEATABLE, None)  # type: ignore[misc]
+        self.packet = b""
 
     def _write_whole(self, response: bytes) -> None:
         self.transport.write(response)

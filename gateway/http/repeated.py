@@ -83,7 +83,6 @@ class RepeatingConnection(HttpConnection):
             self._parse_repeated()
             return
         self._repeated = None
-        self._stop_waiting()
         if self.timeout_keep_alive_task is None:
             self.timeout_keep_alive_handler()
         self.server_state.total_requests += 1
@@ -106,9 +105,13 @@ class RepeatingConnection(HttpConnection):
         repeat = None if cache is None else cache.repeats.get(data)
         if cache is None or repeat is None:
             return False
+        if repeat.answer is None or repeat.good_until <= time.time():
+            cache.repeats.pop(data)
+            return False
         repeated = Repeated(self, data, repeat)
         if not cache.fence.ask(repeated):
             return False
+        self._stop_waiting()
         self._repeated = repeated
         self._used_at = self.loop.time()
         return True

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -23,7 +24,6 @@ from tests.support.sockets import listening, until
 
 TEXT = '{ category(slug: "jazz") { id name description } }'
 BODY = json.dumps({"query": TEXT}).encode()
-# Percent-encoded: { category(slug: "jazz") { id name description } }
 IN_URL = "/graphql?query=%7B%20category(slug:%20%22jazz%22)%20%7B%20id%20name%20description%20%7D%20%7D"
 EACH_TIME = re.compile(rb"(x-request-id|date): [^\r]*\r\n")
 ANOTHER = b'{"query": "{ __typename }"}'
@@ -75,8 +75,7 @@ class Client:
             return await self.answer()
 
     async def name(self, request: bytes) -> str:
-        found: str = json.loads((await self.ask(request))[1])["data"]["category"]["name"]
-        return found
+        return str(json.loads((await self.ask(request))[1])["data"]["category"]["name"])
 
     async def repeat(self, request: bytes, parsed: list[bytes]) -> tuple[bytes, bytes]:
         """Asks until the request is not parsed. Returns the response."""
@@ -393,7 +392,8 @@ async def test_memory_is_bounded_and_dropped_answers_take_none(
     await client.repeat(post(gateway), parsed)
     for number in range(200):
         await client.ask(post(gateway, f"X-Number: {number}"))
-    assert 1 < len(cache.repeats) < 60
-    assert cache.repeats.size <= 1_000_000 // 16
+    assert (1 < len(cache.repeats) < 60, cache.repeats.size <= 1_000_000 // 16) == (True, True)
+    kept = [ref(answer) for answer in cache._kept]
     cache._forget_all()
+    assert [one for one in kept if one() is not None] == []
     assert await client.name(post(gateway)) == "Jazz"
