@@ -9,12 +9,13 @@ from typing import Any
 # structlog would load 70 modules of rich for tracebacks in color, which no log of the gateway has.
 _RICH = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 
-import structlog  # noqa: E402
+try:
+    import structlog
+finally:
+    if _RICH is None:
+        del sys.modules["rich"]
 
 from .settings import Settings  # noqa: E402
-
-if _RICH is None:
-    del sys.modules["rich"]
 
 
 def configure(settings: Settings) -> None:

@@ -178,17 +178,18 @@ class Meter:
         """The bytes that the operation has read so far."""
         return self._read
 
-    def estimate(self, size: int) -> bool:
-        """Counts texts of the answer by a bound of their size. Returns False, and counts nothing, if that is too rough.
+    def may_estimate(self, size: int) -> bool:
+        """Returns whether texts of the answer can be counted by this bound of their size.
 
         Together, the bounds are small beside what an answer may have. Beyond that, the texts must be counted.
         """
-        estimated = self._estimated + size
-        if estimated > min(SMALL_BYTES, self.most / _ESTIMATED) or self.size[0] + size > self.most:
-            return False
-        self._estimated = estimated
+        most = min(SMALL_BYTES, self.most / _ESTIMATED)
+        return self._estimated + size <= most and self.size[0] + size <= self.most
+
+    def estimate(self, size: int) -> None:
+        """Counts texts of the answer by a bound of their size that `may_estimate` allows."""
+        self._estimated += size
         self.size[0] += size
-        return True
 
     @property
     def is_large(self) -> bool:

@@ -158,20 +158,20 @@ class Placing:
                 yield from self._place(one)
 
     def _is_placed_by_estimate(self, group: Group) -> bool:
-        """Places the answers of small documents, which need no count: they have no more texts than what was read.
+        """Places the answers of small documents, and counts what was read instead of their texts, which are no longer.
 
-        Returns False if that is no bound, or the documents or their answers need more.
+        Returns False, and counts nothing, if that is no bound, or the documents or their answers need more.
         """
         relation, numbers = group.relation, group.numbers
         if not self._read or relation.completers is None or relation.completers.many is None:
             return False
         # One document can have most of the bytes, and be shown most often.
         times = len(numbers) - len(set(numbers)) + 1
-        if not self._meter.estimate(self._read * times):
-            return False
-        answer_of = self._all(relation.completers.many)
+        bound = self._read * times
+        answer_of = self._all(relation.completers.many) if self._meter.may_estimate(bound) else None
         if answer_of is None:
             return False
+        self._meter.estimate(bound)
         _put(group.entries, list(map(answer_of.__getitem__, numbers)), many=relation.many, lacks_some=False)
         return True
 
