@@ -280,9 +280,12 @@ async def open_stream(
 ) -> AsyncChangeStream[Document]:
     """Opens a stream of the changes that the sources follow, after the change with this resume token.
 
+    The stream has a resume token at once. The server sends none for the place before the first batch, so the first
+    batch has no change.
+
     Args:     await_ms: how long the server may wait for a change before it returns an empty batch.
     """
-    return await watched(db).watch(pipeline(sources), resume_after=token, max_await_time_ms=await_ms)
+    return await watched(db).watch(pipeline(sources), resume_after=token, max_await_time_ms=await_ms, batch_size=0)
 
 
 def watched(db: Database) -> Database:

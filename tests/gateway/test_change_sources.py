@@ -127,3 +127,22 @@ async def test_a_source_whose_conditions_the_server_refuses_loses_its_own_events
     assert await take(plain) == 0
     assert hub.counts.failures == {"others": 1}
     assert [one["collections"] for one in logged if one["event"] == "change source failed"] == ["others"]
+
+
+async def test_a_stream_knows_its_place_from_the_beginning_while_others_write(db: Database) -> None:
+    async def write() -> None:
+        while True:
+            await db["things"].insert_one({})
+
+    writers = [asyncio.create_task(write()) for _ in range(2)]
+    try:
+        places = []
+        for _ in range(200):
+            async with await changes.open_stream(db, [PLAIN], None, 1) as stream:
+                places.append(stream.resume_token)
+    finally:
+        for writer in writers:
+            writer.cancel()
+        await asyncio.wait(writers)
+
+    assert None not in places
