@@ -162,16 +162,21 @@ async def measured(settings: Settings, rounds: int, requests: int) -> list[Way]:
             Way(CACHED, lambda: ask(gateway)),
             Way(UNCHANGED, lambda: get(gateway, tag)),
         ]
-        for _ in range(10):
-            for way in ways:
-                await way.send()
-        tune_process()
-        for _ in range(rounds):
-            for way in ways:
-                await way.measure(requests)
-        for way in ways:
-            await way.count()
+        await take_turns(ways, rounds, requests)
         return ways
+
+
+async def take_turns(ways: list[Way], rounds: int, requests: int) -> None:
+    """Measure the ways in turns, after some requests of each."""
+    for _ in range(10):
+        for way in ways:
+            await way.send()
+    tune_process()
+    for _ in range(rounds):
+        for way in ways:
+            await way.measure(requests)
+    for way in ways:
+        await way.count()
 
 
 @contextmanager

@@ -233,12 +233,9 @@ async def _change(
             found = await find_cart(db, cart_id) if tried else first
             cart = require_visible(found, cart_id, buyer.viewer)
             change = _planned(cart, buyer, plan)
-        except Conflict:
-            if tried < _LOOKS:
+        except DomainError as refusal:
+            if isinstance(refusal, Conflict) and tried < _LOOKS:
                 continue
-            await _give_back(db, buyer, move)
-            raise
-        except DomainError:
             await _give_back(db, buyer, move)
             raise
         if change is None:
