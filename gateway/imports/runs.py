@@ -23,10 +23,12 @@ from portico.resolvers.import_outcomes import Outcome, is_overtaken, outcome_of,
 BATCH = 500
 # The number of batches that are stored at the same time, so that the server is busy while the next batch is read.
 IN_FLIGHT = 3
-# Records that wait for their parents are in memory. A file with more of them is out of order, or lacks the parents.
+# Records that wait for their parents, or are retried, are in memory. A file with more that wait is out of order, or
+# lacks the parents. Of more that were refused, the rest is not retried.
 MAX_WAITING = 200_000
 MAX_LINE = 16 * 1024 * 1024
-# The pauses before retries, in seconds. A record is retried if another writer changed the same object.
+# The pauses before retries, in seconds. A record is retried if another writer may have interfered. All of a run wait
+# together, at its end: a record that refers to nothing looks the same, and must not hold up the others.
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 # A report of the progress costs more than to read a line.
 _LINES_A_REPORT = 100
@@ -129,6 +131,7 @@ class Import:
     resources: Resources | None = None
     summary: Summary = field(default_factory=Summary)
     _waiting: list[Row] = field(default_factory=list)
+    _contested: list[Row] = field(default_factory=list)
     _awaited: set[Hashable] = field(default_factory=set)
 
     async def run(self, files: Sequence[Path]) -> Summary:
@@ -197,28 +200,44 @@ class Import:
                 self._defer(row)
             else:
                 ready.append(row)
-        outcomes = await self._store_with_retries(ready)
+        outcomes = await self._store(ready)
         for row, outcome in zip(ready, outcomes, strict=True):
-            if isinstance(outcome, DomainError):
-                self._reject(row, _reason(outcome))
-            elif outcome == "waiting":
-                self._defer(row)
+            if is_overtaken(outcome) and len(self._contested) < MAX_WAITING:
+                self._contested.append(row)
+                self._awaited.add(self._key(row))
             else:
-                self.summary.counts[outcome] += 1
-        return any(outcome != "waiting" for outcome in outcomes)
+                self._settle(row, outcome)
+        return any(outcome != "waiting" and not is_overtaken(outcome) for outcome in outcomes)
 
-    async def _store_with_retries(self, rows: list[Row]) -> list[Outcome]:
-        """Stores the rows, and retries those that lost against another import or an edit. Returns their outcomes."""
-        outcomes = await self._store(rows)
-        for pause in PAUSES:
-            again = [number for number, outcome in enumerate(outcomes) if is_overtaken(outcome)]
-            if not again:
-                break
-            await asyncio.sleep(pause)
-            found = await self._store([rows[number] for number in again])
-            for number, outcome in zip(again, found, strict=True):
-                outcomes[number] = outcome
-        return outcomes
+    def _settle(self, row: Row, outcome: Outcome) -> None:
+        if isinstance(outcome, DomainError):
+            self._reject(row, _reason(outcome))
+        elif outcome == "waiting":
+            self._defer(row)
+        else:
+            self.summary.counts[outcome] += 1
+
+    async def _retry_contested(self) -> bool:
+        """Retries the records that others may have interfered with. Returns whether any was settled."""
+        found, self._contested, moved = self._contested, [], False
+        waiting: list[Row] = []
+        for left, pause in zip(range(len(PAUSES) - 1, -1, -1), PAUSES, strict=True):
+            rows, found = found, []
+            if rows:
+                await asyncio.sleep(pause)
+            for first in range(0, len(rows), BATCH):
+                some = rows[first : first + BATCH]
+                for row, outcome in zip(some, await self._store(some), strict=True):
+                    if outcome == "waiting":
+                        waiting.append(row)
+                    elif is_overtaken(outcome) and left:
+                        found.append(row)
+                    else:
+                        self._settle(row, outcome)
+                        moved = True
+        # Later records with their keys wait already.
+        self._waiting = [*waiting, *self._waiting]
+        return moved
 
     async def _store(self, rows: list[Row]) -> list[Outcome]:
         """Stores the rows together. If the database refuses that, stores each one alone. Returns their outcomes."""
@@ -253,12 +272,13 @@ class Import:
         self._awaited.add(self._key(row))
 
     async def _retry_waiting(self) -> None:
-        """Retries the records that wait for their parents, until no more parents are found."""
-        while self._waiting:
-            waiting, self._waiting, self._awaited, moved = self._waiting, [], set(), False
+        """Retries the records that others may have interfered with, and those that wait, until no more succeed."""
+        while self._waiting or self._contested:
+            moved = await self._retry_contested()
+            waiting, self._waiting, self._awaited = self._waiting, [], set()
             for batch in self._batched(waiting):
                 moved = await self._store_batch(batch) or moved
-            if not moved:
+            if not moved and not self._contested:
                 self._reject_waiting()
 
     def _reject_waiting(self) -> None:
