@@ -195,14 +195,14 @@ def _url_of(process: Process) -> str:
             return found[1]
         return None
 
-    return eventually(answering, START_SECONDS)
+    return eventually(answering, START_SECONDS, lambda: f": {process.output} {process.errors}")
 
 
-def eventually(find: Callable[[], T | None], seconds: float = 10.0) -> T:
+def eventually(find: Callable[[], T | None], seconds: float = 10.0, found_instead: Callable[[], str] = str) -> T:
     """Calls `find` until its result is true, and returns the result. Fails if that takes too long."""
     deadline = time.monotonic() + seconds
     while not (found := find()):
-        assert time.monotonic() < deadline, f"nothing within {seconds:.0f} seconds"
+        assert time.monotonic() < deadline, f"nothing within {seconds:.0f} seconds{found_instead()}"
         time.sleep(0.05)
     return found
 
