@@ -5,7 +5,9 @@
 2. A crash leaves the record `running`. When its lease has expired, or the process of the call is known to have ended,
    the next call with the key takes the operation over and repeats its steps with the same operation id.
 3. Every step is idempotent for its operation id: see `marks`.
-4. After the record has expired, the same key starts an operation with another id.
+4. The record is on a majority before the operation decides. Otherwise, a new primary could lack the record and have the
+   decision, and a repeated call would begin another operation.
+5. After the record has expired, the same key starts an operation with another id.
 
 An operation record has the mutation, a fingerprint of its input, the state, and the outcome: references to the objects
 of the answer, or the error and its facts. A repeated call reads the objects again, and leaves out those that the caller

@@ -22,6 +22,9 @@ _NAME = "three"
 # With these settings, an election takes a second or two.
 _ELECTIONS = {"electionTimeoutMillis": 1_000, "heartbeatIntervalMillis": 200}
 _OPTIONS = ("--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--quiet")
+# What a node needs so that its replication can be stopped.
+TEST_COMMANDS = ("--setParameter", "enableTestCommands=1")
+_REPLICATION = "stopReplProducer"
 
 
 class ReplicaSet:
@@ -105,13 +108,40 @@ class ReplicaSet:
         """Waits until a resumed node is a secondary."""
         eventually(lambda: _state(port).get("secondary"), START_SECONDS)
 
+    @contextlib.contextmanager
+    def unreplicated(self) -> Iterator[int]:
+        """Yields the port of the primary, which no other node follows. The end of the block resumes the replication.
+
+        The nodes need `TEST_COMMANDS`.
+        """
+        primary = eventually(self.primary, START_SECONDS)
+        with contextlib.ExitStack() as stack:
+            for port in self._nodes:
+                if port != primary:
+                    _fail_at(port, _REPLICATION, "alwaysOn")
+                    stack.callback(_fail_at, port, _REPLICATION, "off")
+            yield primary
+
+    def rollbacks(self, port: int) -> int:
+        """Returns a number that grows when the node rolls back writes."""
+        with _client(port) as client:
+            number: int = client.admin.command("replSetGetRBID")["rbid"]
+        return number
+
+    def client(self, port: int) -> MongoClient[dict[str, Any]]:
+        """Returns a client of this node alone."""
+        return _client(port)
+
     def _primary_beside(self, before: int) -> int | None:
         return next((port for port in self._nodes if port != before and _state(port).get("isWritablePrimary")), None)
 
 
 @contextlib.contextmanager
-def replica_set(folder: Path) -> Iterator[ReplicaSet]:
-    """Starts three nodes with a primary. The end of the block kills them."""
+def replica_set(folder: Path, *options: str) -> Iterator[ReplicaSet]:
+    """Starts three nodes with a primary. The end of the block kills them.
+
+    Args:     options: further options of each node, e.g. `TEST_COMMANDS`.
+    """
     mongod = find_mongod(Settings())
     ports = free_ports(3)
     with contextlib.ExitStack() as stack:
@@ -120,6 +150,7 @@ def replica_set(folder: Path) -> Iterator[ReplicaSet]:
             place = folder / str(port)
             (place / "data").mkdir(parents=True, exist_ok=True)
             command = [mongod, "--replSet", _NAME, "--dbpath", str(place / "data"), "--port", str(port), *_OPTIONS]
+            command += options
             node = Process(command, os.environ, place)
             stack.callback(node.end)
             return node
@@ -131,6 +162,14 @@ def replica_set(folder: Path) -> Iterator[ReplicaSet]:
 
 def _client(port: int) -> MongoClient[dict[str, Any]]:
     return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=500)
+
+
+def _fail_at(port: int, name: str, mode: str) -> None:
+    """Turns a fail point on, and waits until the node has come to it, or turns it off."""
+    with _client(port) as client:
+        count = client.admin.command("configureFailPoint", name, mode=mode)["count"]
+        if mode != "off":
+            client.admin.command("waitForFailPoint", name, timesEntered=count + 1, maxTimeMS=int(START_SECONDS * 1000))
 
 
 def _state(port: int) -> dict[str, Any]:
