@@ -31,6 +31,8 @@ from .characters import CHARACTERS, CharacterDocument
 # How often a character is read whose turns keep ending.
 _READS = 4
 _SLOT = ("action.turn", "action.kind", "action.room")
+# What a turn of one room changes.
+_CHANGING = {"items", "gold", "location"}
 _ROOM = dict.fromkeys(("name", "description", "exits", "items", "version", "characters", "keepers"), 1)
 
 
@@ -72,7 +74,9 @@ async def find_pages(
 
 
 def _with_slot(projection: Projection | None) -> Projection | None:
-    return None if projection is None else {**projection, **dict.fromkeys(_SLOT, 1)}
+    if projection is None or _CHANGING.isdisjoint(path.partition(".")[0] for path in projection):
+        return projection
+    return {**projection, **dict.fromkeys(_SLOT, 1)}
 
 
 async def _show_decided(db: Database, found: Sequence[Any], projection: Projection | None) -> None:
@@ -93,9 +97,10 @@ async def _read_again(db: Database, outdated: Sequence[Any], projection: Project
     found: Sequence[Any] = await CHARACTERS.of(db).find(query, _with_slot(projection)).to_list()
     again = {one["_id"]: one for one in found}
     for one in outdated:
-        if one["_id"] in again:
+        newer = again.get(one["_id"])
+        if newer is not None:
             one.clear()
-            one.update(again[one["_id"]])
+            one.update(newer)
 
 
 def _is_shown(character: Document, rooms: Mapping[ObjectId, Document]) -> bool:
@@ -112,9 +117,10 @@ def _is_shown(character: Document, rooms: Mapping[ObjectId, Document]) -> bool:
     if entry["turn"] > action["turn"] or "over" in entry:
         return False
     del character["action"]
-    if "items" in character:
+    # A damaged value stays as it is, so that the query names it.
+    if isinstance(character.get("items"), list):
         character["items"] = [*character["items"], *entry["took"]]
-    if "gold" in character:
+    if isinstance(character.get("gold"), int):
         character["gold"] += entry["gold"]
     if "location" in character:
         character["location"] = locations.copy_of(room)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from bson import ObjectId
 
-from portico.resolvers.documents import Database, Document, Update
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes.combining import Combiner, Waiting, take_first
 from portico.resolvers.writes.settler import Settler
 
@@ -103,8 +103,7 @@ class TurnEnds:
             ending.is_sent = True
         try:
             if sent:
-                updates = [Update(ending.slot, ending.update) for ending in sent]
-                await db[CHARACTERS.name].bulk_write(updates, ordered=False)
+                await CHARACTERS.change_all(db, [(ending.slot, ending.update) for ending in sent])
         finally:
             for ending in sent:
                 if self._waiting.get(ending.character) is ending:

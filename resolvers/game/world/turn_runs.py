@@ -119,8 +119,8 @@ class TurnRun:
     def ended(self, character: Document, entry: Document, room: Document) -> Document:
         """Returns the character, with its slot before, as the last step of the turn leaves it in its room."""
         after = {name: value for name, value in character.items() if name != "action"}
-        after["items"] = [*character["items"], *entry["took"]]
-        after["gold"] = character["gold"] + entry["gold"]
+        after["items"] = [*character.get("items", ()), *entry["took"]]
+        after["gold"] = character.get("gold", 0) + entry["gold"]
         after["location"] = copy_of(room)
         if entry["refused"] is None:
             after["applied"] = [*character.get("applied", ()), self.action["id"]]

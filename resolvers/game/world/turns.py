@@ -12,6 +12,10 @@ Whatever a character does with its room is one turn:
 
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
+The outcome is fixed after step 2. So a turn of one room that is about the character's own things is answered then, and
+step 3 follows after the answer, together with those of others or with step 1 of the next turn; see `turn_ends`. Readers
+show what the room has decided; see `character_reads`.
+
 A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
 step 3 the old room drops the entry; see `moving`. A character that rests or is deleted leaves its room in the same way.
 
@@ -23,17 +27,20 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * Step 1 is guarded by the turn that was read. So the room of the action is the room of the character. Characters are
   read with the read concern `majority`. Otherwise a failover could roll back a turn that was read, and another turn
   could get its number.
-* The next turn of a character need not read it if this process has ended its latest one: the acknowledged answer to
-  step 3 has all of its own things, and only turns change them. If the character has taken another turn meanwhile, the
-  guard of step 1 misses. A refusal is never based on what is remembered. Others change the copy of the room, so a turn
-  that depends on the copy reads the character.
+* The next turn of a character need not read it if this process has carried out its latest one: the character as step 1
+  has left it and the acknowledged entry make up all of its own things, and only turns change them. If the character
+  has taken another turn meanwhile, the guard of step 1 misses. A refusal is never based on what is remembered. Others
+  change the copy of the room, so a turn that depends on the copy reads the character.
+* Step 3 and step 1 of the next turn can be one update. Its guard is the slot, so it is the same as step 3 and right
+  after it step 1, without anything in between.
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
 * A step to enter a room needs a proof that the turn is not over; see `rooms`.
 
 So a character without a slot is whole: its copy of the room has every turn that its items have, and an item is never
-in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
+in both or in neither. So is a character with what its room has decided. An answer is such a state. It shows a later
+copy only if the character has done nothing in it.
 
 Copies of the room: a turn that changes what players see is answered after the copies are refreshed. A refresh only
 replaces older copies. Step 3 replaces the character's own copy if it is older than the state that was decided. So a
