@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
+from portico.gateway.cache import fence
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game.world import character_reads, equipment, room_actions
@@ -27,7 +29,7 @@ from portico.resolvers.writes.settler import Settler
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.scene import assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, character_id, item, keeper, keeper_id
-from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
+from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock, running
 from tests.support.interruptions import delayed, interrupted
 
 STEPS = 400 if IS_SOAK else 60
@@ -201,6 +203,61 @@ async def test_what_the_room_has_not_decided_is_not_shown(smithy: Smithy) -> Non
     # The entry says that an earlier turn is over, and nothing of this one.
     assert names(shown["items"]) == {"sword", "dagger"}
     assert shown["action"]["turn"] == shown["turn"]
+
+
+CHARACTER = "character(id: $id) { inventory { name } location { inventory { name } } }"
+
+
+async def test_a_live_query_shows_the_decision_and_each_item_once(gateway: GatewayClient, smithy: Smithy) -> None:
+    given = {"id": character_id(smithy.ann)}
+    async with gateway.as_caller("ann").subscription(f"query ($id: ID!) @live {{ {CHARACTER} }}", given) as answers:
+        seen = (await anext(answers))["character"]
+        await smithy.pick_up("sword")
+        for _ in range(5):
+            carried, floor = names(seen["inventory"]), names(seen["location"]["inventory"])
+            assert sorted([*carried, *floor]) == ["dagger", "sword"]
+            if "sword" in carried:
+                break
+            seen = (await anext(answers))["character"]
+        assert "sword" in names(seen["inventory"])
+        assert "action" in await smithy.stored()
+    await smithy.end()
+
+
+async def test_a_kept_answer_is_no_older_than_the_decision(
+    settings: Settings, variant: Any, clock: SettableClock, smithy: Smithy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variant[0] == "motor":
+        pytest.skip("the cache needs direct reads")
+    # No query runs because the machine is busy.
+    monkeypatch.setattr(fence, "WAIT_SECONDS", 10.0)
+    given = {"id": character_id(smithy.ann)}
+    async with running(replace(settings, cache_bytes=5_000_000), clock=clock) as cached:
+        ann = cached.as_caller("ann")
+
+        async def carried() -> set[str]:
+            return names((await ann.data(f"query ($id: ID!) {{ {CHARACTER} }}", given))["character"]["inventory"])
+
+        async def keep(expected: set[str]) -> None:
+            """Asks until the answer is kept. Each answer is the expected one."""
+            assert cached.state.cache is not None
+            counts = cached.state.cache.counts
+            before = counts.hits
+            for _ in range(20):
+                assert await carried() == expected
+                if counts.hits > before:
+                    return
+            raise AssertionError(counts)
+
+        await keep({"dagger"})
+        await smithy.pick_up("sword")
+        await keep({"sword", "dagger"})
+        assert "action" in await smithy.stored()
+        await smithy.drop("dagger")
+        await keep({"sword"})
+        await smithy.settler.settled(smithy.db)
+        await keep({"sword"})
+    await smithy.end()
 
 
 # --------------------------------------------------------------------- the next turn
