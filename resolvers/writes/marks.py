@@ -88,16 +88,18 @@ def was_applied(document: Mapping[str, Any], operation_id: str) -> bool:
     return operation_id in document.get("applied", ())
 
 
-async def trim_marks(db: Database, spec: CollectionSpec, document: Mapping[str, Any]) -> None:
-    """Removes the oldest marks that no call can need any more from a marked document.
+async def trim_marks(db: Database, spec: CollectionSpec, document: Mapping[str, Any]) -> list[str]:
+    """Removes the oldest marks that no call can need any more from a marked document. Returns those that stay.
 
     Args:     document: with its key and its marks, as read before or after the write.
     Writes:   the document; one update, once in 64 writes. Until then the list grows.
     """
-    forgotten = await forgettable(db, document.get("applied", ()), kept=_MARKS_KEPT)
+    marks = document.get("applied", ())
+    forgotten = await forgettable(db, marks, kept=_MARKS_KEPT)
     if forgotten:
         key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
         await db[spec.name].update_one(key, {"$pull": {"applied": {"$in": forgotten}}})
+    return [mark for mark in marks if mark not in forgotten]
 
 
 async def forgettable(db: Database, marks: Sequence[str], *, kept: int) -> list[str]:

@@ -20,6 +20,7 @@ A write may be answered before its steps only if readers see what is decided:
     checkout             the stock concludes the sales; readers add the sales that their carts have decided
                          (`stock_reads`); a job looks whether the order is written
     changes of a room    all copies are refreshed before; only the mark that says that they are older goes
+    turns of a room      the entry of the room has the outcome; readers add it (`character_reads`)
     moves between rooms  the old room keeps an entry, which no player sees; see `moving`
     postComment          the discussion counts the comment; readers add the comments that name their attempt
                          (`LedgerStorage.count`)

@@ -259,6 +259,7 @@ async def test_a_read_fetches_only_what_it_shows(gateway: GatewayClient, db: Dat
     await read(gateway, "query ($id: ID!) { location(id: $id) { characters { name } } }", id=room_id(room))
 
     projections = [set(command["projection"]) - {"schema_version"} for command in commands.sent]
-    assert projections[0] == {"name", "location.name", "owner"}
+    slot = {"action.turn", "action.kind", "action.room"}
+    assert projections[0] == {"name", "location.name", "owner"} | slot
     assert projections[1] == {f"keepers.{name}" for name in ("number", "name", "class", "gold", "asks")}
     assert not any(path.startswith("items") for path in projections[2])

@@ -15,7 +15,7 @@ from portico.resolvers.game.inventories.stack_imports import StackRecord, import
 from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
 from portico.resolvers.game.inventories.trade_edits import offer_trade
 from portico.resolvers.game.settings import GameSettings
-from portico.resolvers.game.world import characters, creation
+from portico.resolvers.game.world import character_reads, creation
 from portico.resolvers.game.world.rooms import Rooms
 
 from .inventories.equipment import INVENTORY, OWNER
@@ -51,7 +51,7 @@ _TRADES = (
 async def load(demo: Demo) -> None:
     """Imports the world, puts the viewer's character into it, and fills the inventories, each once. Idempotent."""
     await demo.load_files("world", [WORLD])
-    if not await characters.find_by_owner(demo.db, demo_token.SUBJECT, {"_id": 1}):
+    if not await character_reads.find_by_owner(demo.db, demo_token.SUBJECT, {"_id": 1}):
         # A character that somebody has deleted does not come back.
         with contextlib.suppress(NotFound):
             await creation.create_character(

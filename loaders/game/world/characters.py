@@ -7,15 +7,16 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from portico.loaders.batching import BatchRead
-from portico.loaders.declaring import each
+from portico.loaders.declaring import each, in_order
 from portico.resolvers.documents import Database, DocumentId, Projection
-from portico.resolvers.game.world import characters, keepers
+from portico.resolvers.game.world import character_reads, keepers
 from portico.resolvers.game.world.characters import ShownCharacter
 
 # A text is the key of a shopkeeper, as `locations.keeper_key` returns it.
 CharacterKey = DocumentId | str
 
-by_owner = each(characters.find_by_owner)
+by_owner = each(character_reads.find_by_owner)
+pages = in_order(character_reads.find_pages)
 
 
 def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKey, ShownCharacter]:
@@ -26,7 +27,7 @@ def by_key(db: Database, projection: Projection | None) -> BatchRead[CharacterKe
         texts = [key for key in keys if isinstance(key, str)]
         reads: list[Awaitable[Mapping[Any, Any]]] = []
         if ids:
-            reads.append(characters.find_by_ids(db, ids, projection))
+            reads.append(character_reads.find_by_ids(db, ids, projection))
         if texts:
             reads.append(keepers.find_by_keys(db, texts, projection))
         return {key: document for found in await asyncio.gather(*reads) for key, document in found.items()}

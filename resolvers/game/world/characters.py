@@ -8,7 +8,6 @@ A deleted character keeps `_id`, `owner`, `number`, `created_by`, `turn`, `gold`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NotRequired
 
@@ -16,7 +15,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.documents import Collection, CollectionSpec, Database, Document, Projection, Versioned
+from portico.resolvers.documents import Collection, CollectionSpec, Database, Document, Versioned
 from portico.resolvers.paging import Listing, Sort
 from portico.resolvers.typed import TypedDict
 
@@ -178,24 +177,9 @@ def majority_reading(db: Database) -> Collection:
     return db[CHARACTERS.name].with_options(read_concern=ReadConcern("majority"))
 
 
-async def find_by_ids(
-    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
-) -> dict[ObjectId, CharacterDocument]:
-    """Returns the characters with these ids that have entered the world."""
-    query = {"_id": {"$in": list(ids)}, "location": {"$exists": True}}
-    found = await CHARACTERS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
-    return {character["_id"]: character for character in found}
-
-
 def listing(*, owner: str | None = None, room: ObjectId | None = None) -> Listing:
     """Returns the characters in the world: those of a player by number, others latest first."""
     wanted: Document = {"location._id": {"$exists": True} if room is None else room}
     if owner is not None:
         return Listing({"owner": owner, **wanted}, Sort((("number", 1),)))
     return Listing(wanted, Sort((("created_at", -1),)))
-
-
-async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[CharacterDocument]:
-    """Returns the player's characters that have entered the world, by number."""
-    query = {"owner": owner, "location": {"$exists": True}}
-    return await CHARACTERS.of(db).find(query, projection, sort=[("number", ASCENDING)]).to_list()

@@ -50,7 +50,8 @@ class Entry(TypedDict):
     # Hundredths of a pound and number of items that it carries; its gifts and `took` count.
     load: int
     count: int
-    # Items and gold pieces that the latest action gives to the character; some time after it has them, empty and 0.
+    # Items and gold pieces that the latest action gives to the character; some time after it has them, empty and 0, and
+    # `over`.
     took: list[Item]
     gold: int
     # Of the latest action; None if it was not refused.
@@ -59,6 +60,8 @@ class Entry(TypedDict):
     gifts: list[Item]
     # When its latest action began, or the action that gave it its latest gift; missing before the first one.
     since: NotRequired[datetime]
+    # True if the room has forgotten what the latest action has given, because the character has it; missing otherwise.
+    over: NotRequired[bool]
     # True while the character goes to another room; missing otherwise.
     leaving: NotRequired[bool]
     # True if the character was refused entry: the entry only records that; missing otherwise.

@@ -34,6 +34,8 @@ from .characters import MAX_ITEMS
 
 STAY, PICK_UP, DROP, GIVE, BUY, SELL = "STAY", "PICK_UP", "DROP", "GIVE", "BUY", "SELL"
 TAKE_OUT, PUT_IN, LEAVE, ENTER = "TAKE_OUT", "PUT_IN", "LEAVE", "ENTER"
+# The room alone decides these about the character's own things. So the call is answered then; see `turn_ends`.
+OF_ONE_ROOM = {PICK_UP, DROP, BUY, SELL, TAKE_OUT, PUT_IN}
 # These follow a turn whose outcome is known: take `leaving` back, drop an entry that is left over, forget `took`.
 RETURN, TIDY, FORGET = "RETURN", "TIDY", "FORGET"
 FOLLOW_UPS = {RETURN, TIDY, FORGET}
@@ -99,7 +101,7 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
         # What was handed over goes back.
         changed, took, gold, refused = room, given, step.get("gold", 0), refusal_of(error)
     new = {
-        **entry,
+        **{name: value for name, value in entry.items() if name != "over"},
         "turn": step["turn"],
         "load": entry["load"] + more,
         "count": entry["count"] + len(took) - len(given),
@@ -156,7 +158,7 @@ def forget(room: Document, character: ObjectId, turn: int) -> Document:
     entry = entry_of(room, character)
     if entry is None or entry["turn"] != turn or not keeps_outcome(entry):
         return room
-    return _with_entry(room, {**entry, "took": [], "gold": 0})
+    return _with_entry(room, {**entry, "took": [], "gold": 0, "over": True})
 
 
 def _follow_up(room: Document, entry: Document | None, step: Document) -> Document:

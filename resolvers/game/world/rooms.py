@@ -52,6 +52,7 @@ from .characters import AWAKE, CHARACTERS
 from .locations import LOCATIONS, copy_of
 from .room_queues import Reader, Room, StillOurs, WaitingStep
 from .room_turns import NotHere, keeps_outcome
+from .turn_ends import TurnEnds
 
 # Rooms that a process remembers, and characters. A room is usually below 100 kB, a character without its copy smaller.
 _REMEMBERED = 200
@@ -85,6 +86,8 @@ class Rooms:
 
     Args:     report: is called for each turn that is refused because of a fault.
               settler: takes over what nobody waits for.
+
+    `ends` has the last steps of turns that wait; see `turn_ends`.
     """
 
     def __init__(self, report: Report | None = None, settler: Settler | None = None) -> None:
@@ -95,6 +98,7 @@ class Rooms:
         self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS), linger=lambda _room: _LINGER)
         self._readers = Combiner(self._refresh)
         self._moments = count(1)
+        self.ends = TurnEnds(settler)
 
     def moment(self) -> int:
         """Returns the number of this moment. Later moments have higher numbers."""
@@ -173,6 +177,7 @@ class Rooms:
 
     async def close(self) -> None:
         """Waits for the tasks that work for rooms."""
+        await self.ends.close()
         await self._steps.close()
         await self._readers.close()
 

@@ -17,6 +17,7 @@ from .characters import CHARACTERS
 from .locations import copy_of
 from .room_turns import ENTER, STAY, TIDY
 from .rooms import Rooms, TurnOver
+from .turn_ends import Ending
 
 # A turn of two rooms. All other kinds are those of `room_turns`.
 MOVE = "MOVE"
@@ -87,6 +88,13 @@ class TurnRun:
 
         Args:     room: where the character is now. It gets a copy of it, unless it has that one or a later one.
         """
+        after = await end_now(self.ending(entry, refused, room))
+        if after is None:
+            raise TurnOver
+        return after
+
+    def ending(self, entry: Document, refused: Document | None, room: Document) -> Ending:
+        """Returns the last step of the turn. See `end`."""
         changes: Document = {}
         if entry["gold"]:
             changes["gold"] = {"$add": [{"$ifNull": ["$gold", 0]}, entry["gold"]]}
@@ -99,10 +107,23 @@ class TurnRun:
             is_newer = {"$gte": ["$location.version", room["version"]]}
             has_it = {"$and": [{"$eq": ["$location._id", room["_id"]]}, is_newer]}
             changes["location"] = {"$cond": [has_it, "$location", copy]}
-        update: list[Document] = [{"$set": changes}] if changes else []
-        after = await change_character(self.db, self.slot, [*update, {"$unset": "action"}])
-        if after is None:
-            raise TurnOver
+        return Ending(
+            db=self.db,
+            character=self.character,
+            turn=self.turn,
+            slot=self.slot,
+            changes=changes,
+            forget=lambda: self.rooms.forget_turn(room["_id"], self.character, self.turn),
+        )
+
+    def ended(self, character: Document, entry: Document, room: Document) -> Document:
+        """Returns the character, with its slot before, as the last step of the turn leaves it in its room."""
+        after = {name: value for name, value in character.items() if name != "action"}
+        after["items"] = [*character.get("items", ()), *entry["took"]]
+        after["gold"] = character.get("gold", 0) + entry["gold"]
+        after["location"] = copy_of(room)
+        if entry["refused"] is None:
+            after["applied"] = [*character.get("applied", ()), self.action["id"]]
         return after
 
     async def refreshed(self, room: Document) -> Document:
@@ -127,6 +148,11 @@ class TurnRun:
 def _appended(path: str, added: Sequence[Any]) -> Document:
     """Returns the list at the path with these values, as an expression."""
     return {"$concatArrays": [{"$ifNull": [f"${path}", []]}, {"$literal": list(added)}]}
+
+
+async def end_now(ending: Ending) -> Document | None:
+    """Sends the last step of a turn. Returns the character after it; None if the turn is over."""
+    return await change_character(ending.db, ending.slot, ending.update)
 
 
 async def change_character(db: Database, guard: Document, update: Document | list[Document]) -> Document | None:

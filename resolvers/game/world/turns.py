@@ -12,6 +12,10 @@ Whatever a character does with its room is one turn:
 
     free --1--> action (turn n) --2--> the room's entry has turn n --3--> free
 
+The outcome is fixed after step 2. So a turn of one room that is about the character's own things is answered then, and
+step 3 follows after the answer, together with those of others or with step 1 of the next turn; see `turn_ends`. Readers
+show what the room has decided; see `character_reads`.
+
 A move has two rooms: the old room notes that the character is `leaving`, the new room enters it or refuses, and after
 step 3 the old room drops the entry; see `moving`. A character that rests or is deleted leaves its room in the same way.
 
@@ -23,17 +27,20 @@ Every interleaving is correct, even if processes stop or are suspended between a
 * Step 1 is guarded by the turn that was read. So the room of the action is the room of the character. Characters are
   read with the read concern `majority`. Otherwise a failover could roll back a turn that was read, and another turn
   could get its number.
-* The next turn of a character need not read it if this process has ended its latest one: the acknowledged answer to
-  step 3 has all of its own things, and only turns change them. If the character has taken another turn meanwhile, the
-  guard of step 1 misses. A refusal is never based on what is remembered. Others change the copy of the room, so a turn
-  that depends on the copy reads the character.
+* The next turn of a character need not read it if this process has carried out its latest one: the character as step 1
+  has left it and the acknowledged entry make up all of its own things, and only turns change them. If the character
+  has taken another turn meanwhile, the guard of step 1 misses. A refusal is never based on what is remembered. Others
+  change the copy of the room, so a turn that depends on the copy reads the character.
+* Step 3 and step 1 of the next turn can be one update. Its guard is the slot, so it is the same as step 3 and right
+  after it step 1, without anything in between.
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
   in the slot, if the entry has an earlier turn; or in `took`, if the entry has the turn of the slot. The same holds
   for gold.
 * A step to enter a room needs a proof that the turn is not over; see `rooms`.
 
 So a character without a slot is whole: its copy of the room has every turn that its items have, and an item is never
-in both or in neither. An answer is such a state. It shows a later copy only if the character has done nothing in it.
+in both or in neither. So is a character with what its room has decided. An answer is such a state. It shows a later
+copy only if the character has done nothing in it.
 
 Copies of the room: a turn that changes what players see is answered after the copies are refreshed. A refresh only
 replaces older copies. Step 3 replaces the character's own copy if it is older than the state that was decided. So a
@@ -58,9 +65,10 @@ from .action_refusals import InsufficientGold, error_of
 from .characters import CHARACTERS, majority_reading
 from .locations import copy_of
 from .presence import WAKE
-from .room_turns import BUY, ENTER, REMOVE, REST, TIDY
+from .room_turns import BUY, ENTER, OF_ONE_ROOM, REMOVE, REST, TIDY
 from .rooms import Rooms, TurnOver
-from .turn_runs import MOVE, Acting, TurnRun, change_character
+from .turn_ends import Ending
+from .turn_runs import MOVE, Acting, TurnRun, change_character, end_now
 
 # A slot that was read proves nothing: a former primary may have answered.
 NO_PROOF = 0
@@ -126,20 +134,28 @@ async def act(acting: Acting, plan: Planning, *, recalls: bool = False) -> Docum
 async def _take_turn(acting: Acting, character: Document, chosen: Plan) -> Document | None:
     """Begins and ends a turn. Returns the character after it; None if the action is still to come, or may be."""
     checked = acting.rooms.moment()
-    begun = await begin(acting, character, chosen)
+    former = await acting.rooms.ends.take(acting.character, character["turn"])
+    if former is not None and chosen.kind is None:
+        await end_now(former)
+        former = None
+    begun = await begin(acting, character, chosen, former)
     # The change is made if the action has no room to decide about it.
-    ended = begun if begun is None or chosen.kind is None else await _finish_as(acting, begun, checked)
-    if ended is not None:
-        await trim_marks(acting.db, CHARACTERS, ended)
-    return ended
+    if begun is None or chosen.kind is None:
+        ended = begun
+    else:
+        ended = await _finish_as(acting, begun, checked, may_answer=True)
+    return None if ended is None else {**ended, "applied": await trim_marks(acting.db, CHARACTERS, ended)}
 
 
 async def _require(acting: Acting) -> Document:
     query: Document = {"_id": acting.character, "location": {"$exists": True}}
     if acting.owner is not None:
         query["owner"] = acting.owner
-    found: Document | None = await majority_reading(acting.db).find_one(query)
+    former = await acting.rooms.ends.take(acting.character)
+    found: Document | None = None if former is None else await end_now(former)
     if found is None:
+        found = await majority_reading(acting.db).find_one(query)
+    if found is None or acting.owner not in {None, found["owner"]}:
         raise NotFound("Character", str(acting.character))
     return found
 
@@ -152,10 +168,11 @@ async def _wake(acting: Acting, character: Document) -> None:
         await _finish_as(waking, begun, checked)
 
 
-async def begin(acting: Acting, character: Document, chosen: Plan) -> Document | None:
+async def begin(acting: Acting, character: Document, chosen: Plan, former: Ending | None = None) -> Document | None:
     """Takes the slot, or makes the change.
 
-    Returns:  the character after the change, or as it was read, with its slot; None if it has changed since.
+    Args:     former: the last step of the turn before, if the slot still has it. The update takes that step as well.
+    Returns:  the character after that; None if it has changed since.
     """
     guard = {"_id": character["_id"], "turn": character["turn"], "action": {"$exists": False}}
     update: Document = {"$inc": {"turn": 1}}
@@ -170,26 +187,38 @@ async def begin(acting: Acting, character: Document, chosen: Plan) -> Document |
         "since": acting.now,
         **chosen.facts,
     }
-    if chosen.handed:
+    handed = [item["_id"] for item in chosen.handed]
+    begun = {**character, **chosen.changes, "turn": action["turn"], "action": action}
+    if handed:
         action["items"] = list(chosen.handed)
-        update["$pull"] = {"items": {"_id": {"$in": [item["_id"] for item in chosen.handed]}}}
+        begun["items"] = [item for item in character["items"] if item["_id"] not in handed]
+        update["$pull"] = {"items": {"_id": {"$in": handed}}}
     if chosen.gold:
         action["gold"] = chosen.gold
+        begun["gold"] = character["gold"] - chosen.gold
         update["$inc"] = {"turn": 1, "gold": -chosen.gold}
     update["$set"] = {"action": action, **chosen.changes}
     # For each `find_one_and_update`, MongoDB also stores the whole document, in case the driver sends it again.
-    taken = await acting.db[CHARACTERS.name].update_one(guard, update)
-    return {**character, "action": action} if taken.matched_count else None
+    if former is None:
+        taken = await acting.db[CHARACTERS.name].update_one(guard, update)
+    else:
+        # The same update after that step: a pipeline has other operators.
+        kept = {"$not": [{"$in": ["$$this._id", handed]}]}
+        next_turn = {name: {"$literal": value} for name, value in (update["$set"] | {"turn": action["turn"]}).items()}
+        next_turn["items"] = {"$filter": {"input": "$items", "cond": kept}}
+        next_turn["gold"] = {"$subtract": ["$gold", chosen.gold]}
+        taken = await acting.db[CHARACTERS.name].update_one(former.slot, [*former.update, {"$set": next_turn}])
+    return begun if taken.matched_count else None
 
 
-async def _finish_as(acting: Acting, character: Document, checked: int) -> Document | None:
+async def _finish_as(acting: Acting, character: Document, checked: int, *, may_answer: bool = False) -> Document | None:
     """Finishes the turn of the character. Returns the character if the turn was this operation's.
 
     Raises:   why the turn of this operation was refused.
     """
     action = character["action"]
     try:
-        ended = await finish(acting.db, acting.rooms, character, checked=checked)
+        ended = await finish(acting.db, acting.rooms, character, checked=checked, may_answer=may_answer)
     except TurnOver:
         # Another process has finished it. The mark says how it ended.
         return None
@@ -212,11 +241,12 @@ class Ended:
     refused: Document | None
 
 
-async def finish(db: Database, rooms: Rooms, character: Document, *, checked: int) -> Ended:
+async def finish(db: Database, rooms: Rooms, character: Document, *, checked: int, may_answer: bool = False) -> Ended:
     """Finishes the turn that the character has under way. Anybody can do that at any time.
 
     Args:     character: with its slot.
               checked: a moment of `rooms` before this process took the slot; `NO_PROOF` if it has read the slot.
+              may_answer: whether the last step may be left for after the answer; see `turn_ends`.
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.gifts, game.characters; steps 2 and 3 of a turn.
     """
@@ -230,6 +260,10 @@ async def finish(db: Database, rooms: Rooms, character: Document, *, checked: in
         return Ended(*await presence.finish_exit(run))
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
+    may_answer = may_answer and run.action["kind"] in OF_ONE_ROOM
+    if may_answer and rooms.ends.leave(run.ending(entry, entry["refused"], room)):
+        after = run.ended(character, entry, room)
+        return Ended(run.with_copy(after, await run.refreshed(room)), entry["refused"])
 
     async def end() -> Document:
         await gift_records.store(db, character, entry["refused"])

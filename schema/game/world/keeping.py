@@ -4,11 +4,12 @@ from typing import Annotated
 
 import strawberry
 
+from portico.loaders.game.world import characters as loaders
 from portico.resolvers.documents import DocumentId
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world import character_edits, characters, creation
-from portico.resolvers.game.world.characters import CHARACTERS, INTRINSICS
+from portico.resolvers.game.world.characters import INTRINSICS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.schema import errors
@@ -28,7 +29,7 @@ from .locations import LOCATION, Location
 from .results import CharacterPayload
 
 DEFAULT_CHARACTERS = 20
-CHARACTER_PAGES = Paged.of(CHARACTER, CHARACTERS, counts=lambda context, _wanted: context.has_role(GAME_MASTER))
+CHARACTER_PAGES = Paged(CHARACTER.name, loaders.pages, counts=lambda context, _wanted: context.has_role(GAME_MASTER))
 
 
 @strawberry.input(description="A move of a character by a GAME_MASTER.")

@@ -12,6 +12,7 @@ from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.resting import rest_idle
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
+from portico.resolvers.writes.settler import Settler
 from portico.testing import Answer
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
@@ -89,7 +90,8 @@ class Turns(Stage):
         return restored
 
     def restart(self) -> Rooms:
-        rooms = self.gateway.state.resources[Rooms] = Rooms()
+        resources = self.gateway.state.resources
+        rooms = resources[Rooms] = Rooms(settler=resources.of(Settler))
         return rooms
 
     async def crash(self, mutation: str, given: Given, stop: int) -> bool:

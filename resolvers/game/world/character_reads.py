@@ -1,0 +1,127 @@
+"""Reads of characters as players see them: with what their rooms have decided.
+
+A call is answered when the room has decided its turn, and the character gets the outcome a moment later; see
+`turn_ends`. Until then it has a slot. So a reader that meets a slot reads the room after the character:
+
+* If the entry has an earlier turn, the room has not decided. The character is shown as it is stored.
+* If the entry has the turn of the slot, the character is shown with what the entry gives, and with the room as it is.
+  One read of the room shows both, so an item is never on the floor and with the character.
+* If the entry has a later turn, or says that its turn is `over`, or is gone, then the turn has ended since the
+  character was read. So the character is read again.
+
+A character without a slot costs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bson import ObjectId
+from pymongo import ASCENDING
+
+from portico.resolvers import keyed
+from portico.resolvers.documents import Database, Document, Projection
+from portico.resolvers.paging import Listing, Page
+from portico.resolvers.parts import as_part
+
+from . import locations, room_turns
+from .characters import CHARACTERS, CharacterDocument
+
+# How often a character is read whose turns keep ending.
+_READS = 4
+_SLOT = ("action.turn", "action.kind", "action.room")
+# What a turn of one room changes.
+_CHANGING = {"items", "gold", "location"}
+_ROOM = dict.fromkeys(("name", "description", "exits", "items", "version", "characters", "keepers"), 1)
+
+
+async def find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None = None
+) -> dict[ObjectId, CharacterDocument]:
+    """Returns the characters with these ids that have entered the world."""
+    return await as_part(db, lambda db: _find_by_ids(db, ids, projection))
+
+
+async def _find_by_ids(
+    db: Database, ids: Sequence[ObjectId], projection: Projection | None
+) -> dict[ObjectId, CharacterDocument]:
+    query = {"_id": {"$in": list(ids)}, "location": {"$exists": True}}
+    found = await CHARACTERS.of(db).find(query, _with_slot(projection), batch_size=len(ids) + 1).to_list()
+    await _show_decided(db, found, projection)
+    return {character["_id"]: character for character in found}
+
+
+async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[CharacterDocument]:
+    """Returns the player's characters that have entered the world, by number."""
+    return await as_part(db, lambda db: _find_by_owner(db, owner, projection))
+
+
+async def _find_by_owner(db: Database, owner: str, projection: Projection | None) -> list[CharacterDocument]:
+    query, order = {"owner": owner, "location": {"$exists": True}}, [("number", ASCENDING)]
+    found = await CHARACTERS.of(db).find(query, _with_slot(projection), sort=order).to_list()
+    await _show_decided(db, found, projection)
+    return found
+
+
+async def find_pages(
+    db: Database, listings: Sequence[Listing], /, *, projection: Projection | None, **given: Any
+) -> list[Page[CharacterDocument]]:
+    """Returns a page of each listing. See `keyed.find_pages`."""
+    pages = await keyed.find_pages(db, CHARACTERS, listings, projection=_with_slot(projection), **given)
+    await _show_decided(db, [one for page in pages for one in page.documents], projection)
+    return pages
+
+
+def _with_slot(projection: Projection | None) -> Projection | None:
+    if projection is None or _CHANGING.isdisjoint(path.partition(".")[0] for path in projection):
+        return projection
+    return {**projection, **dict.fromkeys(_SLOT, 1)}
+
+
+async def _show_decided(db: Database, found: Sequence[Any], projection: Projection | None) -> None:
+    """Makes characters show what their rooms have decided. Changes the documents."""
+    acting = [one for one in found if one.get("action", {}).get("kind") in room_turns.OF_ONE_ROOM]
+    for reads in range(_READS):
+        if not acting:
+            return
+        if reads:
+            await _read_again(db, acting, projection)
+        ids = {one["action"]["room"] for one in acting if "action" in one}
+        rooms = await locations.find_by_ids(db, list(ids), _ROOM)
+        acting = [one for one in acting if not _is_shown(one, rooms)]
+
+
+async def _read_again(db: Database, outdated: Sequence[Any], projection: Projection | None) -> None:
+    query = {"_id": {"$in": [one["_id"] for one in outdated]}}
+    found: Sequence[Any] = await CHARACTERS.of(db).find(query, _with_slot(projection)).to_list()
+    again = {one["_id"]: one for one in found}
+    for one in outdated:
+        newer = again.get(one["_id"])
+        if newer is not None:
+            one.clear()
+            one.update(newer)
+
+
+def _is_shown(character: Document, rooms: Mapping[ObjectId, Document]) -> bool:
+    """Shows what the room has decided. Returns False if the character was read before its turn ended."""
+    action: Document = character.get("action", {})
+    if action.get("kind") not in room_turns.OF_ONE_ROOM:
+        return True
+    room = rooms.get(action["room"])
+    entry = None if room is None else room_turns.entry_of(room, character["_id"])
+    if room is None or entry is None:
+        return False
+    if entry["turn"] < action["turn"]:
+        return True
+    if entry["turn"] > action["turn"] or "over" in entry:
+        return False
+    del character["action"]
+    # A damaged value stays as it is, so that the query names it.
+    if isinstance(character.get("items"), list):
+        character["items"] = [*character["items"], *entry["took"]]
+    if isinstance(character.get("gold"), int):
+        character["gold"] += entry["gold"]
+    if "location" in character:
+        character["location"] = locations.copy_of(room)
+    return True
