@@ -24,6 +24,7 @@ from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRul
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from portico.gateway.operations.plans.plan import NotCompiled, Plan
+from portico.gateway.operations.plans.variables import Variables
 from portico.gateway.settings import Settings
 from portico.resolvers.lru import Lru
 
@@ -63,6 +64,7 @@ class Operation:
     document: DocumentNode
     selections: dict[Hashable, Any] = field(default_factory=dict)
     plans: dict[Hashable, Plan | NotCompiled] = field(default_factory=dict)
+    variables: dict[int, Variables] = field(default_factory=dict)
     conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
     costs: dict[Hashable, float] = field(default_factory=dict)
     definitions: dict[str | None, OperationDefinitionNode] = field(default_factory=dict)
