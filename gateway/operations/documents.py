@@ -14,6 +14,7 @@ from graphql import (
     GraphQLSyntaxError,
     NoSchemaIntrospectionCustomRule,
     OperationDefinitionNode,
+    OperationType,
     get_operation_ast,
     parse,
     specified_rules,
@@ -118,6 +119,12 @@ class Operations:
         if len(text) <= LONGEST_KEPT:
             self._kept.put(text, operation)
         return operation
+
+    def is_known_mutation(self, text: str, name: str | None) -> bool:
+        """Returns whether `get` and `check` have little to do, because they have had this mutation before."""
+        operation = self.trusted.get(text) or self._kept.get(text)
+        definition = None if operation is None else operation.definitions.get(name)
+        return definition is not None and definition.operation is OperationType.MUTATION
 
     def parse(self, text: str) -> Operation:
         """Returns the operation with this text, without caching it. Raises InvalidOperation."""
