@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -16,12 +16,25 @@ B = TypeVar("B")
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
     """Awaits two things at the same time. Waits until both have ended, then raises the error of a failed one."""
-    one, other = await asyncio.gather(first, second, return_exceptions=True)
-    if isinstance(one, BaseException):
-        raise one
-    if isinstance(other, BaseException):
-        raise other
-    return one, other
+    other = asyncio.ensure_future(second)
+    try:
+        # Needs no task of its own.
+        one = await first
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError):
+            other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
+        raise
+    return one, await other
+
+
+async def ended(future: asyncio.Future[Any]) -> None:
+    """Returns when a future has ended, whatever its result."""
+    if not future.done():
+        await asyncio.wait({future})
+    if not future.cancelled():
+        # If nobody asks for an error, asyncio logs it.
+        future.exception()
 
 
 async def every(awaitables: Iterable[Awaitable[A]]) -> list[A]:

@@ -20,6 +20,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import OperationRefused
+from portico.resolvers.together import ended
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import is_repeatable
 
@@ -143,9 +144,7 @@ class Counting:
 
     async def ended(self) -> None:
         """Returns when the command has ended, whatever its result."""
-        await asyncio.wait({self._counting})
-        # If nobody else asks for the error, asyncio would log it.
-        self._counting.exception()
+        await ended(self._counting)
 
     async def take_back(self) -> None:
         """Takes the count back, for a call that does not act. Leaves the count of an earlier call of the operation."""

@@ -22,7 +22,7 @@ from portico.resolvers.documents import DocumentId, projection_name
 from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
-from portico.resolvers.together import both
+from portico.resolvers.together import both, ended
 from portico.resolvers.writes.settler import Answering
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
@@ -297,9 +297,7 @@ async def commenting(
         await looking
         raise
     finally:
-        await asyncio.wait({looking})
-        # If nobody else asks for the error, asyncio would log it.
-        looking.exception()
+        await ended(looking)
 
 
 async def _require_subject(context: Context, known: DiscussionDocument) -> None:
