@@ -28,6 +28,11 @@ async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
     return one, await other
 
 
+async def result_of(task: asyncio.Future[A]) -> A:
+    """Returns the result of a task, which goes on if the caller is cancelled. Raises its error."""
+    return task.result() if task.done() else await asyncio.shield(task)
+
+
 async def ended(future: asyncio.Future[Any]) -> None:
     """Returns when a future has ended, whatever its result."""
     if not future.done():
@@ -39,8 +44,12 @@ async def ended(future: asyncio.Future[Any]) -> None:
 
 async def every(awaitables: Iterable[Awaitable[A]]) -> list[A]:
     """Awaits all at the same time. Waits until all have ended, then raises the error of a failed one."""
+    all_of_them = list(awaitables)
+    if len(all_of_them) == 1:
+        # Needs no task of its own.
+        return [await all_of_them[0]]
     results: list[A] = []
-    for result in await asyncio.gather(*awaitables, return_exceptions=True):
+    for result in await asyncio.gather(*all_of_them, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
         results.append(result)

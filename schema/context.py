@@ -16,6 +16,7 @@ from portico.resolvers.cursors import Cursors
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.served import Served
+from portico.resolvers.together import result_of
 from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settler import Answering, Settler
 
@@ -146,7 +147,7 @@ class Operation:
 
         Raises `Superseded` if there is an earlier call with the key.
         """
-        if self._claim is not None and not await asyncio.shield(self._claim):
+        if self._claim is not None and not await result_of(self._claim):
             raise Superseded
 
     @property

@@ -20,7 +20,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import OperationRefused
-from portico.resolvers.together import ended
+from portico.resolvers.together import ended, result_of
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import is_repeatable
 
@@ -140,7 +140,7 @@ class Counting:
 
     async def counted(self) -> None:
         """Returns when the action is counted. Raises RateLimited."""
-        await asyncio.shield(self._counting)
+        await result_of(self._counting)
 
     async def ended(self) -> None:
         """Returns when the command has ended, whatever its result."""

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Annotated
@@ -22,7 +21,7 @@ from portico.resolvers.documents import DocumentId, projection_name
 from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
-from portico.resolvers.together import both, ended
+from portico.resolvers.together import both, ended, result_of
 from portico.resolvers.writes.settler import Answering
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
@@ -287,11 +286,11 @@ async def commenting(
     looking = asyncio.ensure_future(_require_subject(context, known))
 
     async def confirm() -> None:
-        await asyncio.shield(looking)
+        await result_of(looking)
         await answering.confirmed()
 
     try:
-        yield known, replace(answering, confirm=confirm)
+        yield known, Answering(answering.settler, confirm, is_repeated=answering.is_repeated)
     except DomainError:
         # A caller who does not see the discussion gets the same error for every input.
         await looking

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import strawberry
 from graphql import GraphQLField, GraphQLSchema, is_union_type
 from graphql.type import get_named_type
-from strawberry.types.arguments import convert_argument
+from strawberry.types.arguments import InputContext, convert_argument
+from strawberry.types.base import StrawberryMaybe, has_object_definition
 from strawberry.types.field import StrawberryField
 from strawberry.utils.await_maybe import await_maybe
 
@@ -107,8 +109,9 @@ def _writer(field: StrawberryField, converter: Any) -> Resolver | None:
 def _converter(field: StrawberryField, config: Any, scalars: Any) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """Returns a function that makes the arguments of the resolver from those of graphql-core."""
     arguments = [
-        (config.name_converter.from_argument(argument), argument.python_name, _conversion(argument.type, scalars))
+        (name, argument.python_name, _conversion(name, argument.type, config, scalars))
         for argument in field.arguments
+        for name in (config.name_converter.from_argument(argument),)
     ]
 
     def converted(given: Mapping[str, Any], info: Any) -> dict[str, Any]:
@@ -117,13 +120,25 @@ def _converter(field: StrawberryField, config: Any, scalars: Any) -> Callable[[M
             if name in given:
                 value = given[name]
                 if conversion is not None:
-                    value = convert_argument(value, conversion, scalars, config, info, path=(name,))
+                    value = conversion(value, info)
                 values[python_name] = value
         return values
 
     return converted
 
 
-def _conversion(argument_type: Any, scalars: Any) -> Any:
-    """Returns the type to convert a value to; None if graphql-core has made the value that the resolver gets."""
-    return None if is_made_by_core(unwrapped(argument_type), scalars) else argument_type
+def _conversion(name: str, argument_type: Any, config: Any, scalars: Any) -> Callable[[Any, Any], Any] | None:
+    """Returns what makes the value of the resolver from that of graphql-core; None if they are the same."""
+    inner = unwrapped(argument_type)
+    if is_made_by_core(inner, scalars):
+        return None
+    build = inner.__strawberry_definition__.from_input if has_object_definition(inner) else None
+    if build is None or isinstance(argument_type, StrawberryMaybe):
+        return lambda value, info: convert_argument(value, argument_type, scalars, config, info, path=(name,))
+
+    def built(value: Any, info: Any) -> Any:
+        if value is None or value is strawberry.UNSET:
+            return value
+        return build(inner, value, InputContext(info, config, scalars, (name,)))
+
+    return built
