@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -26,20 +26,6 @@ async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
         await asyncio.gather(other, return_exceptions=True)
         raise
     return one, await other
-
-
-async def result_of(task: asyncio.Future[A]) -> A:
-    """Returns the result of a task, which goes on if the caller is cancelled. Raises its error."""
-    return task.result() if task.done() else await asyncio.shield(task)
-
-
-async def ended(future: asyncio.Future[Any]) -> None:
-    """Returns when a future has ended, whatever its result."""
-    if not future.done():
-        await asyncio.wait({future})
-    if not future.cancelled():
-        # If nobody asks for an error, asyncio logs it.
-        future.exception()
 
 
 async def every(awaitables: Iterable[Awaitable[A]]) -> list[A]:

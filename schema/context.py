@@ -16,7 +16,6 @@ from portico.resolvers.cursors import Cursors
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.served import Served
-from portico.resolvers.together import result_of
 from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settler import Answering, Settler
 
@@ -147,7 +146,8 @@ class Operation:
 
         Raises `Superseded` if there is an earlier call with the key.
         """
-        if self._claim is not None and not await result_of(self._claim):
+        claim = self._claim
+        if claim is not None and not (claim.result() if claim.done() else await asyncio.shield(claim)):
             raise Superseded
 
     @property

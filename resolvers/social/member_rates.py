@@ -20,7 +20,6 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import OperationRefused
-from portico.resolvers.together import ended, result_of
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import is_repeatable
 
@@ -140,11 +139,16 @@ class Counting:
 
     async def counted(self) -> None:
         """Returns when the action is counted. Raises RateLimited."""
-        await result_of(self._counting)
+        if not self._counting.done():
+            await asyncio.shield(self._counting)
+        self._counting.result()
 
     async def ended(self) -> None:
         """Returns when the command has ended, whatever its result."""
-        await ended(self._counting)
+        if not self._counting.done():
+            await asyncio.wait({self._counting})
+        # If nobody else asks for the error, asyncio would log it.
+        self._counting.exception()
 
     async def take_back(self) -> None:
         """Takes the count back, for a call that does not act. Leaves the count of an earlier call of the operation."""

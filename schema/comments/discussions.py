@@ -21,7 +21,7 @@ from portico.resolvers.documents import DocumentId, projection_name
 from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
-from portico.resolvers.together import both, ended, result_of
+from portico.resolvers.together import both
 from portico.resolvers.writes.settler import Answering
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
@@ -286,7 +286,9 @@ async def commenting(
     looking = asyncio.ensure_future(_require_subject(context, known))
 
     async def confirm() -> None:
-        await result_of(looking)
+        if not looking.done():
+            await asyncio.shield(looking)
+        looking.result()
         await answering.confirmed()
 
     try:
@@ -296,7 +298,10 @@ async def commenting(
         await looking
         raise
     finally:
-        await ended(looking)
+        if not looking.done():
+            await asyncio.wait({looking})
+        # If nobody else asks for the error, asyncio would log it.
+        looking.exception()
 
 
 async def _require_subject(context: Context, known: DiscussionDocument) -> None:
