@@ -159,10 +159,10 @@ class Loader(Generic[K, V]):
 class Loaders:
     """The loaders of one request, each created at its first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, siblings: Siblings | None = None) -> None:
         self._loaders: dict[Hashable, Loader[Any, Any]] = {}
         self._renewed: Loaders | None = None
-        self.siblings = Siblings()
+        self.siblings = siblings or Siblings()
 
     def get(self, name: Hashable, read: Callable[[], BatchRead[K, V]]) -> Loader[K, V]:
         """Returns the loader with this name. If there is none yet, `read` creates its batch read.
@@ -176,7 +176,7 @@ class Loaders:
 
     def renewed(self) -> Loaders:
         """Returns loaders that have read nothing. `stop` and `clear` of these also concern the latest of those."""
-        self._renewed = Loaders()
+        self._renewed = Loaders(self.siblings)
         return self._renewed
 
     def stop(self) -> None:

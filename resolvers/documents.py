@@ -145,9 +145,9 @@ class CollectionSpec(Generic[D]):
     ) -> dict[Any, D]:
         """Returns the documents with these keys at the path, by key. Leaves out missing keys. One command."""
         query: Document = {path: keys[0] if len(keys) == 1 else {"$in": list(keys)}}
-        wanted = None if projection is None else with_paths(projection, path)
-        found = await self.of(db).find(query, with_version(wanted), batch_size=len(keys) + 1).to_list()
-        return {value_at(document, path): document for document in await upgrade_read(db, self, found, wanted)}
+        wanted = None if projection is None else with_paths(projection, path, SCHEMA_VERSION)
+        found = await self.of(db).find(query, wanted, batch_size=len(keys) + 1).to_list()
+        return {value_at(document, path): document for document in await upgrade_read(db, self, found, projection)}
 
 
 class ComparedProjection(dict[str, int]):
@@ -213,9 +213,11 @@ async def upgrade_read(
     Writes:   one guarded update for each outdated document, in one command. It skips a document that another process
               has changed or upgraded in the meantime. `db` may read from a secondary that lags.
     """
+    if spec.upgrade is None:
+        return documents
     version = spec.version
     old = [document for document in documents if document.get(SCHEMA_VERSION, 1) < version]
-    if not old or spec.upgrade is None:
+    if not old:
         return documents
     whole: list[Any] = documents if projection is None else await db[spec.name].find(_filter_of(spec, old)).to_list()
     upgraded, _ = await _store_upgrades(db, spec, [d for d in whole if d.get(SCHEMA_VERSION, 1) < version])

@@ -16,18 +16,26 @@ B = TypeVar("B")
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
     """Awaits two things at the same time. Waits until both have ended, then raises the error of a failed one."""
-    one, other = await asyncio.gather(first, second, return_exceptions=True)
-    if isinstance(one, BaseException):
-        raise one
-    if isinstance(other, BaseException):
-        raise other
-    return one, other
+    other = asyncio.ensure_future(second)
+    try:
+        # Needs no task of its own.
+        one = await first
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError):
+            other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
+        raise
+    return one, await other
 
 
 async def every(awaitables: Iterable[Awaitable[A]]) -> list[A]:
     """Awaits all at the same time. Waits until all have ended, then raises the error of a failed one."""
+    all_of_them = list(awaitables)
+    if len(all_of_them) == 1:
+        # Needs no task of its own.
+        return [await all_of_them[0]]
     results: list[A] = []
-    for result in await asyncio.gather(*awaitables, return_exceptions=True):
+    for result in await asyncio.gather(*all_of_them, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
         results.append(result)

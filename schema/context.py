@@ -146,7 +146,8 @@ class Operation:
 
         Raises `Superseded` if there is an earlier call with the key.
         """
-        if self._claim is not None and not await asyncio.shield(self._claim):
+        claim = self._claim
+        if claim is not None and not (claim.result() if claim.done() else await asyncio.shield(claim)):
             raise Superseded
 
     @property

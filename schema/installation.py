@@ -1,6 +1,6 @@
 """Installs resolvers that read fields from documents, and functions that find the type of a document."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import strawberry
@@ -13,21 +13,26 @@ from graphql import (
     GraphQLInterfaceType,
     GraphQLNonNull,
     GraphQLObjectType,
+    GraphQLUnionType,
     Undefined,
     parse_const_value,
 )
 from strawberry.schema.schema_converter import GraphQLCoreConverter
+from strawberry.types.base import StrawberryObjectDefinition
 
 from portico.resolvers.errors import NotFound
 from portico.schema.kinds import KIND, Kind, KindDocument, require_decodable
 
 from .connections import Paged
+from .errors import value_class
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
 from .nodes import loader_of, projection_of
 
 _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # The extension of an interface with the function that reads the type name from a document.
 TYPE_NAME = "portico.type_name"
+# The extension of a union with the names of its types, by the classes of their values.
+MEMBERS = "portico.members"
 # The extension of a related field with the kind of its documents.
 RELATED_KIND = "portico.related_kind"
 # The extension of a connection with how its pages are read.
@@ -58,6 +63,8 @@ def install(schema: strawberry.Schema, kinds: Mapping[str, Kind], pages: Sequenc
             graphql_type.is_type_of = None
         if isinstance(graphql_type, GraphQLInterfaceType):
             _install_interface(graphql_type, kinds.get(graphql_type.name))
+        if isinstance(graphql_type, GraphQLUnionType):
+            graphql_type.extensions[MEMBERS] = dict(_members(graphql_type))
 
 
 def _note_kinds(schema: strawberry.Schema, kinds: Mapping[str, Kind], pages: Sequence[Paged]) -> None:
@@ -139,6 +146,16 @@ def _install_interface(interface: GraphQLInterfaceType, kind: Kind | None) -> No
         type_name = kind.type_name
         interface.resolve_type = lambda document, _info, _abstract: type_name(document)
         interface.extensions[TYPE_NAME] = type_name
+
+
+def _members(union: GraphQLUnionType) -> Iterator[tuple[type, str]]:
+    """Yields the types of a union whose values tell it by their class alone: those that strawberry looks for first."""
+    for member in union.types:
+        definition = member.extensions.get(_BACKREF)
+        if isinstance(definition, StrawberryObjectDefinition) and not (definition.concrete_of or definition.is_type_of):
+            found = value_class(definition.origin)
+            if getattr(found, "__strawberry_definition__", None) is definition:
+                yield found, member.name
 
 
 def _node_type(document: Any, _info: Any, _abstract: Any) -> str:

@@ -4,8 +4,8 @@ import asyncio
 import dataclasses
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from secrets import token_hex
 from typing import Any, Self
-from uuid import uuid4
 
 import orjson
 import strawberry
@@ -93,7 +93,7 @@ class Write(FieldExtension):
     def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
         record_id = record_id_of(context.subject, key)
         fingerprint = _fingerprint(context, kwargs)
-        return idempotency.Call(record_id, self._field_name, fingerprint, uuid4().hex, context.process)
+        return idempotency.Call(record_id, self._field_name, fingerprint, token_hex(16), context.process)
 
     async def _once(
         self, call: idempotency.Call, work: Work, operation: Operation, info: Info, kwargs: dict[str, Any]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import Sequence
 
@@ -53,10 +54,32 @@ from .messages import CLOSING_CODES, HEAD, CommandEvent, message
 # Larger writes go by the driver, which splits them.
 _MOST_BYTES = 1_000_000
 _PAUSE_SECONDS = 0.05
+# Where the elements of an answer begin in its reply.
+_BODY_AT = HEAD.size + 4
 _DUPLICATE_KEY = 11000
 _MAX_TIME_EXPIRED = 50
 _RETRYABLE = "RetryableWriteError"
+# The answer to an insert, an update or a deletion that has succeeded: how many documents matched, the election and the
+# time of the operation, which nobody reads here, how many documents have changed, and `ok`.
+_DONE = re.compile(
+    rb"\x10n\0(?P<n>.{4})\x07electionId\0.{12}\x03opTime\0\x1c\0\0\0.{24}"
+    rb"(?:\x10nModified\0(?P<modified>.{4}))?\x01ok\0\0{6}\xf0\x3f",
+    re.DOTALL,
+)
 _MAJORITY, _PRIMARY_ALONE = {"w": "majority"}, {"w": 1}
+
+
+def _decoded(reply: bytes) -> Document:
+    """Returns the answer in a reply. Of a write that has succeeded, it is only what callers read."""
+    done = _DONE.match(reply, _BODY_AT)
+    if done is None:
+        answer: Document = bson.decode(memoryview(reply)[HEAD.size :], CODEC)
+        return answer
+    matched, modified = done.group("n", "modified")
+    answer = {"n": int.from_bytes(matched, "little"), "ok": 1.0}
+    if modified is not None:
+        answer["nModified"] = int.from_bytes(modified, "little")
+    return answer
 
 
 class _Session:
@@ -64,12 +87,13 @@ class _Session:
 
     def __init__(self, client: AsyncMongoClient[Document]) -> None:
         self.lent: AsyncClientSession = client.start_session(causal_consistency=False)
+        self._id = self.lent.session_id
         self._numbers = itertools.count(time.time_ns())
 
     def numbered(self, command: Document, concern: Document) -> Document:
         """Returns the command with the session, the next number and a write concern."""
         number = Int64(next(self._numbers))
-        return {**command, "lsid": self.lent.session_id, "txnNumber": number, "writeConcern": concern}
+        return {**command, "lsid": self._id, "txnNumber": number, "writeConcern": concern}
 
 
 class Writer:
@@ -127,7 +151,7 @@ class Writer:
             reply = await link.ask(sent, deadline)
             if (meter := METER.get()) is not None:
                 meter.count(len(reply))
-            answer = bson.decode(memoryview(reply)[HEAD.size :], CODEC)
+            answer = _decoded(reply)
         except Lost:
             return None
         finally:

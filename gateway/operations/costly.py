@@ -57,12 +57,12 @@ class CostlyFields:
         }
 
     @functools.cached_property
-    def input_names(self) -> list[str]:
+    def input_names(self) -> frozenset[str]:
         """The fields of inputs that an operation's cost depends on: costly ones, and those with weights."""
         types = (found for found in self._schema.type_map.values() if isinstance(found, GraphQLObjectType))
         costs = (cost_of(field) for found in types for field in found.fields.values())
         weighed = {name.partition(".")[2] for cost in costs for name in cost.weights or ()}
-        return sorted({name for names in self._inputs.values() for name in names} | weighed - {""})
+        return frozenset({name for names in self._inputs.values() for name in names} | weighed - {""})
 
     def count(
         self, document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]

@@ -14,6 +14,7 @@ from graphql import (
     GraphQLSyntaxError,
     NoSchemaIntrospectionCustomRule,
     OperationDefinitionNode,
+    OperationType,
     get_operation_ast,
     parse,
     specified_rules,
@@ -24,6 +25,7 @@ from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRul
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from portico.gateway.operations.plans.plan import NotCompiled, Plan
+from portico.gateway.operations.plans.variables import Variables
 from portico.gateway.settings import Settings
 from portico.resolvers.lru import Lru
 
@@ -63,6 +65,7 @@ class Operation:
     document: DocumentNode
     selections: dict[Hashable, Any] = field(default_factory=dict)
     plans: dict[Hashable, Plan | NotCompiled] = field(default_factory=dict)
+    variables: dict[int, Variables] = field(default_factory=dict)
     conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
     costs: dict[Hashable, float] = field(default_factory=dict)
     definitions: dict[str | None, OperationDefinitionNode] = field(default_factory=dict)
@@ -116,6 +119,12 @@ class Operations:
         if len(text) <= LONGEST_KEPT:
             self._kept.put(text, operation)
         return operation
+
+    def is_known_mutation(self, text: str, name: str | None) -> bool:
+        """Returns whether `get` and `check` have little to do, because they have had this mutation before."""
+        operation = self.trusted.get(text) or self._kept.get(text)
+        definition = None if operation is None else operation.definitions.get(name)
+        return definition is not None and definition.operation is OperationType.MUTATION
 
     def parse(self, text: str) -> Operation:
         """Returns the operation with this text, without caching it. Raises InvalidOperation."""

@@ -115,6 +115,11 @@ class Executor:
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
+        if refusal is None and self.operations.is_known_mutation(text, name):
+            call = self._call(text, variables, name, context, seconds, charge, refusal, on_error)
+            if isinstance(call, Response):
+                return call
+            return await self._write(call, progress, may_write=may_write, wants_plan=wants_plan)
         # Parsing a new text is work, too.
         async with self.queries.slot(context.connection, must_run=must_run):
             call = self._call(text, variables, name, context, seconds, charge, refusal, on_error)
@@ -125,11 +130,11 @@ class Executor:
                 return Subscription(call)
             if operation is OperationType.QUERY:
                 return await self._begun(call, wants_plan=wants_plan)
+        return await self._write(call, progress, may_write=may_write, wants_plan=wants_plan)
+
+    async def _write(self, call: Call, progress: Progress | None, *, may_write: bool, wants_plan: bool) -> Response:
         if not may_write:
             raise MutationNotAllowed
-        return await self._write(call, progress, wants_plan=wants_plan)
-
-    async def _write(self, call: Call, progress: Progress | None, *, wants_plan: bool) -> Response:
         # A mutation that is refused, or whose client leaves the queue, has not begun.
         async with self.mutations.slot(call.context.connection):
             if progress is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -35,23 +35,23 @@ _BITS_32 = 10
 _VALUE, _CHARACTERS, _STEP = 0.75, 50, 20
 
 
-def facts_of(variables: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
+def facts_of(variables: Mapping[str, Any], names: Container[str]) -> tuple[Any, ...]:
     """Returns what the sizes depend on: numbers, conditions, lengths, and which of the named input fields are set.
 
     Of an input object, it also has the lengths of its lists: see `Cost.weights`.
     """
     facts: list[Any] = []
     for variable, value in variables.items():
-        if value is None or isinstance(value, bool | int | float):
+        if value is None or isinstance(value, (bool, int, float)):
             facts.append((variable, value))
         elif isinstance(value, str):
             facts.append((variable, bool(value), stepped(_size_of(value))))
         elif isinstance(value, list):
             facts.append((variable, len(value), stepped(_size_of(value))))
         elif isinstance(value, Mapping):
-            lengths = ((name, len(given)) for name, given in value.items() if isinstance(given, list))
-            size = stepped(_size_of(value))
-            facts.append((variable, size, *(name for name in names if value.get(name)), *lengths))
+            of_fields: list[Any] = [name for name, given in value.items() if given and name in names]
+            of_fields += [(name, len(given)) for name, given in value.items() if isinstance(given, list)]
+            facts.append((variable, stepped(_size_of(value)), *of_fields))
     return tuple(facts)
 
 
@@ -68,9 +68,12 @@ def _size_of(given: Any) -> float:
         value = pending.pop()
         if isinstance(value, str):
             characters += len(value)
-        elif isinstance(value, list | Mapping):
+        elif isinstance(value, list):
             values += len(value)
-            pending.extend(value if isinstance(value, list) else value.values())
+            pending += value
+        elif isinstance(value, Mapping):
+            values += len(value)
+            pending += value.values()
     return values * _VALUE + characters / _CHARACTERS
 
 

@@ -205,7 +205,8 @@ class LedgerStorage(ABC):
     ) -> Document | None:
         async for number in attempts(steps=5):
             with contextlib.suppress(SlugPartTaken):
-                return await self.insert(db, with_slug(fresh, parent, number), now=now)
+                # A new comment has the first of its slugs.
+                return await self.insert(db, with_slug(fresh, parent, number) if number else fresh, now=now)
         raise Conflict(CONTESTED)
 
     async def _find_posted(self, db: Database, discussion: ObjectId, comment_id: ObjectId) -> Document | None:

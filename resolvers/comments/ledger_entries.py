@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from bson import ObjectId
 
@@ -26,7 +26,7 @@ def is_childless(comment: Mapping[str, Any]) -> bool:
 
 
 def new_entry(comment_id: ObjectId, *, by: int, parent: ObjectId | None, now: datetime) -> Document:
-    return {"id": comment_id, "attempt": uuid4().hex, "by": by, "parent": parent, "at": now}
+    return {"id": comment_id, "attempt": token_hex(16), "by": by, "parent": parent, "at": now}
 
 
 async def add_entry(db: Database, discussion: ObjectId, entry: Document) -> None:

@@ -41,8 +41,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from secrets import token_hex
 from typing import Any, Literal
-from uuid import uuid4
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
@@ -72,7 +72,7 @@ _CONCLUDED: dict[tuple[str, bool], dict[str, int]] = {
 def new_move(kind: Kind, *, sku: str, cart_id: str, quantity: int, now: datetime, operation_id: str) -> Document:
     """Returns a move with a new id. Writes nothing."""
     return {
-        "id": uuid4().hex,
+        "id": token_hex(16),
         "op": operation_id,
         "sku": sku,
         "cart_id": cart_id,

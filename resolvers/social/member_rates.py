@@ -139,11 +139,14 @@ class Counting:
 
     async def counted(self) -> None:
         """Returns when the action is counted. Raises RateLimited."""
-        await asyncio.shield(self._counting)
+        if not self._counting.done():
+            await asyncio.shield(self._counting)
+        self._counting.result()
 
     async def ended(self) -> None:
         """Returns when the command has ended, whatever its result."""
-        await asyncio.wait({self._counting})
+        if not self._counting.done():
+            await asyncio.wait({self._counting})
         # If nobody else asks for the error, asyncio would log it.
         self._counting.exception()
 

@@ -28,7 +28,6 @@ Source: Hendler, Incze, Shavit and Tzafrir, "Flat Combining and the Synchronizat
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -145,8 +144,11 @@ class Combiner(Generic[K, W]):
             await asyncio.sleep(0)
             while queue.waiting:
                 if not queue.is_due.is_set():
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(queue.is_due.wait(), self._linger(key))
+                    timer = asyncio.get_running_loop().call_later(self._linger(key), queue.is_due.set)
+                    try:
+                        await queue.is_due.wait()
+                    finally:
+                        timer.cancel()
                 queue.is_due.clear()
                 batch, queue.waiting = self._take(queue.waiting)
                 if any(entry.is_urgent for entry in queue.waiting):

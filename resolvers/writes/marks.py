@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Any, NotRequired
-from uuid import uuid4
 
 from bson import ObjectId
 
@@ -45,7 +45,7 @@ class Repeatable(Versioned):
 
 def random_operation_id() -> str:
     """Returns the id of an operation that cannot be repeated."""
-    return f"r-{uuid4().hex}"
+    return f"r-{token_hex(16)}"
 
 
 def is_repeatable(operation_id: str) -> bool:

@@ -44,8 +44,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, PyMongoError
@@ -188,7 +188,7 @@ class Attempt:
     record: Any
     parts: Sequence[Part]
     at: datetime
-    key: str = field(default_factory=lambda: uuid4().hex)
+    key: str = field(default_factory=lambda: token_hex(16))
 
     def note(self, part: Part) -> Document:
         return {"key": self.key, "record": self.record, "at": self.at, **part.facts}

@@ -28,7 +28,6 @@ A write may be answered before its steps only if readers see what is decided:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
@@ -118,7 +117,7 @@ class Settler:
                 if number < len(one.steps) and not one.has_failed:
                     for name, updates in one.steps[number].items():
                         together[name] += [(one, update) for update in updates]
-            await asyncio.gather(*(self._send(db, name, bulk) for name, bulk in together.items()))
+            await every(self._send(db, name, bulk) for name, bulk in together.items())
         for one in decided:
             if one.otherwise is not None and one.may_miss and not one.has_failed:
                 self._left.add(db, _Left(db=db, work=one.otherwise))

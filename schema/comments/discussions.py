@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Annotated
@@ -287,17 +286,20 @@ async def commenting(
     looking = asyncio.ensure_future(_require_subject(context, known))
 
     async def confirm() -> None:
-        await asyncio.shield(looking)
+        if not looking.done():
+            await asyncio.shield(looking)
+        looking.result()
         await answering.confirmed()
 
     try:
-        yield known, replace(answering, confirm=confirm)
+        yield known, Answering(answering.settler, confirm, is_repeated=answering.is_repeated)
     except DomainError:
         # A caller who does not see the discussion gets the same error for every input.
         await looking
         raise
     finally:
-        await asyncio.wait({looking})
+        if not looking.done():
+            await asyncio.wait({looking})
         # If nobody else asks for the error, asyncio would log it.
         looking.exception()
 

@@ -16,6 +16,7 @@ from strawberry.types.fields.resolver import StrawberryResolver
 from portico.gateway.operations.documents import Operation
 from portico.gateway.operations.plans.executor import PlanExecutor, run_reference
 from portico.gateway.operations.plans.resolvers import direct_resolver
+from tests.support import domains
 
 
 @strawberry.enum
@@ -145,6 +146,20 @@ async def test_a_resolver_that_a_plan_calls_answers_as_if_strawberry_called_it(
 @pytest.mark.parametrize("name", ["plain", "waits", "wanted", "node", "maybe", "fails", "ofParent"])
 def test_a_plain_resolver_is_called_directly(name: str) -> None:
     assert field_of(name) is not None
+
+
+def test_the_functions_of_all_mutations_are_called_directly() -> None:
+    core = domains.SCHEMA._schema
+    mutations = cast("Any", core.mutation_type).fields
+
+    indirect = [
+        name
+        for name, definition in mutations.items()
+        if direct_resolver(core, definition, definition.extensions["strawberry-definition"]) is None
+    ]
+
+    assert mutations
+    assert indirect == []
 
 
 @pytest.mark.parametrize("name", ["extended", "either"])

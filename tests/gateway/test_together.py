@@ -42,3 +42,47 @@ async def test_the_results_are_in_order() -> None:
 
     assert await both(later("a", 0.02), later("b", 0)) == ("a", "b")
     assert await every(later(value, 0.02 / n) for n, value in enumerate("abc", 1)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("first_waits", [True, False])
+async def test_a_cancelled_call_ends_when_both_have_ended(*, first_waits: bool) -> None:
+    ended: list[str] = []
+
+    async def write(name: str, *, waits: bool) -> None:
+        try:
+            await asyncio.sleep(10 if waits else 0)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.02)
+            raise
+        finally:
+            ended.append(name)
+
+    call = asyncio.create_task(_both(write("one", waits=first_waits), write("other", waits=True)))
+    await asyncio.sleep(0.02)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+    assert sorted(ended) == ["one", "other"]
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_after_a_failure_leaves_none_behind() -> None:
+    ended: list[str] = []
+
+    async def write() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.append("written")
+
+    call = asyncio.create_task(_both(fail(1), write()))
+    await asyncio.sleep(0.02)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+    assert ended == ["written"]
+
+
+async def _both(first: Awaitable[Any], second: Awaitable[Any]) -> None:
+    await both(first, second)

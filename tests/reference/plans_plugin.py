@@ -33,6 +33,7 @@ counts: Counter[str] = Counter()
 class _Operation:
     document: Any
     plans: dict[Any, Any] = field(default_factory=dict)
+    variables: dict[int, Any] = field(default_factory=dict)
     conditions: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 

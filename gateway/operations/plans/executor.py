@@ -31,6 +31,7 @@ from portico.resolvers.answer_bounds import AnswerTooLarge
 from .compiler import compile_operation, conditions_of
 from .on_error import DEFAULT, REFERENCES, RUNS, OnError
 from .plan import InvalidVariables, NotCompiled, Plan
+from .variables import Variables
 
 # The most plans that are cached for an operation. Each is for one combination of its conditions.
 _MAX_PLANS = 32
@@ -40,10 +41,11 @@ Result = ExecutionResult | Awaitable[ExecutionResult]
 
 
 class Planned(Protocol):
-    """A valid document, with caches for its plans and for the conditions of each of its operations."""
+    """A valid document, with caches for its plans, and for the variables and conditions of each of its operations."""
 
     document: DocumentNode
     plans: dict[Hashable, Plan | NotCompiled]
+    variables: dict[int, Variables]
     conditions: dict[int, tuple[str, ...]]
 
 
@@ -131,7 +133,7 @@ class PlanExecutor:
         on_error: OnError = DEFAULT,
     ) -> Result:
         """Runs one operation of a valid document. Returns the result or an awaitable of it."""
-        coerced = self._coerced(definition.variable_definitions, variables)
+        coerced = self._variables(operation, definition, variables)
         if isinstance(coerced, list):
             return ExecutionResult(None, coerced)
         plan = self.plan(operation, definition, coerced.coerced)
@@ -170,6 +172,18 @@ class PlanExecutor:
         if isinstance(coerced, list):
             raise InvalidVariables(coerced)
         return self.plan(operation, definition, coerced.coerced)
+
+    def _variables(
+        self, operation: Planned, definition: OperationDefinitionNode, given: Mapping[str, Any]
+    ) -> VariableValues | list[GraphQLError]:
+        """Returns the coerced variables of an operation, or the errors of those that are invalid."""
+        definitions = definition.variable_definitions
+        if not definitions:
+            return NO_VARIABLES
+        known = operation.variables.get(id(definition))
+        if known is None:
+            known = operation.variables[id(definition)] = Variables(self._schema, definitions)
+        return known.of(given) or self._coerced(definitions, given)
 
     def _coerced(
         self, definitions: Sequence[VariableDefinitionNode] | None, variables: Mapping[str, Any]

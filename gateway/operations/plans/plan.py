@@ -69,12 +69,14 @@ class Object:
 class Abstract:
     """An interface or union. The plan of each type is compiled when the first value of the type occurs.
 
-    `type_name` finds the type from the document alone; None if that needs `resolve_type`.
+    `type_name` finds the type from the document alone; None if that needs `resolve_type`. `members` are the names of
+    the types whose values are instances of these classes.
     """
 
     type: GraphQLAbstractType
     resolve_type: Callable[..., Any]
     type_name: Callable[[Any], str] | None
+    members: Mapping[Any, str]
     compile_for: Callable[[GraphQLObjectType], ObjectPlan]
     plans: dict[str, ObjectPlan] = field(default_factory=dict)
 
@@ -123,7 +125,8 @@ class Relation:
 
 @dataclass(slots=True, eq=False)
 class FieldPlan:
-    """One field of an answer. `read` computes its value from the document; if it is None, `resolve` is called.
+    """One field of an answer. `read` computes its value from the document; if it is None, `own` reads it from another
+    object. If both are None, `resolve` is called.
 
     With `names`, the value is an object of values at these names of the document.
     """
@@ -138,6 +141,7 @@ class FieldPlan:
     selection: Selection
     arguments: Arguments
     read: Getter | None = None
+    own: Getter | None = None
     default: Any = None
     path: str | None = None
     names: Mapping[str, str] | None = None

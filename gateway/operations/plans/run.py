@@ -36,7 +36,7 @@ from .plan import Abstract, FieldPlan, Leaf, ListOf, NonNull, Object, ObjectPlan
 from .related import Keys, Placing, RelationEntry, by_loader, place_of, related_value
 from .rows import complete_rows
 from .running import Finish, Job, Missing, Pending, documents_of, places_of
-from .values import close, collect_list, complete_leaf, null_error, object_type, plan_finder, runtime_type
+from .values import close, collect_list, complete_leaf, known_plan, null_error, plan_finder, runtime_type
 
 _LISTS = (list, tuple)
 
@@ -239,8 +239,8 @@ class Run(Nulls):
                     self._relations.append((field, keys, answer, place))
                 return
             here = (place, answer, name, field.is_nullable, field.parent.name)
-            if field.read is not None:
-                value = field.read(source)
+            if (read := field.read or field.own) is not None:
+                value = read(source)
             else:
                 arguments = field.arguments.of(self.variables)
                 assert field.resolve is not None
@@ -317,8 +317,9 @@ class Run(Nulls):
         return completed
 
     def _abstract(self, field: FieldPlan, shape: Abstract, value: Any, here: Place) -> Any:
-        if shape.type_name is not None:
-            return self._object(shape.plan_of(object_type(self.plan, shape.type_name(value))), value, here)
+        known = known_plan(self.plan, shape, value)
+        if known is not None:
+            return self._object(known, value, here)
         found = shape.resolve_type(value, self._info(field, here), shape.type)
         if not is_awaitable(found):
             return self._of_type(field, shape, value, here, found)

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphql import GraphQLError, GraphQLLeafType, GraphQLObjectType, Undefined
 from graphql.pyutils import inspect
+from strawberry.types.cast import get_strawberry_type_cast
 
 from portico.resolvers.undecodable import is_undecodable
 
@@ -30,6 +31,16 @@ def plan_finder(shape: Shape, plan: Plan) -> Callable[[Any], ObjectPlan] | None:
         return abstract.plan_of(object_type(plan, name)) if found is None else found
 
     return find
+
+
+def known_plan(plan: Plan, shape: Abstract, value: Any) -> ObjectPlan | None:
+    """Returns the plan of a document, or of an instance of a member of a union; None if it needs `resolve_type`."""
+    if shape.type_name is not None:
+        return shape.plan_of(object_type(plan, shape.type_name(value)))
+    name = shape.members.get(value.__class__)
+    if name is None or get_strawberry_type_cast(value) is not None:
+        return None
+    return shape.plan_of(object_type(plan, name))
 
 
 def complete_leaf(shape: Leaf, value: Any) -> Any:
