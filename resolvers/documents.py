@@ -241,7 +241,7 @@ async def upgrade_batch(db: Database, spec: CollectionSpec) -> int:
         return 0
     is_old = {"$or": [{SCHEMA_VERSION: None}, {SCHEMA_VERSION: {"$lt": spec.version}}]}
     query = {**is_old, UPGRADE_FAILED: {"$ne": spec.version}}
-    found = await db[spec.name].find(query, key_of(spec)).limit(UPGRADE_BATCH).to_list()
+    found = await db[spec.name].find(query, key_of(spec), limit=UPGRADE_BATCH).to_list()
     if found:
         old = await _read_whole(db, spec, found)
         _, all_matched = await _store_upgrades(db, spec, old)

@@ -17,6 +17,7 @@ from portico.gateway.app import create_app
 from portico.gateway.http.forwarded import Forwarded
 from portico.gateway.settings import Settings
 
+from .huge_pages import use_huge_pages
 from .listening import PortTaken, bind, protocols, require_free
 from .stopping import Server, Workers
 
@@ -51,6 +52,7 @@ def tune_process() -> None:
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     gc.enable()
     _give_back_memory()
+    use_huge_pages()
 
 
 def _give_back_memory() -> None:

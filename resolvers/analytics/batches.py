@@ -123,7 +123,9 @@ async def delete_older(db: Database, spec: CollectionSpec, path: str, limit: dat
     """
     collection, deleted = db[spec.name], 0
     while deleted < _MOST_DELETED:
-        old = await collection.find({path: {"$lt": limit}}, {"_id": 1}).sort(path, 1).limit(_DELETED_AT_ONCE).to_list()
+        old = await collection.find(
+            {path: {"$lt": limit}}, {"_id": 1}, sort=[(path, 1)], limit=_DELETED_AT_ONCE
+        ).to_list()
         if not old:
             break
         deleted += (await collection.delete_many({"_id": {"$in": [one["_id"] for one in old]}})).deleted_count

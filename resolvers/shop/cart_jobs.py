@@ -74,7 +74,7 @@ async def delete_old(db: Database, *, now: datetime, kept: timedelta) -> int:
         "decided.0": {"$exists": False},
         "due": {"$exists": False},
     }
-    found = await db[CARTS.name].find(old, {"settlement.sku": 1}).limit(BATCH).to_list()
+    found = await db[CARTS.name].find(old, {"settlement.sku": 1}, limit=BATCH).to_list()
     skus = list({move["sku"] for cart in found for move in cart.get("settlement", ())})
     listing = {"_id": {"$in": skus}, "under_way.0": {"$exists": True}}
     stocks = await db[STOCK.name].find(listing, {"under_way.cart_id": 1}).to_list() if skus else []

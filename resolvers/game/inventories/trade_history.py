@@ -69,7 +69,7 @@ async def prune_trades(db: Database, *, kept: timedelta, now: datetime) -> int:
     before = now - max(kept, _SHORTEST)
     concluded: Document = {"state": {"$in": list(CONCLUDED)}, "created_at": {"$lte": before}}
     old = {**concluded, "concluded_at": {"$not": {"$gt": before}}}
-    found = [record["_id"] async for record in db[TRADES.name].find(old, {"_id": 1}).limit(_BATCH)]
+    found = [record["_id"] for record in await db[TRADES.name].find(old, {"_id": 1}, limit=_BATCH).to_list()]
     if not found:
         return 0
     noted: list[Document] = [

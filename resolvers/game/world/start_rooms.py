@@ -22,5 +22,5 @@ async def find(db: Database, character: ObjectId, *, only: ObjectId | None = Non
     """
     wanted = {"start": 1, "size": {"$size": "$characters"}, "characters": {"$elemMatch": {"_id": character}}}
     query: Document = {"start": {"$exists": True}} if only is None else {"_id": only}
-    found = await db[LOCATIONS.name].find(query, wanted, sort=[("start", ASCENDING)]).limit(_MOST).to_list()
+    found = await db[LOCATIONS.name].find(query, wanted, sort=[("start", ASCENDING)], limit=_MOST).to_list()
     return sorted(found, key=lambda room: room["size"])
