@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import httpx
 import pytest
@@ -15,6 +14,7 @@ from portico.gateway.operations.max_ages import max_age
 from portico.gateway.settings import Settings
 from portico.schema import Kind, costs
 from tests.support.harness import GatewayClient, running
+from tests.support.kept_answers import caching
 from tests.support.library import served
 from tests.support.sockets import until
 
@@ -23,16 +23,13 @@ VIEWED = "query ($id: ID!) { show(id: $id) { seats } viewer { subject } }"
 NODE = "query ($id: ID!) { node(id: $id) { id } }"
 
 
-@pytest.fixture(params=[0, 1_000_000], ids=["without the cache", "with the cache"])
+@pytest.fixture(params=[False, True], ids=["without the cache", "with the cache"])
 async def theater(
-    settings: Settings, variant: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> AsyncIterator[GatewayClient]:
-    if request.param and variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
+    booking = replace(settings, domains="accounts,comments,booking")
     with served(monkeypatch, "booking", "tests.extending.booking"):
-        async with running(
-            replace(settings, domains="accounts,comments,booking", cache_bytes=request.param)
-        ) as gateway:
+        async with running(caching(booking) if request.param else booking) as gateway:
             yield gateway
 
 

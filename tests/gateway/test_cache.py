@@ -10,30 +10,22 @@ from typing import Any
 import pytest
 
 from portico.gateway.cache import fence as fences
-from portico.gateway.cache import kept_answers
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
-from tests.support.kept_answers import cache_of, counts_of, follow_changes, keep
+from tests.support.kept_answers import cache_of, caching, counts_of, follow_changes, keep
 from tests.support.sockets import listening, opened, streamed, until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
 JAZZ = {"slug": "jazz"}
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
-def settings(settings: Settings, variant: Any) -> Settings:
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    return replace(settings, cache_bytes=1_000_000)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No query runs because the machine is busy."""
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
-    monkeypatch.setattr(kept_answers, "JOIN_SECONDS", 10.0)
+def settings(settings: Settings) -> Settings:
+    return caching(settings)
 
 
 @pytest.fixture

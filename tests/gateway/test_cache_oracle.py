@@ -23,6 +23,7 @@ from tests.gateway.support.gateways import Gateways
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, running
+from tests.support.kept_answers import caching
 from tests.support.operations import comparable
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import until
@@ -37,17 +38,9 @@ READERS = 6
 
 
 @pytest.fixture
-def settings(settings: Settings, variant: Any) -> Settings:
+def settings(settings: Settings) -> Settings:
     """Settings with a cache, and counts that are current for everybody."""
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    return replace(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No query runs because the machine is busy."""
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+    return caching(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
 
 
 @pytest.fixture

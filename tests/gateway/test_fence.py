@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import bson
@@ -18,24 +17,18 @@ from portico.gateway.mongo.messages import message
 from portico.gateway.mongo.pings import Then
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input
-from tests.support.kept_answers import bound_looks, cache_of, counts_of, follow_changes, hold_pings, keep
+from tests.support.kept_answers import bound_looks, cache_of, caching, counts_of, follow_changes, hold_pings, keep
 from tests.support.sockets import until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
 JAZZ = {"slug": "jazz"}
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
-def settings(settings: Settings, variant: Any) -> Settings:
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    return replace(settings, cache_bytes=1_000_000)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No query runs because the machine is busy."""
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+def settings(settings: Settings) -> Settings:
+    return caching(settings)
 
 
 @pytest.fixture

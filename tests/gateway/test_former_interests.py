@@ -5,32 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from portico.gateway.cache import fence as fences
 from portico.gateway.cache.kept_answers import _MOST_FORMER, CachedAnswers, KeptAnswer, Recording
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input
+from tests.support.kept_answers import caching
 
 NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
 JAZZ = {"slug": "jazz"}
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
-def settings(settings: Settings, variant: Any) -> Settings:
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    return replace(settings, cache_bytes=5_000_000)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No query runs because the machine is busy."""
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+def settings(settings: Settings) -> Settings:
+    return caching(settings, cache_bytes=5_000_000)
 
 
 @pytest.fixture

@@ -14,20 +14,19 @@ from tests.support.kits import kits
 
 # Ways that interrupt a call in one place only.
 QUICK = ("race", "doubled replies")
-# How many runs together try a case in all other ways.
-RUNS = 3
+# The others. Crashes and pauses alternate, so that of two neighbouring cases one is crashed and the other is paused.
+CRASHES, PAUSES = ([way for way in WAYS if way.startswith(kind)] for kind in ("crash", "pause"))
+SLOW = [*itertools.chain(*zip(CRASHES, PAUSES, strict=True))]
 
 
 def ways_of(stage: type[Stage], name: str, run: int) -> list[str]:
     """Returns the ways in which a run tries the case: all of them in a soak.
 
-    Otherwise each case is at least crashed and paused, and the runs, of which there are `RUNS` kinds, together try each
-    way. Each run takes some of the places of a call, and others than the last one (`places`).
+    Otherwise a run crashes or pauses each case in one way; the runs together take every way. Each run takes some of the
+    places of a call, and others than the last one (`places`).
     """
-    first = run + list(stage.cases).index(name)
-    slow = [way for way in WAYS if way not in QUICK]
-    tried = [way for number, way in enumerate(slow) if IS_SOAK or (number + first) % RUNS == 0]
-    return [*tried, *QUICK]
+    slow = SLOW if IS_SOAK else [SLOW[(run + list(stage.cases).index(name)) % len(SLOW)]]
+    return [*slow, *QUICK]
 
 
 def sampled(stage: type[Stage]) -> Sequence[pytest.MarkDecorator]:
@@ -52,7 +51,7 @@ async def test_a_call_has_one_effect_whatever_happens_to_it(
         monkeypatch.setattr(module, constant, value)
     # All ways share the data, because creating it takes as long as trying one of them.
     shared = stage(gateway, clock)
-    for way in ways_of(stage, name, random.randrange(RUNS)):
+    for way in ways_of(stage, name, random.randrange(len(SLOW))):
         try:
             assert await WAYS[way](shared, name, IS_SOAK) > 0
         except BaseException as error:
@@ -62,12 +61,12 @@ async def test_a_call_has_one_effect_whatever_happens_to_it(
 
 @pytest.mark.parametrize("stage", dict.fromkeys(case.values[0] for case in CASES))
 def test_the_runs_together_try_each_case_in_every_way(stage: type[Stage]) -> None:
-    for name in stage.cases:
-        runs = [ways_of(stage, name, run) for run in range(RUNS)]
-
-        assert set(itertools.chain(*runs)) == WAYS.keys()
-        for ways in runs:
-            assert {way[:5] for way in ways} >= {"crash", "pause"}
+    names = list(stage.cases)
+    runs = [[ways_of(stage, name, run) for name in names] for run in range(len(SLOW))]
+    for of_case in zip(*runs, strict=True):
+        assert set(itertools.chain(*of_case)) == WAYS.keys()
+    for ways in itertools.chain.from_iterable(itertools.pairwise(of_run) for of_run in runs):
+        assert {way[:5] for way in itertools.chain(*ways)} >= {"crash", "pause"}
 
 
 def test_the_runs_together_try_every_place() -> None:

@@ -14,12 +14,11 @@ from weakref import ref
 
 import pytest
 
-from portico.gateway.cache import fence as fences
 from portico.gateway.http.repeated import RepeatingConnection
 from portico.gateway.mongo.links import Link
 from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient, category_input, running
-from tests.support.kept_answers import bound_looks, cache_of, counts_of, follow_changes, hold_pings
+from tests.support.kept_answers import bound_looks, cache_of, caching, counts_of, follow_changes, hold_pings
 from tests.support.sockets import listening, until
 
 TEXT = '{ category(slug: "jazz") { id name description } }'
@@ -28,18 +27,12 @@ IN_URL = "/graphql?query=%7B%20category(slug:%20%22jazz%22)%20%7B%20id%20name%20
 EACH_TIME = re.compile(rb"(x-request-id|date): [^\r]*\r\n")
 ANOTHER = b'{"query": "{ __typename }"}'
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
-def settings(settings: Settings, variant: Any) -> Settings:
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    return replace(settings, cache_bytes=1_000_000, compress_bytes=100)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No query runs because the machine is busy."""
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+def settings(settings: Settings) -> Settings:
+    return caching(settings, compress_bytes=100)
 
 
 @pytest.fixture(autouse=True)

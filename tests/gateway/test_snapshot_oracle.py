@@ -16,7 +16,6 @@ import pytest
 from bson import Timestamp
 
 from bench.documented import as_documented
-from portico.gateway.cache import fence as fences
 from portico.gateway.mongo.direct import DirectDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import CODEC, Database, Document
@@ -25,6 +24,7 @@ from tests.gateway.support.direct import plain, writer_of
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, running
+from tests.support.kept_answers import caching
 from tests.support.operations import comparable
 from tests.support.sockets import until
 
@@ -66,10 +66,8 @@ class Writing:
 
 
 @pytest.fixture
-def settings(settings: Settings, variant: Any) -> Settings:
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    return replace(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
+def settings(settings: Settings) -> Settings:
+    return caching(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
 
 
 async def answer_of(query: Following, gateway: GatewayClient) -> Any:
@@ -77,11 +75,11 @@ async def answer_of(query: Following, gateway: GatewayClient) -> Any:
     return comparable((await asking.ask(query.asked.text, query.asked.variables)).body)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
 async def test_a_hit_is_the_answer_of_a_run_at_one_time_while_writes_go_on(
-    loaded_demo: Demo, gateway: GatewayClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    loaded_demo: Demo, gateway: GatewayClient, settings: Settings
 ) -> None:
-    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
     loaded_demo.copy_to(settings)
     shop = await as_documented(gateway)
     rng = random.Random(7)

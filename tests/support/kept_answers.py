@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from portico.gateway.cache import fence as fences
+from portico.gateway.cache import kept_answers
 from portico.gateway.cache.kept_answers import CacheCounts, CachedAnswers
 from portico.gateway.mongo.links import Admits, Link, Reply
 from portico.gateway.mongo.pings import Ping
+from portico.gateway.settings import Settings
 
 from .harness import GatewayClient
 from .sockets import until
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps queries from running only because the machine is busy."""
+    monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
+    monkeypatch.setattr(kept_answers, "JOIN_SECONDS", 10.0)
+
+
+def caching(settings: Settings, *, cache_bytes: int = 1_000_000, **changes: Any) -> Settings:
+    """Returns the settings with a cache and these changes. Skips the test if its driver has no direct reads."""
+    if settings.driver == "motor":
+        pytest.skip("the cache needs direct reads")
+    return replace(settings, cache_bytes=cache_bytes, **changes)
 
 
 def counts_of(gateway: GatewayClient) -> CacheCounts:

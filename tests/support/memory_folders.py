@@ -1,7 +1,7 @@
-"""Keeps the files of the session's MongoDB in memory.
+"""Keeps the files of the session's MongoDB, and of replica sets with three nodes, in memory.
 
 Creating and dropping a collection waits for the disk: a new database takes two seconds on a disk, and half a second in
-memory, with half the processor time. No test needs these files after the session.
+memory, with half the processor time. No test needs these files later.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
+import tempfile
 import time
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - only the owner can read the folders in it
 _PREFIX = "portico-tests-"
-# The files of a session take less than half of it.
+_USERS = "mongod.users"
+# The files of a session take less than half of it, and those of a test a tenth.
 _LEAST_FREE = 6 * 2**30
 _STOP_SECONDS = 20.0
 _STALE_SECONDS = 60.0
@@ -26,10 +29,25 @@ def mongodb_folder(session: Path) -> Path:
     folder = _folder(session)
     if folder.exists():
         return folder
-    if not _IN_MEMORY.is_dir() or min(shutil.disk_usage(_IN_MEMORY).free, _available_memory()) < _LEAST_FREE:
+    if not _has_room():
         return session / "mongodb"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+@contextlib.contextmanager
+def folder_of_test(otherwise: Path) -> Iterator[Path]:
+    """Yields a folder in memory, which is removed at the end. Yields the other folder if the memory is short."""
+    if not _has_room():
+        yield otherwise
+        return
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_IN_MEMORY))
+    try:
+        with (folder / _USERS).open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_unused(session: Path) -> None:
@@ -53,13 +71,17 @@ def _folder(session: Path) -> Path:
 
 def _is_used(folder: Path) -> bool:
     """Returns whether a process uses or keeps the MongoDB in the folder. See `portico.gateway.mongo.embedded`."""
-    for name in ("mongod.users", "mongod.keeper"):
+    for name in (_USERS, "mongod.keeper"):
         with contextlib.suppress(FileNotFoundError), (folder / name).open("r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
     return False
+
+
+def _has_room() -> bool:
+    return _IN_MEMORY.is_dir() and min(shutil.disk_usage(_IN_MEMORY).free, _available_memory()) >= _LEAST_FREE
 
 
 def _available_memory() -> int:

@@ -15,16 +15,23 @@ from pymongo.errors import PyMongoError
 
 from portico.gateway.mongo.embedded import find_mongod
 from portico.gateway.settings import Settings
+from tests.support import memory_folders
 from tests.support.processes import Process, eventually
 
 START_SECONDS = 60.0
 _NAME = "three"
 # With these settings, an election takes a second or two.
 _ELECTIONS = {"electionTimeoutMillis": 1_000, "heartbeatIntervalMillis": 200}
-_OPTIONS = ("--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--quiet")
 # What a node needs so that its replication can be stopped.
 TEST_COMMANDS = ("--setParameter", "enableTestCommands=1")
 _REPLICATION = "stopReplProducer"
+# Small journals take a twelfth of the memory.
+_OPTIONS = (
+    *("--bind_ip", "127.0.0.1", "--quiet"),
+    *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"),
+    *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=20MB)"),
+    *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+)
 
 
 class ReplicaSet:
@@ -145,13 +152,14 @@ def replica_set(folder: Path, *options: str) -> Iterator[ReplicaSet]:
     mongod = find_mongod(Settings())
     ports = free_ports(3)
     with contextlib.ExitStack() as stack:
+        files = stack.enter_context(memory_folders.folder_of_test(folder))
 
         def start(port: int) -> Process:
-            place = folder / str(port)
-            (place / "data").mkdir(parents=True, exist_ok=True)
-            command = [mongod, "--replSet", _NAME, "--dbpath", str(place / "data"), "--port", str(port), *_OPTIONS]
+            data = files / f"data-{port}"
+            data.mkdir(parents=True, exist_ok=True)
+            command = [mongod, "--replSet", _NAME, "--dbpath", str(data), "--port", str(port), *_OPTIONS]
             command += options
-            node = Process(command, os.environ, place)
+            node = Process(command, os.environ, folder / str(port))
             stack.callback(node.end)
             return node
 
