@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import socket
 import sys
-from collections.abc import Coroutine
 from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -28,6 +26,7 @@ from portico.gateway.settings import Settings, split_address
 from . import import_group
 from .errors import Failure
 from .lazy import import_lazily
+from .running import run
 
 if TYPE_CHECKING:
     from portico.gateway import auth, logs, production
@@ -44,9 +43,7 @@ else:
     document_checks = import_lazily("cli.document_checks")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
-T = TypeVar("T")
-# Modules and the schema are permanent. With the default of 700, the garbage collector takes a tenth of the time in
-# which a process loads them.
+# The work of a command leaves little garbage. With the default of 700, the collector looks for it too often.
 _YOUNG_OBJECTS = 60_000
 
 
@@ -101,6 +98,8 @@ def portico(
 
 def main() -> None:
     """Runs a command. Expected failures, such as an unreachable database, print one line and exit with status 1."""
+    # Modules and the schema are permanent. `run` and `serve` turn the collector on again.
+    gc.disable()
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         app()
@@ -125,10 +124,6 @@ def _read(file: Path) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise Failure(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from None
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
 
 
 def settings() -> Settings:
