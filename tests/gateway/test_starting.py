@@ -9,6 +9,8 @@ import sys
 LATE = ("PIL", "brotli", "httpx", "markdown_it", "pygments", "rich", "strawberry.federation.schema_directives")
 START = f"""
 import sys
+import portico.gateway.cli.commands
+import portico.gateway.cli.data
 import portico.gateway.cli.server
 from portico.gateway.domains import load, schema_of
 schema_of(load(None))
