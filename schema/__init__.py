@@ -12,7 +12,6 @@ from portico.schema.kinds import Node
 
 from .assembly import AssembledSchema, additions_of, require_declared, require_rules
 from .context import Info, core
-from .errors import handlers
 from .fields import costs
 from .inputs import described
 from .installation import install
@@ -88,7 +87,6 @@ def create_schema(domains: Domains) -> strawberry.Schema:
         mutation=Mutation if "Mutation" in additions else None,
         subscription=Subscription if "Subscription" in additions else None,
         types=[found for domain in domains.all for found in domain.types],
-        exception_handlers=handlers(),
         config=StrawberryConfig(scalar_map=SCALARS),
     )
     require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it

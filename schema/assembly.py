@@ -49,6 +49,9 @@ class AssembledSchema(strawberry.Schema):
             if isinstance(known.definition, StrawberryObjectDefinition) and known.definition.is_input:
                 build_directly(known.definition)
 
+    def _warn_for_federation_directives(self) -> None:
+        """Does nothing. Strawberry would load its directives for federation, which no domain uses, to look for them."""
+
     def get_fields(self, type_definition: StrawberryObjectDefinition) -> list[StrawberryField]:
         """Returns the fields of the type and the added ones. Raises InvalidDomains if both have the same name."""
         # The name of a connection follows from the type of its rows.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import strawberry
-from strawberry.schema.exception_handlers import ExceptionHandler
-from strawberry.types.base import get_object_definition
-from strawberry.types.field import StrawberryField
+from strawberry.types.base import StrawberryOptional, get_object_definition
+from strawberry.types.lazy_type import LazyType
+from strawberry.types.union import StrawberryUnion
 
 from portico.resolvers import errors
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
@@ -51,10 +51,11 @@ __all__ = [
     "UserError",
     "camel_case",
     "failure",
-    "handlers",
     "member",
     "member_name",
+    "members_of",
     "path_of",
+    "shown_as",
     "shown_error",
     "value_class",
     "value_facts",
@@ -77,7 +78,7 @@ def member(error: type[errors.DomainError], facts: Facts | None = None) -> Any:
         if error in _MEMBERS:
             known = _MEMBERS[error].error_type.__name__
             raise ValueError(f"{error_type.__name__} cannot represent {error.__name__}: {known} already does.")
-        _MEMBERS[error] = _ToMember(error, error_type, facts or _facts)
+        _MEMBERS[error] = _ToMember(error_type, facts or _facts)
         return error_type
 
     return mark
@@ -126,10 +127,22 @@ def _declare(
     return error
 
 
-def handlers() -> list[ExceptionHandler[Any, Any]]:
-    """Returns what turns errors into members, subclasses first: strawberry takes the first that fits."""
-    ordered = sorted(_MEMBERS, key=lambda error: len(error.__mro__), reverse=True)
-    return [_MEMBERS[error] for error in ordered]
+def members_of(result: Any) -> Mapping[type[errors.DomainError], _ToMember]:
+    """Returns what a union has for errors, by the class of the error. It may be optional; other types have nothing."""
+    union = result.of_type if isinstance(result, StrawberryOptional) else result
+    if not isinstance(union, StrawberryUnion):
+        return {}
+    types = [one.resolve_type() if isinstance(one, LazyType) else one for one in union.types]
+    origins = {definition.origin for one in types if (definition := get_object_definition(one)) is not None}
+    return {error: known for error, known in _MEMBERS.items() if known.error_type in origins}
+
+
+def shown_as(error: errors.DomainError, members: Mapping[type[errors.DomainError], _ToMember]) -> Any:
+    """Returns the value of the member for the nearest base of the error. Raises the error if there is none."""
+    nearest = next((members[base] for base in type(error).__mro__ if base in members), None)
+    if nearest is None:
+        raise error
+    return nearest.value_of(error)
 
 
 def member_name(error: type[errors.DomainError]) -> str | None:
@@ -151,15 +164,11 @@ def value_class(origin: type) -> type:
 
 
 class _ToMember:
-    def __init__(self, exception_type: type[errors.DomainError], error_type: type, facts: Facts) -> None:
-        self.exception_type = exception_type
+    def __init__(self, error_type: type, facts: Facts) -> None:
         # What unions name: the class of the error, if it is a failure.
         self.error_type = get_object_definition(error_type, strict=True).origin
         self.value_class = error_type
         self._facts = facts
-
-    def handle(self, exception: errors.DomainError, *, field: StrawberryField, info: Any) -> Any:  # noqa: ARG002
-        return self.value_of(exception)
 
     def value_of(self, error: errors.DomainError) -> Any:
         return self.value_class(message=error.message, **self._facts(error))

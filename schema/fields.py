@@ -195,7 +195,13 @@ def stored(
     It then needs a path.
     """
     metadata = {_SOURCE: Stored(path, default), **costs(length=length, extra=text // TEXT_UNIT)}
-    return strawberry.field(name=name, metadata=metadata, description=description)
+    return _of_document(strawberry.field(name=name, metadata=metadata, description=description))
+
+
+def _of_document(field: Any) -> Any:
+    """Leaves a field out of the class that `strawberry.type` generates: its object is a document, not an instance."""
+    field.init = field.repr = field.compare = False
+    return field
 
 
 def computed(
@@ -216,10 +222,7 @@ def computed(
 
 def without_argument(declared: Computed, description: str | None, length: Length | None = None) -> Any:
     """Returns a computed field."""
-    field: Any = strawberry.field(metadata={_SOURCE: declared, **costs(length=length)}, description=description)
-    # Instances of the type, if there are any, are made without this field.
-    field.init = False
-    return field
+    return _of_document(strawberry.field(metadata={_SOURCE: declared, **costs(length=length)}, description=description))
 
 
 def composed(names: Mapping[str, str], *, description: str | None = None) -> Any:
@@ -231,9 +234,8 @@ def composed(names: Mapping[str, str], *, description: str | None = None) -> Any
     def compose(source: Source) -> dict[str, Any]:
         return {field: source.get(name) for field, name in names.items()}
 
-    return strawberry.field(
-        metadata={_SOURCE: Computed(compose, tuple(names.values()), names)}, description=description
-    )
+    declared = Computed(compose, tuple(names.values()), names)
+    return _of_document(strawberry.field(metadata={_SOURCE: declared}, description=description))
 
 
 def related(
@@ -251,7 +253,7 @@ def related(
     Args:     max_age: as in `Cost`.
     """
     metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length, max_age=max_age)}
-    return strawberry.field(metadata=metadata, description=description)
+    return _of_document(strawberry.field(metadata=metadata, description=description))
 
 
 def reads(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import socket
 import sys
-from collections.abc import Coroutine
 from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 from typer.core import TyperGroup
 
 from portico.gateway.cli.options import require_claims, require_utf8
@@ -28,25 +24,24 @@ from portico.gateway.settings import Settings, split_address
 from . import import_group
 from .errors import Failure
 from .lazy import import_lazily
+from .running import run
 
 if TYPE_CHECKING:
     from portico.gateway import auth, logs, production
     from portico.gateway.demo import demo_token
     from portico.gateway.operations import documents as operations
 
-    from . import data, document_checks, domain_commands, failures, schema_check, server
+    from . import consoles, data, document_checks, domain_commands, failures, schema_check, server
     from . import explain as explaining
 else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
     auth, data, failures = map(import_lazily, ("auth", "cli.data", "cli.failures"))
     demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "cli.explain", "logs"))
     domain_commands, production = import_lazily("cli.domain_commands"), import_lazily("production")
-    document_checks = import_lazily("cli.document_checks")
+    consoles, document_checks = import_lazily("cli.consoles"), import_lazily("cli.document_checks")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
-T = TypeVar("T")
-# Modules and the schema are permanent. With the default of 700, the garbage collector takes a tenth of the time in
-# which a process loads them.
+# The work of a command leaves little garbage. With the default of 700, the collector looks for it too often.
 _YOUNG_OBJECTS = 60_000
 
 
@@ -66,9 +61,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-out = Console(highlight=False)
-
 
 Host = Annotated[str, typer.Option(help="The address to listen on.", callback=require_utf8)]
 Port = Annotated[int, typer.Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)]
@@ -77,7 +69,6 @@ Workers = Annotated[int, typer.Option(help="The number of processes that serve."
 MoreFiles = Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", show_default=False, hidden=True)]
 
 
-_WIDE = 1_000
 # Workers whose parent was killed leave within this time. A gateway that starts at once waits for their sockets.
 _PATIENCE_SECONDS = 5.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -85,7 +76,7 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        out.print(metadata.version("portico"))
+        typer.echo(metadata.version("portico"))
         raise typer.Exit
 
 
@@ -101,6 +92,8 @@ def portico(
 
 def main() -> None:
     """Runs a command. Expected failures, such as an unreachable database, print one line and exit with status 1."""
+    # Modules and the schema are permanent. `run` and `serve` turn the collector on again.
+    gc.disable()
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
         app()
@@ -114,7 +107,7 @@ def main() -> None:
 
 
 def _fail(text: str) -> None:
-    errors.print(f"portico: {text}", style="red", markup=False)
+    typer.secho(f"portico: {text}", fg="red", err=True)
     sys.exit(1)
 
 
@@ -125,10 +118,6 @@ def _read(file: Path) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise Failure(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from None
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
 
 
 def settings() -> Settings:
@@ -154,7 +143,7 @@ def serve(
     with data.embedded_mongodb(chosen):
         advice = production.advice(chosen, is_single_server=run(data.check_database(chosen)))
         if advice is not None:
-            errors.print(f"portico: {advice}", style="yellow", markup=False)
+            typer.secho(f"portico: {advice}", fg="yellow", err=True)
         _listen(chosen, host, port, workers, reload=reload)
 
 
@@ -176,20 +165,21 @@ def demo(
     data.require_writable(chosen)
     data.require_settings(chosen)
     if host not in _LOOPBACK:
-        errors.print(
+        typer.secho(
             "portico: other machines can reach this demo. GraphiQL has the token only at localhost. "
             "On other hosts, paste the printed token.",
-            style="yellow",
+            fg="yellow",
+            err=True,
         )
     has_storefront = document_checks.trust_storefront(chosen)
     chosen = settings()
     with data.embedded_mongodb(chosen):
-        run(data.load_demo(chosen, size, out))
+        run(data.load_demo(chosen, size, consoles.out))
         token = demo_token.get_or_make(chosen)
-        out.print("\nA token that allows everything (GraphiQL has it already):")
-        out.print(f"  Authorization: Bearer {token}\n", soft_wrap=True)
+        typer.echo("\nA token that allows everything (GraphiQL has it already):")
+        typer.echo(f"  Authorization: Bearer {token}\n")
         # Several demos can run at the same time, and a search by name would find all of them.
-        out.print(f"Process id: {os.getpid()}")
+        typer.echo(f"Process id: {os.getpid()}")
         _listen(chosen, host, port, workers, reload=False, has_storefront=has_storefront)
 
 
@@ -207,11 +197,9 @@ def _listen(
     listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
     if has_storefront:
-        out.print(f"The storefront is at [bold]{address}/shop[/bold].", soft_wrap=True)
-    out.print(
-        f"Portico is at [bold]{address}[/bold] (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.",
-        soft_wrap=True,
-    )
+        typer.echo(f"The storefront is at {typer.style(f'{address}/shop', bold=True)}.")
+    shown = typer.style(address, bold=True)
+    typer.echo(f"Portico is at {shown} (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.")
     server.serve(chosen, listening, workers=workers, reload=reload, app=app)
 
 
@@ -239,15 +227,15 @@ def payment_service_(
         float, typer.Option(help="How many seconds `a while` lasts, from a charge's first request.", min=0)
     ] = 20.0,
 ) -> None:
-    service = PaymentService(seconds, file, lambda text: out.print(text, markup=False, soft_wrap=True))
+    service = PaymentService(seconds, file, typer.echo)
     try:
         service.load_charges()
     except ValueError as error:
         raise Failure(f"{file} is not a file of charges: {error}") from None
     listening = server.bind(host, port)
     address = _address(host, listening)
-    out.print(f"A payment service for tests is at [bold]{address}[/bold]. Press Ctrl-C to stop it.", soft_wrap=True)
-    out.print(f"For the gateway, set PORTICO_PAYMENT_URL={address}", soft_wrap=True)
+    typer.echo(f"A payment service for tests is at {typer.style(address, bold=True)}. Press Ctrl-C to stop it.")
+    typer.echo(f"For the gateway, set PORTICO_PAYMENT_URL={address}")
     if run(payment_service.serve(service, listening)):
         raise Failure("the token `die` stopped the payment service. Start it again.")
 
@@ -270,10 +258,10 @@ def schema(
         changes = schema_check.check(_read(check), data.schema(settings()))
     except ValueError as error:
         raise Failure(f"{check} is not a schema: {error}") from None
-    table = Table("severity", "change")
+    table = consoles.Table("severity", "change")
     for change in changes:
         table.add_row(change.severity.name.lower(), change.description)
-    out.print(table if changes else "No changes.")
+    consoles.out.print(table if changes else "No changes.")
     raise typer.Exit(max((change.severity for change in changes), default=0))
 
 
@@ -303,8 +291,7 @@ def explain(
         plan = explaining.plan_of_text(_read(file), operation, given, settings())
     except operations.InvalidOperation as invalid:
         raise Failure("; ".join(error.message for error in invalid.errors)) from None
-    # A file or a pipe gets whole lines.
-    (out if out.is_terminal else Console(width=_WIDE)).print(plan)
+    consoles.wide().print(plan)
 
 
 @app.command()
@@ -318,19 +305,19 @@ def documents(
     """Check that trusted documents fit the schema. Exit with status 1 if one does not."""
     document_checks.name_files(check, more)
     count = document_checks.check(settings())
-    out.print(f"{count:,} trusted documents fit the schema." if count else "There are no trusted documents.")
+    typer.echo(f"{count:,} trusted documents fit the schema." if count else "There are no trusted documents.")
 
 
 @app.command()
 def indexes() -> None:
     """Create missing indexes and rebuild outdated ones. Print all of them."""
-    run(data.show_indexes(settings(), out))
+    run(data.show_indexes(settings(), consoles.out))
 
 
 @app.command()
 def shard() -> None:
     """Shard the collections that have a shard key. Requires a sharded cluster."""
-    run(data.shard(settings(), out))
+    run(data.shard(settings(), consoles.out))
 
 
 app.add_typer(import_group.app, name="import")
@@ -340,7 +327,7 @@ app.add_typer(import_group.app, name="import")
 def commands() -> None:
     """List the commands that the served domains add."""
     for name, found in sorted(domain_commands.all_of().items()):
-        out.print(f"{name}  {found.about}", markup=False, soft_wrap=True)
+        typer.echo(f"{name}  {found.about}")
 
 
 @app.command()
@@ -378,20 +365,20 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
 ) -> None:
     """Check the invariants of the whole database. Exit with status 1 if one does not hold."""
-    if run(data.check_invariants(settings(), out, repair=repair)):
+    if run(data.check_invariants(settings(), consoles.out, repair=repair)):
         raise typer.Exit(1)
 
 
 @app.command()
 def migrate() -> None:
     """Upgrade old documents, 100 at a time. The gateway may run."""
-    run(data.migrate_documents(settings(), out))
+    run(data.migrate_documents(settings(), consoles.out))
 
 
 @app.command()
 def worker() -> None:
     """Run the jobs without serving, until Ctrl-C."""
-    run(data.run_jobs(settings(), out))
+    run(data.run_jobs(settings()))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,10 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import strawberry
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+import typer
 
 from portico.gateway import logs
 from portico.gateway.demo.loading import Demo
@@ -32,7 +30,15 @@ from portico.resolvers.indexes import create_indexes, filling, migrate, shard_co
 from portico.resolvers.problems import Invariant
 from portico.resolvers.server_time import server_time
 
+from .lazy import import_lazily
 from .printing import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from . import consoles
+else:
+    consoles = import_lazily("cli.consoles")
 
 _SHOWN = 50
 
@@ -48,9 +54,8 @@ def read_settings() -> Settings:
     kinds = [domain.settings for domain in domains.all if domain.settings is not None]
     for kind in kinds:
         found.of(kind)
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
     for given, meant in Settings.misspelt(kinds).items():
-        errors.print(f"portico: there is no setting {given}. Did you mean {meant}?", style="yellow", markup=False)
+        typer.secho(f"portico: there is no setting {given}. Did you mean {meant}?", fg="yellow", err=True)
     return found
 
 
@@ -163,8 +168,7 @@ async def _import(
     out: Console,
     errors: Console,
 ) -> Summary:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=out, transient=not out.is_terminal) as progress:
+    with consoles.progress_of(out) as progress:
         task = progress.add_task(name, total=sum(file.stat().st_size for file in files))
 
         def on_bad(bad: BadRecord) -> None:
@@ -185,7 +189,7 @@ def _counts(subject: str, summary: Summary) -> str:
 
 
 async def show_indexes(settings: Settings, out: Console) -> None:
-    table = Table("collection", "index")
+    table = consoles.Table("collection", "index")
     async with connected_database(settings) as db:
         async for collection, names in create_indexes(db, load(settings.domain_names).collections, rebuild=True):
             for name in names:
@@ -235,7 +239,7 @@ async def migrate_documents(settings: Settings, out: Console) -> None:
     out.print(f"Upgraded {total:,} documents.")
 
 
-async def run_jobs(settings: Settings, out: Console) -> None:
+async def run_jobs(settings: Settings) -> None:
     """Runs the jobs until SIGINT or SIGTERM."""
     require_writable(settings)
     require_settings(settings)
@@ -243,7 +247,7 @@ async def run_jobs(settings: Settings, out: Console) -> None:
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
-    out.print("The jobs are running. Press Ctrl-C to stop them.")
+    typer.echo("The jobs are running. Press Ctrl-C to stop them.")
     domains = load(settings.domain_names)
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):

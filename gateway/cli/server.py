@@ -73,6 +73,8 @@ def serve(
 
     Args:     app: the application of `worker_app`, if this process serves. Other processes create their own.
     """
+    if app is None:
+        tune_process()
     config = uvicorn.Config(
         app or "portico.gateway.cli.server:worker_app",
         factory=app is None,
