@@ -41,6 +41,7 @@ _SIZE = struct.Struct("<i")
 # The cursor is the first element of the answer to a read that succeeded, and the next one says that it has.
 _CURSOR, _OK = b"\x03cursor\0", b"\x01ok\0" + struct.pack("<d", 1.0)
 _CURSOR_AT = HEAD.size + _SIZE.size
+_VALUE_AT = _CURSOR_AT + len(_CURSOR)
 _PING: Document = {"ping": 1}
 _MAX_TIME_EXPIRED = 50
 # A larger batch than any: the server ends a batch at 16 MiB in any case.
@@ -60,9 +61,9 @@ _DIRECT_OPTIONS: tuple[Document, ...] = ({"read_concern": _MAJORITY}, {"write_co
 def _decoded(reply: bytes) -> Document:
     """Returns the answer in a reply. Of a successful read, it is only the cursor: nobody reads the cluster's times."""
     if reply.startswith(_CURSOR, _CURSOR_AT):
-        end = _CURSOR_AT + len(_CURSOR) + _SIZE.unpack_from(reply, _CURSOR_AT + len(_CURSOR))[0]
+        end = _VALUE_AT + _SIZE.unpack_from(reply, _VALUE_AT)[0]
         if reply.startswith(_OK, end):
-            return {"cursor": bson.decode(memoryview(reply)[_CURSOR_AT + len(_CURSOR) : end], CODEC), "ok": 1.0}
+            return {"cursor": bson.decode(memoryview(reply)[_VALUE_AT:end], CODEC), "ok": 1.0}
     answer: Document = bson.decode(memoryview(reply)[HEAD.size :], CODEC)
     return answer
 
@@ -221,6 +222,7 @@ class DirectCollection:
         self._reader = reader
         self._writer = writer
         self._concern = concern
+        self._read_concern = concern.document
         self._waits = waits
         # The same collection with one of `_DIRECT_OPTIONS`, by its name. The driver takes long to make one.
         self._others: dict[str, DirectCollection] = {}
@@ -250,7 +252,7 @@ class DirectCollection:
         if options.keys() - _FIND_OPTIONS:
             return self._collection.find(query, projection, **options)
         command: Document = {"find": self.name, "filter": query or {}, "batchSize": _ALL}
-        command["readConcern"] = self._concern.document
+        command["readConcern"] = self._read_concern
         if projection:
             command["projection"] = projection
         if options.get("sort"):
@@ -275,7 +277,7 @@ class DirectCollection:
         if options.keys() - {"batchSize"} or not _WRITING.isdisjoint(pipeline[-1] if pipeline else ()):
             return await self._collection.aggregate(pipeline, **options)
         command: Document = {"aggregate": self.name, "pipeline": pipeline, "cursor": {"batchSize": _ALL}}
-        command["readConcern"] = self._concern.document
+        command["readConcern"] = self._read_concern
         batch = options.get("batchSize")
         return DirectCursor(self._reader, command, lambda: self._collection.aggregate(pipeline, **options), batch)
 
