@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.writes.settler import Settler
 from portico.schema.kinds import Kind
 from tests.game.kit import KIT
 from tests.game.support.scene import action, add_temple, assert_settled, own_action
@@ -74,7 +75,7 @@ async def test_every_action_sends_the_indexed_commands_of_its_budget(gateway: Ga
     temple = await add_temple(gateway.db, gateway.subject)
     mutation = {**WRITES, **OWN_WRITES}[name]
     given = action(temple, mutation) if name in WRITES else own_action(temple, mutation)
-    gateway.state.resources[Rooms] = Rooms()
+    gateway.state.resources[Rooms] = Rooms(settler=gateway.state.resources.of(Settler))
     gateway.commands.clear()
 
     result = await gateway.result(mutation, given)
@@ -102,7 +103,7 @@ async def test_a_repeated_action_by_its_key_sends_no_further_update_of_the_world
 @pytest.mark.parametrize("mutation", ["pickUp", "give", "move", "wear"])
 async def test_an_action_follows_from_reads_that_no_failover_rolls_back(gateway: GatewayClient, mutation: str) -> None:
     temple = await add_temple(gateway.db, gateway.subject)
-    gateway.state.resources[Rooms] = Rooms()
+    gateway.state.resources[Rooms] = Rooms(settler=gateway.state.resources.of(Settler))
     gateway.commands.clear()
 
     await gateway.result(mutation, action(temple, mutation))
