@@ -29,7 +29,7 @@ from tests.support.sockets import subscribe
 CLIENTS = 20 if IS_SOAK else 6
 # How many operations each socket sends whose client does not read.
 UNREAD = 100 if IS_SOAK else 20
-# How many operations each of four sockets sends that wait. Parsed at once, they would take four times what a worker may.
+# How many operations each of four sockets sends that wait. Parsed at once, they would exceed `MOST` more than twice.
 WAITING = 100 if IS_SOAK else 8
 # How many clients stop in the middle of a long body.
 STALLED = 200
