@@ -29,6 +29,8 @@ from tests.support.sockets import subscribe
 CLIENTS = 20 if IS_SOAK else 6
 # How many operations each socket sends whose client does not read.
 UNREAD = 100 if IS_SOAK else 20
+# How many operations each of four sockets sends that wait. Parsed at once, they would exceed `MOST` more than twice.
+WAITING = 100 if IS_SOAK else 8
 # How many clients stop in the middle of a long body.
 STALLED = 200
 # The domains whose operations one gateway gets. Rendering the pages of content takes the longest by far.
@@ -189,7 +191,7 @@ def test_messages_that_wait_use_a_bounded_amount_of_memory(attacked: Attacked) -
     query = "{ products(first: 100) { nodes { description } } }"
     with contextlib.ExitStack() as stack:
         for client in [stack.enter_context(socket_of(attacked.served)) for _ in range(4)]:
-            for number in range(UNREAD):
+            for number in range(WAITING):
                 # The client reads nothing, so the operations of its socket wait for each other.
                 client.send(orjson.dumps(subscribe(str(number), query, variables=variables)).decode())
         wait_until_quiet(attacked.served, SECONDS)
