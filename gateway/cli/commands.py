@@ -17,21 +17,20 @@ from typer.core import TyperGroup
 
 from portico.gateway.cli.options import require_claims, require_utf8
 from portico.gateway.clock import SystemClock
-from portico.gateway.payments import service as payment_service
-from portico.gateway.payments.service import PaymentService
+from portico.gateway.payments.tokens import TOKENS
 from portico.gateway.settings import Settings, split_address
 
 from . import import_group
 from .errors import Failure
 from .lazy import import_lazily
-from .running import run
 
 if TYPE_CHECKING:
     from portico.gateway import auth, logs, production
     from portico.gateway.demo import demo_token
     from portico.gateway.operations import documents as operations
+    from portico.gateway.payments import service as payment_service
 
-    from . import consoles, data, document_checks, domain_commands, failures, schema_check, server
+    from . import consoles, data, document_checks, domain_commands, failures, running, schema_check, server
     from . import explain as explaining
 else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
@@ -39,6 +38,7 @@ else:
     demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "cli.explain", "logs"))
     domain_commands, production = import_lazily("cli.domain_commands"), import_lazily("production")
     consoles, document_checks = import_lazily("cli.consoles"), import_lazily("cli.document_checks")
+    payment_service, running = import_lazily("payments.service"), import_lazily("cli.running")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 # The work of a command leaves little garbage. With the default of 700, the collector looks for it too often.
@@ -141,7 +141,7 @@ def serve(
     production.require(chosen)
     data.require_settings(chosen)
     with data.embedded_mongodb(chosen):
-        advice = production.advice(chosen, is_single_server=run(data.check_database(chosen)))
+        advice = production.advice(chosen, is_single_server=running.run(data.check_database(chosen)))
         if advice is not None:
             typer.secho(f"portico: {advice}", fg="yellow", err=True)
         _listen(chosen, host, port, workers, reload=reload)
@@ -174,7 +174,7 @@ def demo(
     has_storefront = document_checks.trust_storefront(chosen)
     chosen = settings()
     with data.embedded_mongodb(chosen):
-        run(data.load_demo(chosen, size, consoles.out))
+        running.run(data.load_demo(chosen, size, consoles.out))
         token = demo_token.get_or_make(chosen)
         typer.echo("\nA token that allows everything (GraphiQL has it already):")
         typer.echo(f"  Authorization: Bearer {token}\n")
@@ -213,7 +213,7 @@ _ABOUT_PAYMENT_SERVICE = """Serve a payment provider for tests, which charges no
 Set PORTICO_PAYMENT_URL to its address. The token of a checkout selects the outcome of its charge:
 
 \b
-""" + "\n".join(f"  {token:<10} {what}" for token, what in payment_service.TOKENS.items())
+""" + "\n".join(f"  {token:<10} {what}" for token, what in TOKENS.items())
 
 
 @app.command(name="payment-service", help=_ABOUT_PAYMENT_SERVICE)
@@ -227,7 +227,7 @@ def payment_service_(
         float, typer.Option(help="How many seconds `a while` lasts, from a charge's first request.", min=0)
     ] = 20.0,
 ) -> None:
-    service = PaymentService(seconds, file, typer.echo)
+    service = payment_service.PaymentService(seconds, file, typer.echo)
     try:
         service.load_charges()
     except ValueError as error:
@@ -236,7 +236,7 @@ def payment_service_(
     address = _address(host, listening)
     typer.echo(f"A payment service for tests is at {typer.style(address, bold=True)}. Press Ctrl-C to stop it.")
     typer.echo(f"For the gateway, set PORTICO_PAYMENT_URL={address}")
-    if run(payment_service.serve(service, listening)):
+    if running.run(payment_service.serve(service, listening)):
         raise Failure("the token `die` stopped the payment service. Start it again.")
 
 
@@ -311,13 +311,13 @@ def documents(
 @app.command()
 def indexes() -> None:
     """Create missing indexes and rebuild outdated ones. Print all of them."""
-    run(data.show_indexes(settings(), consoles.out))
+    running.run(data.show_indexes(settings(), consoles.out))
 
 
 @app.command()
 def shard() -> None:
     """Shard the collections that have a shard key. Requires a sharded cluster."""
-    run(data.shard(settings(), consoles.out))
+    running.run(data.shard(settings(), consoles.out))
 
 
 app.add_typer(import_group.app, name="import")
@@ -365,20 +365,20 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
 ) -> None:
     """Check the invariants of the whole database. Exit with status 1 if one does not hold."""
-    if run(data.check_invariants(settings(), consoles.out, repair=repair)):
+    if running.run(data.check_invariants(settings(), consoles.out, repair=repair)):
         raise typer.Exit(1)
 
 
 @app.command()
 def migrate() -> None:
     """Upgrade old documents, 100 at a time. The gateway may run."""
-    run(data.migrate_documents(settings(), consoles.out))
+    running.run(data.migrate_documents(settings(), consoles.out))
 
 
 @app.command()
 def worker() -> None:
     """Run the jobs without serving, until Ctrl-C."""
-    run(data.run_jobs(settings()))
+    running.run(data.run_jobs(settings()))
 
 
 if __name__ == "__main__":

@@ -15,42 +15,14 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from .tokens import TOKENS, Token
 
-class Token(StrEnum):
-    """The tokens that the service knows."""
-
-    ACCEPT = "accept"
-    DECLINE = "decline"
-    PENDING = "pending"
-    BUSY = "busy"
-    THROTTLED = "throttled"
-    GARBLED = "garbled"
-    HANG = "hang"
-    HANG_LATE = "hang-late"
-    DROP = "drop"
-    DIE = "die"
-
-
-# What the service does for each token. "A while" is `seconds` from the first request with a key.
-TOKENS = {
-    Token.ACCEPT: "The money is taken.",
-    Token.DECLINE: "The charge is declined. This is final.",
-    Token.PENDING: "The charge is pending for a while. Then the money is taken.",
-    Token.BUSY: "It answers 503 twice. Then the money is taken.",
-    Token.THROTTLED: "It answers 429 twice. Then the money is taken.",
-    Token.GARBLED: "It returns an invalid answer for a while. Then the money is taken.",
-    Token.HANG: "It doesn't answer for a while. Then the next request takes the money.",
-    Token.HANG_LATE: "The money is taken immediately, but it doesn't answer for a while.",
-    Token.DROP: "The money is taken immediately, but each connection is dropped for a while.",
-    Token.DIE: "The money is taken, and the service stops before it answers.",
-}
 _REFUSALS = {Token.BUSY: HTTPStatus.SERVICE_UNAVAILABLE, Token.THROTTLED: HTTPStatus.TOO_MANY_REQUESTS}
 _REFUSED_AT_FIRST = 2
 _CHARGES, _REFUNDS = "/charges", "/refunds"

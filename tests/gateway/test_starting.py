@@ -16,6 +16,14 @@ from portico.gateway.domains import load, schema_of
 schema_of(load(None))
 print(*(name for name in {LATE!r} if name in sys.modules))
 """
+# What the help of the command line needs none of.
+LARGE = ("asyncio", "graphql", "pymongo", "rich", "starlette", "strawberry", "uvicorn")
+HELPED = f"""
+import atexit, sys
+atexit.register(lambda: print("loaded:", *(name for name in {LARGE!r} if name in sys.modules)))
+from portico.gateway.cli import commands
+commands.main()
+"""
 # Counts do not depend on the load of the machine, as the CPU time does.
 COUNTED = f"""
 import sys
@@ -60,3 +68,10 @@ def test_a_command_loads_without_garbage_collection() -> None:
 
     assert "generation" not in ended.stdout
     assert "type Query" in ended.stdout
+
+
+def test_the_help_loads_little() -> None:
+    ended = subprocess.run([sys.executable, "-c", HELPED, "--help"], capture_output=True, text=True, check=True)
+
+    assert "payment-service" in ended.stdout
+    assert ended.stdout.splitlines()[-1].split() == ["loaded:"]

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from portico.gateway.payments.service import TOKENS
+from portico.gateway.payments.tokens import TOKENS
 from tests.shop.support.payment_service import PaymentService, running_payment_service
 from tests.support.processes import Process, environment, eventually, portico, started
 
