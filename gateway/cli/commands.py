@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from portico.gateway.operations import documents as operations
     from portico.gateway.payments import service as payment_service
 
-    from . import consoles, data, document_checks, domain_commands, failures, running, schema_check, server
+    from . import consoles, data, document_checks, domain_commands, failures, loops, schema_check, server
     from . import explain as explaining
 else:
     # Importing them takes most of a second. `--help` needs none of them, and each command needs only a few.
@@ -38,7 +38,7 @@ else:
     demo_token, explaining, logs = map(import_lazily, ("demo.demo_token", "cli.explain", "logs"))
     domain_commands, production = import_lazily("cli.domain_commands"), import_lazily("production")
     consoles, document_checks = import_lazily("cli.consoles"), import_lazily("cli.document_checks")
-    payment_service, running = import_lazily("payments.service"), import_lazily("cli.running")
+    loops, payment_service = import_lazily("cli.loops"), import_lazily("payments.service")
     operations, schema_check, server = map(import_lazily, ("operations.documents", "cli.schema_check", "cli.server"))
 
 # The work of a command leaves little garbage. With the default of 700, the collector looks for it too often.
@@ -141,7 +141,7 @@ def serve(
     production.require(chosen)
     data.require_settings(chosen)
     with data.embedded_mongodb(chosen):
-        advice = production.advice(chosen, is_single_server=running.run(data.check_database(chosen)))
+        advice = production.advice(chosen, is_single_server=loops.run(data.check_database(chosen)))
         if advice is not None:
             typer.secho(f"portico: {advice}", fg="yellow", err=True)
         _listen(chosen, host, port, workers, reload=reload)
@@ -174,7 +174,7 @@ def demo(
     has_storefront = document_checks.trust_storefront(chosen)
     chosen = settings()
     with data.embedded_mongodb(chosen):
-        running.run(data.load_demo(chosen, size, consoles.out))
+        loops.run(data.load_demo(chosen, size, consoles.out))
         token = demo_token.get_or_make(chosen)
         typer.echo("\nA token that allows everything (GraphiQL has it already):")
         typer.echo(f"  Authorization: Bearer {token}\n")
@@ -236,7 +236,7 @@ def payment_service_(
     address = _address(host, listening)
     typer.echo(f"A payment service for tests is at {typer.style(address, bold=True)}. Press Ctrl-C to stop it.")
     typer.echo(f"For the gateway, set PORTICO_PAYMENT_URL={address}")
-    if running.run(payment_service.serve(service, listening)):
+    if loops.run(payment_service.serve(service, listening)):
         raise Failure("the token `die` stopped the payment service. Start it again.")
 
 
@@ -311,13 +311,13 @@ def documents(
 @app.command()
 def indexes() -> None:
     """Create missing indexes and rebuild outdated ones. Print all of them."""
-    running.run(data.show_indexes(settings(), consoles.out))
+    loops.run(data.show_indexes(settings(), consoles.out))
 
 
 @app.command()
 def shard() -> None:
     """Shard the collections that have a shard key. Requires a sharded cluster."""
-    running.run(data.shard(settings(), consoles.out))
+    loops.run(data.shard(settings(), consoles.out))
 
 
 app.add_typer(import_group.app, name="import")
@@ -365,20 +365,20 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired safely.")] = False,
 ) -> None:
     """Check the invariants of the whole database. Exit with status 1 if one does not hold."""
-    if running.run(data.check_invariants(settings(), consoles.out, repair=repair)):
+    if loops.run(data.check_invariants(settings(), consoles.out, repair=repair)):
         raise typer.Exit(1)
 
 
 @app.command()
 def migrate() -> None:
     """Upgrade old documents, 100 at a time. The gateway may run."""
-    running.run(data.migrate_documents(settings(), consoles.out))
+    loops.run(data.migrate_documents(settings(), consoles.out))
 
 
 @app.command()
 def worker() -> None:
     """Run the jobs without serving, until Ctrl-C."""
-    running.run(data.run_jobs(settings()))
+    loops.run(data.run_jobs(settings()))
 
 
 if __name__ == "__main__":

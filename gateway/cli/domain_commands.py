@@ -15,7 +15,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.declarations import Command
 from portico.resolvers.indexes import create_indexes
 
-from . import data, running
+from . import data, loops
 from .printing import printable
 
 
@@ -43,7 +43,7 @@ def _command(found: Command) -> Any:
 
 def _runner(found: Command) -> Callable[[], None]:
     def run() -> None:
-        if not running.run(_run(data.read_settings(), found, Console(highlight=False))):
+        if not loops.run(_run(data.read_settings(), found, Console(highlight=False))):
             raise typer.Exit(1)
 
     return run

@@ -14,7 +14,7 @@ from portico.gateway import domains
 from portico.gateway.imports.runs import Importer
 from portico.gateway.settings import Settings
 
-from . import data, running
+from . import data, loops
 from .errors import Failure
 
 _ABOUT = """Import {name} from {formats}. Valid records are stored, and invalid ones are listed. Safe to repeat.
@@ -56,7 +56,7 @@ def _runner(name: str, importer: Importer) -> Callable[..., None]:
         settings = data.read_settings()
         out, errors = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
         try:
-            all_valid = running.run(data.import_files(settings, name, files, out, errors, given))
+            all_valid = loops.run(data.import_files(settings, name, files, out, errors, given))
         except ValueError as error:
             raise Failure(str(error)) from None
         if not all_valid:

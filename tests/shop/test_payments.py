@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from portico.gateway.payments.service import TOKENS
+from portico.gateway.payments.tokens import TOKENS
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.shop import cart_jobs
