@@ -35,7 +35,7 @@ gc.disable()
 for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_")) and name != "PORTICO_SHARED_DATA"]:
     del os.environ[_name]
 
-# It has fixtures.
+# Fixtures of several modules.
 pytest_plugins = ["tests.support.kept_answers"]
 # A driver and an executor. Every test runs on the first. The tests with the mark `both_drivers`, which together send
 # every kind of command and run every kind of field, run on both if the seed chooses them. `make soak` runs all tests on

@@ -20,7 +20,7 @@ from portico.gateway.clock import SystemClock
 from portico.gateway.payments.tokens import TOKENS
 from portico.gateway.settings import Settings, split_address
 
-from . import import_group
+from . import import_group, lines
 from .errors import Failure
 from .lazy import import_lazily
 
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def _fail(text: str) -> None:
-    typer.secho(f"portico: {text}", fg="red", err=True)
+    lines.warn(text, color="red")
     sys.exit(1)
 
 
@@ -143,7 +143,7 @@ def serve(
     with data.embedded_mongodb(chosen):
         advice = production.advice(chosen, is_single_server=loops.run(data.check_database(chosen)))
         if advice is not None:
-            typer.secho(f"portico: {advice}", fg="yellow", err=True)
+            lines.warn(advice)
         _listen(chosen, host, port, workers, reload=reload)
 
 
@@ -165,11 +165,9 @@ def demo(
     data.require_writable(chosen)
     data.require_settings(chosen)
     if host not in _LOOPBACK:
-        typer.secho(
-            "portico: other machines can reach this demo. GraphiQL has the token only at localhost. "
-            "On other hosts, paste the printed token.",
-            fg="yellow",
-            err=True,
+        lines.warn(
+            "other machines can reach this demo. GraphiQL has the token only at localhost. "
+            "On other hosts, paste the printed token."
         )
     has_storefront = document_checks.trust_storefront(chosen)
     chosen = settings()
@@ -197,9 +195,8 @@ def _listen(
     listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
     if has_storefront:
-        typer.echo(f"The storefront is at {typer.style(f'{address}/shop', bold=True)}.")
-    shown = typer.style(address, bold=True)
-    typer.echo(f"Portico is at {shown} (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.")
+        lines.show(f"The storefront is at {address}/shop.", bold=f"{address}/shop")
+    lines.show(f"Portico is at {address} (GraphiQL) and {address}/graphql. Press Ctrl-C to stop it.", bold=address)
     server.serve(chosen, listening, workers=workers, reload=reload, app=app)
 
 
@@ -234,7 +231,7 @@ def payment_service_(
         raise Failure(f"{file} is not a file of charges: {error}") from None
     listening = server.bind(host, port)
     address = _address(host, listening)
-    typer.echo(f"A payment service for tests is at {typer.style(address, bold=True)}. Press Ctrl-C to stop it.")
+    lines.show(f"A payment service for tests is at {address}. Press Ctrl-C to stop it.", bold=address)
     typer.echo(f"For the gateway, set PORTICO_PAYMENT_URL={address}")
     if loops.run(payment_service.serve(service, listening)):
         raise Failure("the token `die` stopped the payment service. Start it again.")

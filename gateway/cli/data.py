@@ -30,6 +30,7 @@ from portico.resolvers.indexes import create_indexes, filling, migrate, shard_co
 from portico.resolvers.problems import Invariant
 from portico.resolvers.server_time import server_time
 
+from . import lines
 from .lazy import import_lazily
 from .printing import printable
 
@@ -55,7 +56,7 @@ def read_settings() -> Settings:
     for kind in kinds:
         found.of(kind)
     for given, meant in Settings.misspelt(kinds).items():
-        typer.secho(f"portico: there is no setting {given}. Did you mean {meant}?", fg="yellow", err=True)
+        lines.warn(f"there is no setting {given}. Did you mean {meant}?")
     return found
 
 
