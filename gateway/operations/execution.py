@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,13 +116,9 @@ class Executor:
 
         Raises:   Overloaded; MutationNotAllowed for a mutation without `may_write`.
         """
-        if refusal is None and self.operations.is_known_mutation(text, name):
-            call = self._call(text, variables, name, context, seconds, charge, refusal, on_error)
-            if isinstance(call, Response):
-                return call
-            return await self._write(call, progress, may_write=may_write, wants_plan=wants_plan)
+        is_known = refusal is None and self.operations.is_known_mutation(text, name)
         # Parsing a new text is work, too.
-        async with self.queries.slot(context.connection, must_run=must_run):
+        async with nullcontext() if is_known else self.queries.slot(context.connection, must_run=must_run):
             call = self._call(text, variables, name, context, seconds, charge, refusal, on_error)
             if isinstance(call, Response):
                 return call
