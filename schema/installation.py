@@ -99,7 +99,7 @@ def _install_field(field: GraphQLField, kinds: Mapping[str, Kind]) -> None:
 
 
 def _install_errors(field: GraphQLField) -> None:
-    """Makes a field answer with the errors that its union names. A subscription has answers only for its events."""
+    """Makes a field answer with the errors that its union names. An error of a subscription ends it instead."""
     union = field.type.of_type if isinstance(field.type, GraphQLNonNull) else field.type
     if not isinstance(union, GraphQLUnionType) or field.subscribe is not None:
         return

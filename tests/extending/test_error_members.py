@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
+import orjson
 import pytest
 import strawberry
 
@@ -97,7 +98,20 @@ class SizedQuery:
         return cast("SizedShelf", EmptyShelf())
 
 
-DOMAIN = Domain(name="sized", about="Sizes.", mutations=(SizedMutation,), queries=(SizedQuery,))
+@strawberry.type
+class SizedSubscription:
+    @strawberry.subscription(description="Finds nothing to listen to.")  # type: ignore[untyped-decorator]
+    async def found(self) -> AsyncIterator[Result]:
+        raise NotFound("Shelf")
+
+
+DOMAIN = Domain(
+    name="sized",
+    about="Sizes.",
+    mutations=(SizedMutation,),
+    queries=(SizedQuery,),
+    subscriptions=(SizedSubscription,),
+)
 LAZILY = "{ __typename ... on UserError { message } }"
 SHOWN = "{ __typename ... on UserError { message } ... on InvalidInput { path } }"
 SIZE = f"mutation ($input: SizedInput!) {{ size(input: $input) {SHOWN} }}"
@@ -170,3 +184,9 @@ async def test_a_key_can_be_used_again_after_an_error_of_the_input(sized: Gatewa
     answers = [(await sized.data(SIZE, {"input": {"size": size, **key}}))["size"] for size in (4, 4, 3, 3)]
 
     assert answers == [TOO_LARGE, TOO_LARGE, DONE, DONE]
+
+
+async def test_an_error_ends_a_subscription_whatever_its_union_names(sized: GatewayClient) -> None:
+    answers = [orjson.loads(answer.json) async for answer in sized.answers(f"subscription {{ found {SHOWN} }}")]
+
+    assert [answer["errors"][0]["extensions"]["code"] for answer in answers] == ["NOT_FOUND"]
