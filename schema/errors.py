@@ -1,16 +1,15 @@
-"""Errors as data: each domain error becomes the member that represents its class in a mutation's union."""
+"""Errors as data: each domain error becomes the member that represents its class in the union of a field."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import strawberry
-from strawberry.types.base import StrawberryOptional, get_object_definition
-from strawberry.types.lazy_type import LazyType
-from strawberry.types.union import StrawberryUnion
+from graphql.pyutils import is_awaitable
+from strawberry.types.base import get_object_definition
 
 from portico.resolvers import errors
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken, UnacceptableFile
@@ -55,7 +54,7 @@ __all__ = [
     "member_name",
     "members_of",
     "path_of",
-    "shown_as",
+    "showing",
     "shown_error",
     "value_class",
     "value_facts",
@@ -63,7 +62,9 @@ __all__ = [
 
 E = TypeVar("E", bound=errors.DomainError)
 Facts = Callable[[Any], dict[str, Any]]
-# By the class of the error.
+Resolver = Callable[..., Any]
+# What makes the values of the types that represent errors, by the class of the error.
+Members = Mapping[type[errors.DomainError], "_ToMember"]
 _MEMBERS: dict[type[errors.DomainError], _ToMember] = {}
 
 
@@ -127,17 +128,35 @@ def _declare(
     return error
 
 
-def members_of(result: Any) -> Mapping[type[errors.DomainError], _ToMember]:
-    """Returns what a union has for errors, by the class of the error. It may be optional; other types have nothing."""
-    union = result.of_type if isinstance(result, StrawberryOptional) else result
-    if not isinstance(union, StrawberryUnion):
-        return {}
-    types = [one.resolve_type() if isinstance(one, LazyType) else one for one in union.types]
-    origins = {definition.origin for one in types if (definition := get_object_definition(one)) is not None}
+def members_of(origins: Collection[type]) -> Members:
+    """Returns what a union of these types has for errors."""
     return {error: known for error, known in _MEMBERS.items() if known.error_type in origins}
 
 
-def shown_as(error: errors.DomainError, members: Mapping[type[errors.DomainError], _ToMember]) -> Any:
+def showing(resolve: Resolver, members: Members) -> Resolver:
+    """Returns a resolver that answers with the member for a domain error, which it raises if there is none.
+
+    Strawberry's own handlers of exceptions would compare each field of the schema with each error when a process
+    starts.
+    """
+
+    def resolve_shown(source: Any, info: Any, **given: Any) -> Any:
+        try:
+            result = resolve(source, info, **given)
+        except errors.DomainError as error:
+            return _shown_as(error, members)
+        return ended(result) if is_awaitable(result) else result
+
+    async def ended(result: Awaitable[Any]) -> Any:
+        try:
+            return await result
+        except errors.DomainError as error:
+            return _shown_as(error, members)
+
+    return resolve_shown
+
+
+def _shown_as(error: errors.DomainError, members: Members) -> Any:
     """Returns the value of the member for the nearest base of the error. Raises the error if there is none."""
     nearest = next((members[base] for base in type(error).__mro__ if base in members), None)
     if nearest is None:

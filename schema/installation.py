@@ -1,4 +1,4 @@
-"""Installs resolvers that read fields from documents, and functions that find the type of a document."""
+"""Installs resolvers that read fields from documents or show errors, and functions that find the type of a document."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +15,7 @@ from graphql import (
     GraphQLObjectType,
     GraphQLUnionType,
     Undefined,
+    default_field_resolver,
     parse_const_value,
 )
 from strawberry.schema.schema_converter import GraphQLCoreConverter
@@ -24,7 +25,7 @@ from portico.resolvers.errors import NotFound
 from portico.schema.kinds import KIND, Kind, KindDocument, require_decodable
 
 from .connections import Paged
-from .errors import value_class
+from .errors import members_of, showing, value_class
 from .fields import Computed, Related, Source, Stored, declaration_of, getter
 from .nodes import loader_of, projection_of
 
@@ -33,6 +34,8 @@ _BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 TYPE_NAME = "portico.type_name"
 # The extension of a union with the names of its types, by the classes of their values.
 MEMBERS = "portico.members"
+# The extension of a field with the types of its union that represent errors.
+ERRORS = "portico.errors"
 # The extension of a related field with the kind of its documents.
 RELATED_KIND = "portico.related_kind"
 # The extension of a connection with how its pages are read.
@@ -41,6 +44,8 @@ PAGES = "portico.pages"
 
 def install(schema: strawberry.Schema, kinds: Mapping[str, Kind], pages: Sequence[Paged]) -> None:
     """Gives each declared field a resolver that reads its document, without the overhead of a strawberry resolver.
+
+    Any other field whose union names errors gets one that answers with them.
 
     The types, the related fields and the connections of the schema get their kinds and pages here, so nothing has to
     look them up when an operation runs.
@@ -90,7 +95,19 @@ def _install_field(field: GraphQLField, kinds: Mapping[str, Kind]) -> None:
             kind = field.extensions[RELATED_KIND] = kinds[declared.kind]
             field.resolve = _related(declared, kind, is_required=isinstance(field.type, GraphQLNonNull))
         case _:
-            pass
+            _install_errors(field)
+
+
+def _install_errors(field: GraphQLField) -> None:
+    """Makes a field answer with the errors that its union names. An error of a subscription ends it instead."""
+    union = field.type.of_type if isinstance(field.type, GraphQLNonNull) else field.type
+    if not isinstance(union, GraphQLUnionType) or field.subscribe is not None:
+        return
+    definitions = [definition for one in union.types if (definition := one.extensions.get(_BACKREF)) is not None]
+    members = members_of({definition.origin for definition in definitions})
+    if members:
+        field.extensions[ERRORS] = members
+        field.resolve = showing(field.resolve or default_field_resolver, members)
 
 
 def _install_default(given: GraphQLArgument | GraphQLInputField) -> None:

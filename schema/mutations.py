@@ -24,7 +24,7 @@ from portico.schema.fields import as_type
 from portico.schema.kinds import Kind, Node
 
 from .context import Context, Info, Operation, core
-from .errors import member_name, members_of, shown_as
+from .errors import member_name
 from .fields import costs, kept_privately
 from .files import Upload, uploads_in
 from .nodes import find_node, shown
@@ -47,9 +47,6 @@ _PARENTS = 10
 class Write(FieldExtension):
     """Wraps a mutation: checks the role, begins the operation, and stores the answer if a key is given.
 
-    A domain error becomes the member of the mutation's union that represents it. Strawberry's own handlers of
-    exceptions would compare each field of the schema with each error when a process starts.
-
     The stored answer (`kept`) is the type of the payload with the keys of its objects, or the error with its facts.
     A repeated call reads the objects again, with its own selection. An object that the caller may not see any more is
     then missing, as it is for a new call.
@@ -64,7 +61,6 @@ class Write(FieldExtension):
 
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
-        self._errors = members_of(field.type)
         for argument in field.arguments:
             argument.description = argument.description or "The input of the mutation."
 
@@ -76,11 +72,8 @@ class Write(FieldExtension):
             )
         if context.write is None:
             raise RuntimeError("A mutation needs the context of its root field: see `of_root_field`.")
-        try:
-            with unmetered():
-                return await self._resolve(next_, context.write, source, info, kwargs)
-        except errors.DomainError as error:
-            return shown_as(error, self._errors)
+        with unmetered():
+            return await self._resolve(next_, context.write, source, info, kwargs)
 
     async def _resolve(self, next_: Next, operation: Operation, source: Any, info: Info, kwargs: dict[str, Any]) -> Any:
         context = info.context

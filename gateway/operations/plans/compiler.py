@@ -29,7 +29,7 @@ from graphql.execution.execute import default_field_resolver, default_type_resol
 from strawberry.schema.schema_converter import GraphQLCoreConverter
 
 from portico.schema.fields import Computed, Related, Stored, declaration_of, getter
-from portico.schema.installation import MEMBERS, RELATED_KIND, TYPE_NAME
+from portico.schema.installation import ERRORS, MEMBERS, RELATED_KIND, TYPE_NAME
 from portico.schema.kinds import Kind, types_of
 from portico.schema.nodes import loader_of
 from portico.schema.selections import Selection
@@ -161,7 +161,7 @@ class _Compiler:
                 wanted = selection.below(selection.fields(parent)[name])
                 plan.relation = self._relation(nodes, declared, definition.extensions[RELATED_KIND], wanted, plan.shape)
             case _:
-                plan.own = own_value(strawberry_field)
+                plan.own = None if ERRORS in definition.extensions else own_value(strawberry_field)
                 direct = direct_resolver(self._schema, definition, strawberry_field)
                 plan.resolve = direct or definition.resolve or default_field_resolver
         return plan

@@ -2,8 +2,7 @@
 
 For every call, strawberry looks up the arguments of the field and their types, and passes through a chain of functions
 for extensions and handled exceptions. A plan knows the field, so it does this once. So does it for mutations, whose one
-extension is `Write`. Other fields with extensions, or with errors in their result, and those of a class of their own
-keep strawberry's resolver.
+extension is `Write`. Other fields with extensions, and those of a class of their own, keep strawberry's resolver.
 """
 
 from __future__ import annotations
@@ -12,18 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import strawberry
-from graphql import GraphQLField, GraphQLSchema, is_union_type
-from graphql.type import get_named_type
+from graphql import GraphQLField, GraphQLSchema
 from strawberry.types.arguments import InputContext, convert_argument
 from strawberry.types.base import StrawberryMaybe, has_object_definition
 from strawberry.types.field import StrawberryField
-from strawberry.utils.await_maybe import await_maybe
 
+from portico.schema.errors import Resolver, showing
 from portico.schema.fields import Getter
 from portico.schema.inputs import is_made_by_core, unwrapped
+from portico.schema.installation import ERRORS
 from portico.schema.mutations import Write
-
-Resolver = Callable[..., Any]
 
 
 def own_value(field: StrawberryField | None) -> Getter | None:
@@ -45,12 +42,12 @@ def direct_resolver(schema: GraphQLSchema, definition: GraphQLField, field: Stra
     if field.is_subscription:
         # Its function starts the subscription. An event has its own resolver.
         return None
-    if field.extensions:
-        return _writer(field, of_strawberry.schema_converter)
-    # Strawberry turns an exception into a member of a union.
-    if is_union_type(get_named_type(definition.type)) or not callable(field.base_resolver.wrapped_func):
+    if not callable(field.base_resolver.wrapped_func):
         return None
-    return _caller(field, of_strawberry.config, of_strawberry.schema_converter.scalar_registry)
+    config, scalars = of_strawberry.config, of_strawberry.schema_converter.scalar_registry
+    call = _writer(field, config, scalars) if field.extensions else _caller(field, config, scalars)
+    errors = definition.extensions.get(ERRORS)
+    return call if call is None or errors is None else showing(call, errors)
 
 
 def _caller(field: StrawberryField, config: Any, scalars: Any) -> Resolver:
@@ -73,16 +70,15 @@ def _caller(field: StrawberryField, config: Any, scalars: Any) -> Resolver:
     return resolve
 
 
-def _writer(field: StrawberryField, converter: Any) -> Resolver | None:
+def _writer(field: StrawberryField, config: Any, scalars: Any) -> Resolver | None:
     """Returns the resolver of a mutation; None for a field with other extensions than `Write`, or another signature."""
     resolver: Any = field.base_resolver
     [write, *more] = field.extensions
     sources = resolver.parent_parameter, resolver.root_parameter
     if type(write) is not Write or more or sources != (None, None) or not resolver.is_async:
         return None
-    function, info_class = resolver.wrapped_func, converter.config.info_class
-    converted = _converter(field, converter.config, converter.scalar_registry)
-    handlers = converter._get_field_exception_handlers(field)  # noqa: SLF001 - strawberry has no public name for it
+    function, info_class = resolver.wrapped_func, config.info_class
+    converted = _converter(field, config, scalars)
     takes_self = resolver.self_parameter is not None
     of_info = None if resolver.info_parameter is None else resolver.info_parameter.name
 
@@ -92,16 +88,10 @@ def _writer(field: StrawberryField, converter: Any) -> Resolver | None:
         done: Awaitable[Any] = function(source, **values) if takes_self else function(**values)
         return done
 
-    async def resolve(source: Any, info: Any, **given: Any) -> Any:
+    def resolve(source: Any, info: Any, **given: Any) -> Awaitable[Any]:
         wrapped = info_class(_raw_info=info, _field=field)
-        try:
-            return await write.resolve_async(call, source, wrapped, **converted(given, wrapped))
-        except Exception as error:
-            handler = next((one for kinds, one in handlers if isinstance(error, kinds)), None)
-            member = None if handler is None else await await_maybe(handler.handle(error, field=field, info=wrapped))
-            if member is None:
-                raise
-            return member
+        done: Awaitable[Any] = write.resolve_async(call, source, wrapped, **converted(given, wrapped))
+        return done
 
     return resolve
 
