@@ -69,6 +69,9 @@ async def find_pages(
 ) -> list[Page[CharacterDocument]]:
     """Returns a page of each listing. See `keyed.find_pages`."""
     pages = await keyed.find_pages(db, CHARACTERS, listings, projection=_with_slot(projection), **given)
+    for listing in listings:
+        # The cursors are made of what is read last.
+        projection = listing.projected(projection)
     await _show_decided(db, [one for page in pages for one in page.documents], projection)
     return pages
 
