@@ -10,11 +10,11 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document, Projection
-from portico.resolvers.game.world import character_reads, locations
-from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world import character_edits, character_reads, locations
+from portico.resolvers.game.world.characters import CHARACTERS, listing
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.smithy import Smithy, names
-from tests.game.support.world import add_character
+from tests.game.support.world import add_character, character_id
 from tests.support.harness import GatewayClient
 
 PAGE = """query ($after: String) { characters(first: 1, after: $after) {
@@ -74,3 +74,48 @@ async def test_a_page_with_a_row_that_is_read_again_leads_to_the_next_page(
     assert ended
     assert names(page["nodes"][0]["inventory"]) == {"sword", "dagger"}
     assert [one["name"] for one in following["nodes"]] == [bob["name"]]
+
+
+async def test_a_character_that_is_deleted_between_two_reads_is_not_shown(
+    gateway: GatewayClient, smithy: Smithy, before_rooms: Any
+) -> None:
+    await smithy.pick_up("sword")
+    deleted = before_rooms(lambda: character_edits.delete_character(smithy.acting()))
+    shown = "name gold inventory { name } location { name }"
+    text = f"query ($id: ID!) {{ character(id: $id) {{ {shown} }} }}"
+
+    answer = await gateway.data(text, {"id": character_id(smithy.ann)}, token=gateway.token("ann"))
+
+    assert deleted
+    assert answer == {"character": None}
+
+
+async def test_a_deleted_character_is_not_among_those_of_its_player(
+    gateway: GatewayClient, smithy: Smithy, before_rooms: Any
+) -> None:
+    await smithy.pick_up("sword")
+    deleted = before_rooms(lambda: character_edits.delete_character(smithy.acting()))
+    text = "{ viewer { characters { name gold location { name } } } }"
+
+    answer = await gateway.data(text, token=gateway.token("ann"))
+
+    assert deleted
+    assert answer == {"viewer": {"characters": []}}
+
+
+@pytest.mark.parametrize("projection", [None, {"name": 1, "gold": 1}])
+async def test_a_page_whose_only_row_is_deleted_leads_to_the_next_page(
+    smithy: Smithy, before_rooms: Any, projection: Projection | None
+) -> None:
+    bob = await older_character(smithy)
+    await smithy.pick_up("sword")
+    deleted = before_rooms(lambda: character_edits.delete_character(smithy.acting()))
+
+    [page] = await character_reads.find_pages(smithy.db, [listing()], projection=projection, first=1, after=None)
+    [following] = await character_reads.find_pages(
+        smithy.db, [listing()], projection=projection, first=1, after=page.end
+    )
+
+    assert deleted
+    assert (page.documents, page.has_next) == ([], True)
+    assert [one["_id"] for one in following.documents] == [bob["_id"]]

@@ -7,14 +7,14 @@ A call is answered when the room has decided its turn, and the character gets th
 * If the entry has the turn of the slot, the character is shown with what the entry gives, and with the room as it is.
   One read of the room shows both, so an item is never on the floor and with the character.
 * If the entry has a later turn, or says that its turn is `over`, or is gone, then the turn has ended since the
-  character was read. So the character is read again.
+  character was read. So the character is read again. It may be deleted by then.
 
 A character without a slot costs no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from bson import ObjectId
@@ -48,8 +48,7 @@ async def _find_by_ids(
 ) -> dict[ObjectId, CharacterDocument]:
     query = {"_id": {"$in": list(ids)}, "location": {"$exists": True}}
     found = await CHARACTERS.of(db).find(query, _with_slot(projection), batch_size=len(ids) + 1).to_list()
-    await _show_decided(db, found, projection)
-    return {character["_id"]: character for character in found}
+    return {character["_id"]: character for character in await _show_decided(db, found, projection)}
 
 
 async def find_by_owner(db: Database, owner: str, projection: Projection | None = None) -> list[CharacterDocument]:
@@ -60,8 +59,7 @@ async def find_by_owner(db: Database, owner: str, projection: Projection | None 
 async def _find_by_owner(db: Database, owner: str, projection: Projection | None) -> list[CharacterDocument]:
     query, order = {"owner": owner, "location": {"$exists": True}}, [("number", ASCENDING)]
     found = await CHARACTERS.of(db).find(query, _with_slot(projection), sort=order).to_list()
-    await _show_decided(db, found, projection)
-    return found
+    return await _show_decided(db, found, projection)
 
 
 async def find_pages(
@@ -72,8 +70,20 @@ async def find_pages(
     for listing in listings:
         # The cursors are made of what is read last.
         projection = listing.projected(projection)
-    await _show_decided(db, [one for page in pages for one in page.documents], projection)
+    shown = await _show_decided(db, [one for page in pages for one in page.documents], projection)
+    left = {one["_id"] for one in shown}
+    for page in pages:
+        _leave_out(page, left)
     return pages
+
+
+def _leave_out(page: Page[CharacterDocument], left: Container[ObjectId]) -> None:
+    """Drops the rows of deleted characters from a page. The next page begins where it would with them."""
+    if all(one["_id"] in left for one in page.documents):
+        return
+    if page.has_next and page.end is None:
+        page.end = page.listing.sort.key_of(page.documents[-1])
+    page.documents = [one for one in page.documents if one["_id"] in left]
 
 
 def _with_slot(projection: Projection | None) -> Projection | None:
@@ -82,28 +92,35 @@ def _with_slot(projection: Projection | None) -> Projection | None:
     return {**projection, **dict.fromkeys(_SLOT, 1)}
 
 
-async def _show_decided(db: Database, found: Sequence[Any], projection: Projection | None) -> None:
-    """Makes characters show what their rooms have decided. Changes the documents."""
+async def _show_decided(db: Database, found: Sequence[Any], projection: Projection | None) -> list[Any]:
+    """Makes characters show what their rooms have decided. Changes the documents.
+
+    Returns the characters without those that are deleted now.
+    """
+    gone = set[ObjectId]()
     acting = [one for one in found if one.get("action", {}).get("kind") in room_turns.OF_ONE_ROOM]
     for reads in range(_READS):
         if not acting:
-            return
+            break
         if reads:
-            await _read_again(db, acting, projection)
+            gone |= await _read_again(db, acting, projection)
+            acting = [one for one in acting if one["_id"] not in gone]
         ids = {one["action"]["room"] for one in acting if "action" in one}
         rooms = await locations.find_by_ids(db, list(ids), _ROOM)
         acting = [one for one in acting if not _is_shown(one, rooms)]
+    return [one for one in found if one["_id"] not in gone]
 
 
-async def _read_again(db: Database, outdated: Sequence[Any], projection: Projection | None) -> None:
-    query = {"_id": {"$in": [one["_id"] for one in outdated]}}
+async def _read_again(db: Database, outdated: Sequence[Any], projection: Projection | None) -> set[ObjectId]:
+    """Replaces what the documents say by what is stored now. Returns the ids of the characters that are deleted."""
+    query = {"_id": {"$in": [one["_id"] for one in outdated]}, "location": {"$exists": True}}
     found: Sequence[Any] = await CHARACTERS.of(db).find(query, _with_slot(projection)).to_list()
     again = {one["_id"]: one for one in found}
     for one in outdated:
-        newer = again.get(one["_id"])
-        if newer is not None:
+        if newer := again.get(one["_id"]):
             one.clear()
             one.update(newer)
+    return {one["_id"] for one in outdated} - again.keys()
 
 
 def _is_shown(character: Document, rooms: Mapping[ObjectId, Document]) -> bool:
