@@ -12,9 +12,14 @@ from portico.gateway.mongo.faults import Crash
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import equipment, room_actions
 from portico.resolvers.game.world.characters import CHARACTERS
+from portico.resolvers.game.world.locations import LOCATIONS, keeper_key
+from portico.resolvers.game.world.room_turns import entry_of
 from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turn_runs import Acting
+from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.scene import assert_settled
 from tests.game.support.smithy import Smithy, names
+from tests.game.support.world import add_character
 from tests.support.interruptions import interrupted
 
 
@@ -120,3 +125,24 @@ async def test_a_last_step_that_arrived_before_the_call_failed_has_no_second_eff
 
     await smithy.end()
     assert names((await smithy.stored())["items"]) == {"dagger"}
+
+
+# ----------------------------------------------------------------- the room forgets
+
+
+@pytest.mark.parametrize("call", [wield, put_in])
+async def test_a_room_forgets_a_turn_whose_last_step_another_call_has_sent(smithy: Smithy, call: Call) -> None:
+    bob = await add_character(smithy.db, "bob", smithy.room, gold=100)
+    await pick_up(smithy)
+    await call(smithy)
+    others = Acting(smithy.db, smithy.rooms, bob["_id"], "bob", smithy.clock.now(), random_operation_id())
+
+    key = keeper_key(smithy.room["_id"], 0)
+    await room_actions.buy(others, keeper_key=key, item_id=smithy.things["helmet"])
+
+    room = await smithy.db[LOCATIONS.name].find_one({"_id": smithy.room["_id"]})
+    assert room is not None
+    entry = entry_of(room, smithy.ann["_id"])
+    assert entry is not None
+    assert entry["took"] == []
+    await smithy.end()

@@ -164,7 +164,9 @@ async def _require(acting: Acting) -> Document:
 async def _end_former(acting: Acting, former: Ending) -> Document | None:
     """Sends the last step of the turn before. Returns the character after it; None if that turn is over."""
     with acting.rooms.ends.sending(former):
-        return await end_now(former)
+        ended = await end_now(former)
+    former.forget()
+    return ended
 
 
 async def _wake(acting: Acting, character: Document) -> None:
