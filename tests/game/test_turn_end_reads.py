@@ -40,7 +40,7 @@ def before_rooms(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Awai
                 await action()
             return await real(db, ids, projection)
 
-        monkeypatch.setattr(character_reads.locations, "find_by_ids", find_by_ids)
+        monkeypatch.setattr(locations, "find_by_ids", find_by_ids)
         return happened
 
     return happens
@@ -119,3 +119,35 @@ async def test_a_page_whose_only_row_is_deleted_leads_to_the_next_page(
     assert deleted
     assert (page.documents, page.has_next) == ([], True)
     assert [one["_id"] for one in following.documents] == [bob["_id"]]
+
+
+@pytest.mark.parametrize(
+    ("projection", "more"),
+    [
+        ({"name": 1, "gold": 1}, {"characters.gold"}),
+        ({"items.name": 1}, {"characters.took"}),
+        ({"location.name": 1, "gold": 1}, {"characters.gold", "items", "keepers.name"}),
+    ],
+)
+async def test_a_read_fetches_no_more_of_a_room_than_it_shows(
+    smithy: Smithy, monkeypatch: pytest.MonkeyPatch, projection: Projection, more: set[str]
+) -> None:
+    await smithy.pick_up("sword")
+    read: list[Projection | None] = []
+    real = locations.find_by_ids
+
+    async def find_by_ids(db: Database, ids: Sequence[ObjectId], of_rooms: Projection | None = None) -> Any:
+        read.append(of_rooms)
+        return await real(db, ids, of_rooms)
+
+    monkeypatch.setattr(locations, "find_by_ids", find_by_ids)
+    whole = await smithy.shown()
+
+    found = await character_reads.find_by_ids(smithy.db, [smithy.ann["_id"]], projection)
+
+    shown: Document = dict(found[smithy.ann["_id"]])
+    assert len(shown.get("items", whole["items"])) == len(whole["items"])
+    assert {name: shown[name] for name in ("gold", "location") if name in shown}.items() <= whole.items()
+    paths = set(read[-1] or ())
+    every = {"characters.gold", "characters.took", "items", "keepers.name", "keepers", "characters", "keepers.items"}
+    assert paths & every == more

@@ -31,9 +31,13 @@ from .characters import CHARACTERS, CharacterDocument
 # How often a character is read whose turns keep ending.
 _READS = 4
 _SLOT = ("action.turn", "action.kind", "action.room")
-# What a turn of one room changes.
-_CHANGING = {"items", "gold", "location"}
-_ROOM = dict.fromkeys(("name", "description", "exits", "items", "version", "characters", "keepers"), 1)
+_ENTRY = ("characters._id", "characters.turn", "characters.over")
+_COPY = (
+    *("name", "description", "exits", "items", "version", "keepers.number", "keepers.name"),
+    *("characters.name", "characters.leaving", "characters.absent"),
+)
+# What a turn of one room changes, and what to read of the room to show it.
+_CHANGING = {"items": ("characters.took",), "gold": ("characters.gold",), "location": _COPY}
 
 
 async def find_by_ids(
@@ -86,8 +90,13 @@ def _leave_out(page: Page[CharacterDocument], left: Container[ObjectId]) -> None
     page.documents = [one for one in page.documents if one["_id"] in left]
 
 
+def _changing(projection: Projection | None) -> set[str]:
+    """Returns the fields of characters that are read and that a turn of one room changes."""
+    return set(_CHANGING) if projection is None else {path.partition(".")[0] for path in projection} & _CHANGING.keys()
+
+
 def _with_slot(projection: Projection | None) -> Projection | None:
-    if projection is None or _CHANGING.isdisjoint(path.partition(".")[0] for path in projection):
+    if projection is None or not _changing(projection):
         return projection
     return {**projection, **dict.fromkeys(_SLOT, 1)}
 
@@ -98,6 +107,7 @@ async def _show_decided(db: Database, found: Sequence[Any], projection: Projecti
     Returns the characters without those that are deleted now.
     """
     gone = set[ObjectId]()
+    of_rooms = dict.fromkeys((*_ENTRY, *(path for name in _changing(projection) for path in _CHANGING[name])), 1)
     acting = [one for one in found if one.get("action", {}).get("kind") in room_turns.OF_ONE_ROOM]
     for reads in range(_READS):
         if not acting:
@@ -106,7 +116,7 @@ async def _show_decided(db: Database, found: Sequence[Any], projection: Projecti
             gone |= await _read_again(db, acting, projection)
             acting = [one for one in acting if one["_id"] not in gone]
         ids = {one["action"]["room"] for one in acting if "action" in one}
-        rooms = await locations.find_by_ids(db, list(ids), _ROOM)
+        rooms = await locations.find_by_ids(db, list(ids), of_rooms)
         acting = [one for one in acting if not _is_shown(one, rooms)]
     return [one for one in found if one["_id"] not in gone]
 
