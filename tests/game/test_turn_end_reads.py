@@ -12,10 +12,11 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document, Projection
 from portico.resolvers.game.world import character_edits, character_reads, locations
 from portico.resolvers.game.world.characters import CHARACTERS, listing
+from portico.resolvers.game.world.rooms import Rooms
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.smithy import Smithy, names
 from tests.game.support.world import add_character, character_id
-from tests.support.harness import GatewayClient
+from tests.support.harness import Commands, GatewayClient
 
 PAGE = """query ($after: String) { characters(first: 1, after: $after) {
     nodes { name inventory { name } } pageInfo { endCursor hasNextPage } } }"""
@@ -151,3 +152,21 @@ async def test_a_read_fetches_no_more_of_a_room_than_it_shows(
     paths = set(read[-1] or ())
     every = {"characters.gold", "characters.took", "items", "keepers.name", "keepers", "characters", "keepers.items"}
     assert paths & every == more
+
+
+async def test_a_turn_that_is_over_says_nothing_of_the_next_turn(smithy: Smithy, commands: Commands) -> None:
+    await smithy.pick_up("sword")
+    await smithy.settler.settled(smithy.db)
+    smithy.clock.advance(seconds=6)
+    [entry] = (await smithy.forgotten())["characters"]
+    await smithy.buy("helmet", rooms=Rooms(settler=smithy.settler))
+    [following] = (await smithy.forgotten())["characters"]
+    commands.clear()
+
+    shown = await smithy.shown()
+
+    # A gateway of any version copies what the entry says besides.
+    assert following["over"] == entry["over"]
+    assert names(shown["items"]) == {"sword", "dagger", "helmet"}
+    assert commands.names() == ["find game.characters", "find game.locations"]
+    await smithy.end()

@@ -6,7 +6,7 @@ A call is answered when the room has decided its turn, and the character gets th
 * If the entry has an earlier turn, the room has not decided. The character is shown as it is stored.
 * If the entry has the turn of the slot, the character is shown with what the entry gives, and with the room as it is.
   One read of the room shows both, so an item is never on the floor and with the character.
-* If the entry has a later turn, or says that its turn is `over`, or is gone, then the turn has ended since the
+* If the entry has a later turn, or says that this one is `over`, or is gone, then the turn has ended since the
   character was read. So the character is read again. It may be deleted by then.
 
 A character without a slot costs no more.
@@ -144,7 +144,7 @@ def _is_shown(character: Document, rooms: Mapping[ObjectId, Document]) -> bool:
         return False
     if entry["turn"] < action["turn"]:
         return True
-    if entry["turn"] > action["turn"] or "over" in entry:
+    if entry["turn"] > action["turn"] or entry.get("over") == action["turn"]:
         return False
     del character["action"]
     # A damaged value stays as it is, so that the query names it.
