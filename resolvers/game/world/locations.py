@@ -60,8 +60,9 @@ class Entry(TypedDict):
     gifts: list[Item]
     # When its latest action began, or the action that gave it its latest gift; missing before the first one.
     since: NotRequired[datetime]
-    # True if the room has forgotten what the latest action has given, because the character has it; missing otherwise.
-    over: NotRequired[bool]
+    # The latest turn of which the room has forgotten what it has given, because the character has it; missing if there
+    # is none. A later turn keeps it.
+    over: NotRequired[int]
     # True while the character goes to another room; missing otherwise.
     leaving: NotRequired[bool]
     # True if the character was refused entry: the entry only records that; missing otherwise.

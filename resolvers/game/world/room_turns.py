@@ -101,7 +101,7 @@ def _take_turn(room: Document, entry: Document, step: Document) -> Document:
         # What was handed over goes back.
         changed, took, gold, refused = room, given, step.get("gold", 0), refusal_of(error)
     new = {
-        **{name: value for name, value in entry.items() if name != "over"},
+        **entry,
         "turn": step["turn"],
         "load": entry["load"] + more,
         "count": entry["count"] + len(took) - len(given),
@@ -158,7 +158,7 @@ def forget(room: Document, character: ObjectId, turn: int) -> Document:
     entry = entry_of(room, character)
     if entry is None or entry["turn"] != turn or not keeps_outcome(entry):
         return room
-    return _with_entry(room, {**entry, "took": [], "gold": 0, "over": True})
+    return _with_entry(room, {**entry, "took": [], "gold": 0, "over": turn})
 
 
 def _follow_up(room: Document, entry: Document | None, step: Document) -> Document:

@@ -6,7 +6,9 @@ Until then the slot stays, which has these consequences:
 
 * Readers of a character with a slot look at the entry of its room, and show what it gives: see `character_reads`.
 * If the character acts again before, one update ends the turn and takes the slot for the next one. Its guard is the
-  slot of the turn that ends, so it has the effect of step 3, and of step 1 of the next turn right after it.
+  slot of the turn that ends, so it has the effect of step 3, and of step 1 of the next turn right after it. If that
+  update fails or is cancelled, the last step waits again: nobody knows whether it has arrived, and if so, its guard
+  misses.
 * If the process stops before, the slot is the mark for the job, as after a crash between step 2 and step 3.
 * The room may forget what the turn gives only after the last step is acknowledged. If the next turn takes it over,
   step 2 of that turn replaces what the entry says.
@@ -18,8 +20,9 @@ changes which copies of rooms are refreshed, and a gift is stored before its tur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from bson import ObjectId
 
@@ -78,7 +81,7 @@ class TurnEnds:
     async def take(self, character: ObjectId, turn: int | None = None) -> Ending | None:
         """Returns the last step of the character's turn that waits, which the caller sends now; None if none waits.
 
-        One that is on its way has arrived when this returns.
+        The caller sends it within `sending`. One that is on its way has arrived when this returns.
 
         Args:     turn: takes only the last step of this turn.
         """
@@ -91,6 +94,17 @@ class TurnEnds:
         del self._waiting[character]
         ending.answer(None)
         return ending
+
+    @contextmanager
+    def sending(self, ending: Ending | None) -> Iterator[None]:
+        """Lets a last step that was taken wait again if its command fails or is cancelled."""
+        try:
+            yield
+        except BaseException:
+            # If one of a later turn waits, this one has arrived. If too many wait, it is left to the job.
+            if ending is not None and ending.character not in self._waiting:
+                self.leave(replace(ending))
+            raise
 
     async def close(self) -> None:
         """Waits until all last steps are sent."""

@@ -136,9 +136,10 @@ async def _take_turn(acting: Acting, character: Document, chosen: Plan) -> Docum
     checked = acting.rooms.moment()
     former = await acting.rooms.ends.take(acting.character, character["turn"])
     if former is not None and chosen.kind is None:
-        await end_now(former)
+        await _end_former(acting, former)
         former = None
-    begun = await begin(acting, character, chosen, former)
+    with acting.rooms.ends.sending(former):
+        begun = await begin(acting, character, chosen, former)
     # The change is made if the action has no room to decide about it.
     if begun is None or chosen.kind is None:
         ended = begun
@@ -152,12 +153,20 @@ async def _require(acting: Acting) -> Document:
     if acting.owner is not None:
         query["owner"] = acting.owner
     former = await acting.rooms.ends.take(acting.character)
-    found: Document | None = None if former is None else await end_now(former)
+    found: Document | None = None if former is None else await _end_former(acting, former)
     if found is None:
         found = await majority_reading(acting.db).find_one(query)
     if found is None or acting.owner not in {None, found["owner"]}:
         raise NotFound("Character", str(acting.character))
     return found
+
+
+async def _end_former(acting: Acting, former: Ending) -> Document | None:
+    """Sends the last step of the turn before. Returns the character after it; None if that turn is over."""
+    with acting.rooms.ends.sending(former):
+        ended = await end_now(former)
+    former.forget()
+    return ended
 
 
 async def _wake(acting: Acting, character: Document) -> None:
