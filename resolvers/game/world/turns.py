@@ -211,13 +211,18 @@ async def begin(acting: Acting, character: Document, chosen: Plan, former: Endin
     if former is None:
         taken = await acting.db[CHARACTERS.name].update_one(guard, update)
     else:
-        # The same update after that step: a pipeline has other operators.
-        kept = {"$not": [{"$in": ["$$this._id", handed]}]}
-        next_turn = {name: {"$literal": value} for name, value in (update["$set"] | {"turn": action["turn"]}).items()}
-        next_turn["items"] = {"$filter": {"input": "$items", "cond": kept}}
-        next_turn["gold"] = {"$subtract": ["$gold", chosen.gold]}
-        taken = await acting.db[CHARACTERS.name].update_one(former.slot, [*former.update, {"$set": next_turn}])
+        changes = {**update["$set"], "turn": action["turn"]}
+        also = _as_stage(changes, handed=handed, gold=chosen.gold)
+        taken = await acting.db[CHARACTERS.name].update_one(former.slot, [*former.update, also])
     return begun if taken.matched_count else None
+
+
+def _as_stage(changes: Document, *, handed: Sequence[ObjectId], gold: int) -> Document:
+    """Returns the stage of a pipeline that makes the changes, and takes these items and this gold."""
+    stage = {name: {"$literal": value} for name, value in changes.items()}
+    stage["items"] = {"$filter": {"input": "$items", "cond": {"$not": [{"$in": ["$$this._id", list(handed)]}]}}}
+    stage["gold"] = {"$subtract": ["$gold", gold]}
+    return {"$set": stage}
 
 
 async def _finish_as(acting: Acting, character: Document, checked: int, *, may_answer: bool = False) -> Document | None:
