@@ -221,20 +221,20 @@ class Import:
         """Retries the records that others may have interfered with. Returns whether any was settled."""
         found, self._contested, moved = self._contested, [], False
         waiting: list[Row] = []
-        for left, pause in zip(range(len(PAUSES) - 1, -1, -1), PAUSES, strict=True):
+        for number, pause in enumerate(PAUSES, start=1):
+            if not found:
+                break
+            await asyncio.sleep(pause)
             rows, found = found, []
-            if rows:
-                await asyncio.sleep(pause)
-            for first in range(0, len(rows), BATCH):
-                some = rows[first : first + BATCH]
-                for row, outcome in zip(some, await self._store(some), strict=True):
-                    if outcome == "waiting":
-                        waiting.append(row)
-                    elif is_overtaken(outcome) and left:
-                        found.append(row)
-                    else:
-                        self._settle(row, outcome)
-                        moved = True
+            outcomes = [outcome for batch in self._batched(rows) for outcome in await self._store(batch)]
+            for row, outcome in zip(rows, outcomes, strict=True):
+                if outcome == "waiting":
+                    waiting.append(row)
+                elif is_overtaken(outcome) and number < len(PAUSES):
+                    found.append(row)
+                else:
+                    self._settle(row, outcome)
+                    moved = True
         # Later records with their keys wait already.
         self._waiting = [*waiting, *self._waiting]
         return moved
