@@ -24,9 +24,9 @@ from .fields import Computed, Source, without_argument
 
 # The extension of a GraphQL type with the kind whose documents have the type.
 KIND = "portico.kind"
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+URL_SAFE = bytes.maketrans(b"+/", b"-_")
 # `b2a_base64` ends the line.
-_PADDING = b"=\n"
+PADDING = b"=\n"
 
 
 @strawberry.interface(description="An object that you can fetch again by its id, which is globally unique and opaque.")
@@ -145,7 +145,7 @@ class Kind(Generic[D]):
     @staticmethod
     def encode_id(kind: str, key: object) -> str:
         """Returns the `id` of the object with this kind and key."""
-        return b2a_base64(f"{kind}:{key}".encode()).translate(_URL_SAFE, _PADDING).decode()
+        return b2a_base64(f"{kind}:{key}".encode()).translate(URL_SAFE, PADDING).decode()
 
     @staticmethod
     def key_in(context: Context, kind: str, global_id: str) -> Any:
@@ -219,7 +219,7 @@ def node_id(kind: str, path: str, *, description: str = "Globally unique and opa
 
     def read(source: Source) -> str:
         # Like `Kind.encode_id`, but without a call: a page has dozens of ids.
-        return b2a_base64((prefix + str(source[path])).encode()).translate(_URL_SAFE, _PADDING).decode()
+        return b2a_base64((prefix + str(source[path])).encode()).translate(URL_SAFE, PADDING).decode()
 
     return without_argument(Computed(read, (path,), kind=kind), description)
 

@@ -154,8 +154,9 @@ class _Compiler:
         match None if strawberry_field is None else declaration_of(strawberry_field):
             case Stored(path=path, default=default):
                 plan.path, plan.default, plan.read = path, default, getter(path, default)
-            case Computed(function=function, names=names):
+            case Computed(function=function, needs=needs, names=names, kind=kind):
                 plan.read, plan.names = function, names
+                plan.id_of = None if kind is None else (kind, needs[0])
             case Related() as declared:
                 # A relation has no arguments, so all aliases of the field share one read.
                 wanted = selection.below(selection.fields(parent)[name])

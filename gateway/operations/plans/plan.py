@@ -128,7 +128,8 @@ class FieldPlan:
     """One field of an answer. `read` computes its value from the document; if it is None, `own` reads it from another
     object. If both are None, `resolve` is called.
 
-    With `names`, the value is an object of values at these names of the document.
+    With `names`, the value is an object of values at these names of the document. With `id_of`, it is the id of the
+    object of this kind whose key is at this path.
     """
 
     response_name: str
@@ -145,6 +146,7 @@ class FieldPlan:
     default: Any = None
     path: str | None = None
     names: Mapping[str, str] | None = None
+    id_of: tuple[str, str] | None = None
     relation: Relation | None = None
     resolve: Callable[..., Any] | None = None
 

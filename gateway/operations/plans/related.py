@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count, islice
+from itertools import chain, count
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -28,15 +28,15 @@ from .plan import CompleteAll, FieldPlan, Relation
 RelationEntry = tuple[FieldPlan, Any, dict[str, Any], Place | None]
 
 
-class Group(NamedTuple):
+class Group:
     """Relations of one field, and the numbers of all their keys, one after the other."""
 
-    entries: Sequence[RelationEntry]
-    numbers: Sequence[int]
+    __slots__ = ("entries", "numbers", "relation")
 
-    @property
-    def relation(self) -> Relation:
-        return _relation_of(self.entries)
+    def __init__(self, entries: Sequence[RelationEntry], numbers: Sequence[int], relation: Relation) -> None:
+        self.entries = entries
+        self.numbers = numbers
+        self.relation = relation
 
 
 def _relation_of(entries: Sequence[RelationEntry]) -> Relation:
@@ -83,11 +83,11 @@ class Keys:
 
     def _add(self, entries: Sequence[RelationEntry]) -> None:
         found: Iterable[Any] = [keys for _, keys, _, _ in entries]
-        before = len(self.number_of)
+        before, relation = len(self.number_of), _relation_of(entries)
         try:
             if self._has_undecodable:
                 require_decodable(found)
-            if _relation_of(entries).many:
+            if relation.many:
                 found = chain.from_iterable(found)
             # Hashes each key once: an ObjectId is slow to hash. The rest of the work uses the numbers.
             numbers = list(map(self.number_of.setdefault, found, count(self._next)))
@@ -101,7 +101,7 @@ class Keys:
                     self._add((entry,))
         else:
             self._next += len(numbers)
-            self.groups.append(Group(entries, numbers))
+            self.groups.append(Group(entries, numbers, relation))
 
 
 class _Flat(NamedTuple):
@@ -225,15 +225,16 @@ def _complete(relation: Relation, documents: Sequence[Any], numbers: Iterable[in
     return _Flat(by_number[0].__getitem__, by_number[1].__getitem__, None in answers)
 
 
-def _put(entries: Sequence[RelationEntry], answers: Sequence[Any], *, many: bool, lacks_some: bool) -> None:
+def _put(entries: Sequence[RelationEntry], answers: list[Any], *, many: bool, lacks_some: bool) -> None:
     name = entries[0][0].response_name
     if not many:
         for entry, one in zip(entries, answers, strict=True):
             entry[2][name] = one
         return
-    left = iter(answers)
+    end = 0
     for _, keys, answer, _ in entries:
-        shown = list(islice(left, len(keys)))
+        start, end = end, end + len(keys)
+        shown = answers[start:end]
         answer[name] = [one for one in shown if one is not None] if lacks_some else shown
 
 
@@ -242,7 +243,7 @@ def _split(group: Group) -> Iterator[Group]:
     end = 0
     for entry in group.entries:
         start, end = end, end + (len(entry[1]) if group.relation.many else 1)
-        yield Group((entry,), group.numbers[start:end])
+        yield Group((entry,), group.numbers[start:end], group.relation)
 
 
 def related_value(field: FieldPlan, relation: Relation, keys: Any, documents: Any) -> Any:
