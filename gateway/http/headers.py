@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar, overload
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 T = TypeVar("T")
+
+
+@functools.lru_cache(256)
+def _sent_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")
 
 
 class RequestHeaders(Headers):
@@ -29,7 +35,7 @@ class RequestHeaders(Headers):
     def get(self, key: str, default: T, /) -> str | T: ...
 
     def get(self, key: str, default: Any = None, /) -> Any:
-        value = self._first.get(key.lower().encode("latin-1"))
+        value = self._first.get(_sent_name(key))
         return default if value is None else value.decode("latin-1")
 
     def getlist(self, key: str) -> list[str]:

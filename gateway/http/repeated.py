@@ -54,7 +54,7 @@ class RepeatingConnection(HttpConnection):
         if self._repeated is not None:
             # The client does not wait for the answer, so the order is that of the parser.
             self._parse_repeated()
-        elif len(data) <= LONGEST and self._is_free and self._repeats(data):
+        elif len(data) <= LONGEST and self._is_free() and self._repeats(data):
             return
         self._parse(data)
 
@@ -78,7 +78,7 @@ class RepeatingConnection(HttpConnection):
         """Answers a repeated request after the look, or parses it. Does nothing if it is being parsed already."""
         if repeated is not self._repeated:
             return
-        response = self._kept(repeated.repeat) if passed and self._is_free else None
+        response = self._kept(repeated.repeat) if passed and self._is_free() else None
         if response is None:
             self._parse_repeated()
             return
@@ -90,7 +90,6 @@ class RepeatingConnection(HttpConnection):
         if self.flow.write_paused:
             self.flow.wrote(len(response))
 
-    @property
     def _is_free(self) -> bool:
         """Whether the next byte begins a request whose answer can be written at once."""
         cycle = self.cycle
@@ -131,7 +130,7 @@ class RepeatingConnection(HttpConnection):
             self._parse(repeated.packet)
 
     def _parse(self, data: bytes) -> None:
-        was_free, self._begun = self._is_free, 0
+        was_free, self._begun = self._is_free(), 0
         super().data_received(data)
         if was_free and self._begun == 1 and len(data) <= LONGEST:
             self._hand_over(data)

@@ -85,12 +85,14 @@ class Accepted(NamedTuple):
     events: bool = False
 
 
+_ACCEPTED = {"": Accepted(JSON_TYPE), JSON_TYPE: Accepted(JSON_TYPE), RESPONSE_TYPE: Accepted(RESPONSE_TYPE)}
+
+
 def negotiate(accept: str) -> Accepted:
     """Returns what an `Accept` header accepts. Raises Refused (406) if the gateway has no such media type."""
-    if not accept or accept == JSON_TYPE:
-        return Accepted(JSON_TYPE)
-    if accept == RESPONSE_TYPE:
-        return Accepted(RESPONSE_TYPE)
+    known = _ACCEPTED.get(accept)
+    if known is not None:
+        return known
     ranges = [_media_range(part) for part in accept.split(",")]
     response, plain = _preference(ranges, RESPONSE_TYPE), _preference(ranges, JSON_TYPE)
     # `*/*` does not ask for a stream.

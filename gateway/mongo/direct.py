@@ -249,7 +249,7 @@ class DirectCollection:
     def find(
         self, query: Mapping[str, Any] | None = None, projection: Mapping[str, Any] | None = None, **options: Any
     ) -> Any:
-        if options.keys() - _FIND_OPTIONS:
+        if not options.keys() <= _FIND_OPTIONS:
             return self._collection.find(query, projection, **options)
         command: Document = {"find": self.name, "filter": query or {}, "batchSize": _ALL}
         command["readConcern"] = self._read_concern

@@ -115,7 +115,7 @@ class Link(asyncio.Protocol):
 
         Args:     deadline: a monotonic time.  admits: returns whether a reply of this size may be received.
         """
-        if not self.is_open:
+        if self._transport.is_closing():
             # `connection_lost` may have been called already, so nothing else would end the wait.
             raise Lost
         reply: asyncio.Future[bytes] = self._loop.create_future()
