@@ -111,8 +111,9 @@ def compile_operation(
 class _Compiler:
     def __init__(self, schema: GraphQLSchema) -> None:
         self._schema = schema
-        # Types that share a relation field share the function that completes its documents.
+        # Types that share a relation field share the function that completes its documents, and its keys are one group.
         self._completers: dict[Hashable, Completers | None] = {}
+        self._relations: dict[Hashable, Relation] = {}
 
     def object_plan(self, object_type: GraphQLObjectType, selection: Selection) -> ObjectPlan:
         responses = selection.responses(object_type)
@@ -159,8 +160,12 @@ class _Compiler:
                 plan.id_of = None if kind is None else (kind, needs[0])
             case Related() as declared:
                 # A relation has no arguments, so all aliases of the field share one read.
-                wanted = selection.below(selection.fields(parent)[name])
-                plan.relation = self._relation(nodes, declared, definition.extensions[RELATED_KIND], wanted, plan.shape)
+                same = selection.fields(parent)[name]
+                key = declared, tuple(map(id, nodes)), tuple(map(id, same))
+                if key not in self._relations:
+                    kind, wanted = definition.extensions[RELATED_KIND], selection.below(same)
+                    self._relations[key] = self._relation(nodes, declared, kind, wanted, plan.shape)
+                plan.relation = self._relations[key]
             case _:
                 plan.own = None if ERRORS in definition.extensions else own_value(strawberry_field)
                 direct = direct_resolver(self._schema, definition, strawberry_field)
