@@ -210,6 +210,7 @@ class _Compiler:
             kind=kind.name,
             path=declared.path,
             many=declared.many,
+            is_own="." not in declared.path,
             projection=projection,
             keys_of=getter(declared.path, () if declared.many else None),
             is_checked=not (declared.discloses or kind.is_open),

@@ -109,13 +109,15 @@ class Completers(NamedTuple):
 class Relation:
     """How to read related documents: one read per level, by the keys that `keys_of` finds in each document.
 
-    `completers` make the answers of the documents; None if these need more than the documents. With `is_checked`, the
-    loader leaves out documents that the caller may not see, and returns an error for a document whose rule fails.
+    `is_own` says that the path is a name in the document itself. `completers` make the answers of the documents; None
+    if these need more than the documents. With `is_checked`, the loader leaves out documents that the caller may not
+    see, and returns an error for a document whose rule fails.
     """
 
     kind: str
     path: str
     many: bool
+    is_own: bool
     projection: Mapping[str, int] | None
     keys_of: Getter
     is_checked: bool

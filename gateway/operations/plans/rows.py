@@ -62,10 +62,10 @@ def _complete(
             relation = field.relation
             if relation is None:
                 raise Unfit
-            keys = relation.keys_of(value)
+            keys = value.get(relation.path) if relation.is_own else relation.keys_of(value)
             if keys:
                 relations.append((field, keys, answer, (here, completed, index, is_nullable, None)))
-            elif relation.many and keys.__class__ in _LISTS:
+            elif relation.many and (keys is None or keys.__class__ in _LISTS):
                 answer[field.response_name] = []
             else:
                 raise Unfit
