@@ -71,9 +71,8 @@ async def transfer(
         raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
     if answering.is_repeated and (made := await _made(db, operation_id)):
         return made
-    answering.look()
     # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
-    found = await accounts.find_stored(db, [source_id, destination_id])
+    found = await accounts.find_stored_for(db, [source_id, destination_id], answering)
     source = _require_account(found, source_id, owner)
     destination = _require_account(found, destination_id)
     _require_same(source, currency, "amount", "currency")

@@ -111,23 +111,35 @@ class KeyedCall:
             "expires_at": now + kept,
         }
         self._looking: asyncio.Task[bool] | None = None
+        # Whether the operation has no record, as soon as that is known.
+        self._is_new: bool | None = None
         # Whether a record decides the operation, of this call or of another one with the key.
         self.is_decided = False
 
     def look(self) -> None:
         """Begins to look for the record of the operation. See `confirm`."""
         if self._looking is None:
-            self._looking = asyncio.create_task(self._is_new())
+            self._looking = asyncio.create_task(self._find())
 
-    async def _is_new(self) -> bool:
+    async def _find(self) -> bool:
         return await self._db[OPERATIONS.name].find_one({"_id": self._call.record_id}, {"_id": 1}) is None
+
+    async def read_with(self, collection: CollectionSpec, db: Database, query: Document) -> list[Any]:
+        """Reads documents, and in the same command whether there is a record of the operation: see `confirm`."""
+        mine: list[Document] = [{"$match": {"_id": self._call.record_id}}, {"$project": {"_id": 1}}]
+        stages: list[Document] = [{"$match": query}, {"$unionWith": {"coll": OPERATIONS.name, "pipeline": mine}}]
+        found = await (await db[collection.name].aggregate(stages)).to_list()
+        others = [one for one in found if one["_id"] != self._call.record_id]
+        self._is_new = len(others) == len(found)
+        return others
 
     async def confirm(self) -> None:
         """Waits until it is known that no record of the operation exists. Raises `Superseded` if there is one."""
-        self.look()
-        looking = self._looking
-        assert looking is not None
-        if not (looking.result() if looking.done() else await asyncio.shield(looking)):
+        if self._is_new is None:
+            self.look()
+            assert self._looking is not None
+            self._is_new = await asyncio.shield(self._looking)
+        if not self._is_new:
             raise Superseded
 
     async def close(self) -> None:
