@@ -146,6 +146,7 @@ class Write(FieldExtension):
         try:
             return await self._decided(keyed, work, operation, info)
         except DecidedBefore as before:
+            await self._store(context, keyed, before.outcome)
             return await self._answer_again(context, info, before.outcome)
         except idempotency.Superseded:
             return await self._take_over(call, work, operation, info, kwargs)
@@ -164,7 +165,7 @@ class Write(FieldExtension):
             if keyed.is_decided or await decisions.refuse(context.db, keyed, outcome):
                 await self._store(context, keyed, outcome)
                 raise
-            # Another call with the key has succeeded in the meantime.
+            # Another call with the key was decided otherwise in the meantime.
             operation.is_repeated = True
             result = await work()
         await self._store(context, keyed, record_of(core(info).schema, result))

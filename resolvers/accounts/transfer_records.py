@@ -74,10 +74,11 @@ async def find_by_ids(
     return {transfer["_id"]: transfer for transfer in found}
 
 
-async def find_settled(db: Database, ids: Sequence[ObjectId]) -> Document | None:
-    """Returns one of these transfers that is settled. A later election does not roll it back."""
+async def find_decided(db: Database, ids: Sequence[ObjectId]) -> Document | None:
+    """Returns one of these transfers that is settled or refused. A later election does not roll it back."""
     at_majority = db[TRANSFERS.name].with_options(read_concern=ReadConcern("majority"))
-    return await at_majority.find_one({"_id": {"$in": list(ids)}, "state": SETTLED})
+    decided: list[Document] = [{"state": SETTLED}, {"refused": {"$exists": True}}]
+    return await at_majority.find_one({"_id": {"$in": list(ids)}, "$or": decided})
 
 
 def record_id(operation_id: str, number: int) -> ObjectId:

@@ -69,7 +69,7 @@ async def transfer(
     if source_id == destination_id:
         text = "The source and the destination must be different accounts."
         raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
-    if answering.is_repeated and (made := await _made(db, operation_id)):
+    if answering.is_repeated and (made := await _made_before(db, operation_id)):
         return made
     # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
     found = await accounts.find_stored_for(db, [source_id, destination_id], answering)
@@ -108,7 +108,7 @@ async def deposit(
     Writes:   transfers, accounts; a settlement.
     """
     _require_money(amount, currency)
-    if answering.is_repeated and (made := await _made(db, operation_id)):
+    if answering.is_repeated and (made := await _made_before(db, operation_id)):
         return await _account_after(db, account_id, made, answering)
     answering.look()
     [part] = _parts(None, account_id, amount, {"currency": currency})
@@ -203,12 +203,19 @@ def first_attempt(
 
 async def is_made(db: Database, operation_id: str) -> bool:
     """Returns whether the operation has moved money."""
-    return await _made(db, operation_id) is not None
+    made = await _decided(db, operation_id)
+    return made is not None and made["state"] == SETTLED
 
 
-async def _made(db: Database, operation_id: str) -> Document | None:
+async def _made_before(db: Database, operation_id: str) -> Document | None:
+    """Returns the transfer of an earlier call, if one has decided. Raises why it was refused."""
+    made = await _decided(db, operation_id)
+    return None if made is None else await _ended(db, made)
+
+
+async def _decided(db: Database, operation_id: str) -> Document | None:
     ids = [record_id(operation_id, number) for number in range(_ATTEMPTS)]
-    return await transfer_records.find_settled(db, ids)
+    return await transfer_records.find_decided(db, ids)
 
 
 async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:
