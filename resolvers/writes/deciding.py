@@ -21,12 +21,15 @@ majority before.
 5. When the key has expired, its decision stays. The next call with the key finds it, and begins an operation with
    another id, as `idempotency` says.
 
-No call holds a lease, so a call that is repeated after a crash need not wait. Until they are old, notes of the first
-call are in its way like those of others.
+No call holds a lease, so a call that is repeated after a crash need not wait for one. If the notes of the first call
+are in its way, it waits until they are old.
 
-Two things are not known at once, because only step 4 writes to the records of all operations. If another mutation gets
-the same key within about 30 milliseconds of the answer, or if the process crashed in these, both have their effect: the
-misuse of the key is not noticed. And a gateway of a former version does not know the decision in this time.
+The domain's records are no records of all operations. So between steps 1 and 4, two others do not see the call:
+
+* Another mutation with the same key, which is a misuse of the key: both then have their effect, each of them once. The
+  same is true after a crash before step 4, until the first call is repeated.
+* A gateway of a former version, which begins with a record of the operation. A call that is repeated there in this time
+  moves the money again. See "Upgrade Portico" in `docs/operations.md`.
 """
 
 from __future__ import annotations
