@@ -47,13 +47,14 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any
 
+from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Update
 from portico.resolvers.errors import Conflict
 
-from .deciding import DECIDED_BY_OTHERS, insert, look_at
+from .deciding import DECIDED_BY_OTHERS, KeyDecisions, insert, look_at
 from .idempotency import Superseded
 from .marks import derived_id
 from .retries import attempts
@@ -98,6 +99,14 @@ class Noted:
         """
         return Part(self, document, facts or {}, allowed, taken or {})
 
+    @property
+    def decides_key(self) -> KeyDecisions:
+        """Lets the records of `settle_once` decide the idempotency keys of a `mutation`, too."""
+        return KeyDecisions(self.records, self._record_id, lambda _now: {"refused": True})
+
+    def _record_id(self, operation_id: str, number: int) -> ObjectId:
+        return derived_id(operation_id, f"{self.records.name} {number}")
+
     async def settle_once(
         self,
         db: Database,
@@ -120,9 +129,10 @@ class Noted:
         Raises:   Conflict (the attempts took too long, and others called them off).
         Writes:   the documents, the record; a settlement.
         """
+        answering.look()
         timer, number = Timer(now), 0
         async for tried in attempts(_ATTEMPTS, steps=2):
-            attempt = Attempt(derived_id(operation_id, f"{self.records.name} {number}"), parts, timer.now())
+            attempt = Attempt(self._record_id(operation_id, number), parts, timer.now())
             if await prepare(db, attempt):
                 made = await decide(db, self.records, attempt, facts, answering)
             elif await _may_try_again(db, attempt, timer.now(), may_wait=tried < _MOST_WAITS):
