@@ -16,6 +16,7 @@ from portico.resolvers.cursors import Cursors
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.served import Served
+from portico.resolvers.writes.deciding import KeyedCall
 from portico.resolvers.writes.idempotency import Process, Superseded
 from portico.resolvers.writes.settler import Answering, Settler
 
@@ -117,13 +118,15 @@ class Operation:
     waiting for another call with the same idempotency key.
     """
 
-    __slots__ = ("_claim", "_id", "_now", "is_repeated")
+    __slots__ = ("_claim", "_id", "_now", "is_repeated", "keyed")
 
     def __init__(self, now: datetime) -> None:
         self._id = ""
         self._now = now
         self._claim: asyncio.Task[bool] | None = None
         self.is_repeated = False
+        # The call, if the record that decides it decides its key, too.
+        self.keyed: KeyedCall | None = None
 
     def begin(self, operation_id: str, now: datetime) -> None:
         """Sets the id and the time of the operation. Raises RuntimeError if it has begun before."""
@@ -137,18 +140,26 @@ class Operation:
         self.begin(operation_id, now)
         self._claim = claim
 
+    def begin_keyed(self, keyed: KeyedCall) -> None:
+        """Begins an operation without a record of its own. The call must not decide before `confirm` returns."""
+        self.begin(keyed.operation, keyed.now)
+        self.keyed = keyed
+
     def take_over(self, operation_id: str, now: datetime) -> None:
         """Goes on as the operation of an earlier call with the key."""
         self._id, self._now, self._claim, self.is_repeated = operation_id, now, None, True
+        self.keyed = None
 
     async def confirm(self) -> None:
-        """Waits until the operation is claimed.
+        """Waits until the operation is claimed, or is known to have no record.
 
         Raises `Superseded` if there is an earlier call with the key.
         """
         claim = self._claim
         if claim is not None and not (claim.result() if claim.done() else await asyncio.shield(claim)):
             raise Superseded
+        if self.keyed is not None:
+            await self.keyed.confirm()
 
     @property
     def id(self) -> str:
@@ -228,7 +239,9 @@ class Context:
     def answering(self) -> Answering:
         """How a mutation that settles is answered when it is decided."""
         settler, write = self.resources.of(Settler), self.write
-        return Answering(settler) if write is None else Answering(settler, write.confirm, write.is_repeated)
+        if write is None:
+            return Answering(settler)
+        return Answering(settler, write.confirm, write.is_repeated, write.keyed)
 
     def forget_reads(self) -> None:
         """Drops what the operation has read, when it has ended.

@@ -1,13 +1,10 @@
 """The common part of all mutations: the role check, the operation id, and idempotency keys."""
 
 import asyncio
-import dataclasses
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from secrets import token_hex
 from typing import Any, Self
 
-import orjson
 import strawberry
 from graphql import GraphQLError
 from strawberry.extensions.field_extension import FieldExtension
@@ -17,16 +14,17 @@ from portico.resolvers import errors
 from portico.resolvers.answer_bounds import unmetered
 from portico.resolvers.documents import Document
 from portico.resolvers.writes import idempotency
+from portico.resolvers.writes.deciding import DecidedBefore, KeyDecisions, KeyedCall
 from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.operation_records import OPERATIONS, OperationRecord, record_id_of
-from portico.resolvers.writes.settler import Settler
+from portico.resolvers.writes.settler import Settler, send
 from portico.schema.fields import as_type
 from portico.schema.kinds import Kind, Node
 
 from .context import Context, Info, Operation, core
 from .errors import member_name
 from .fields import costs, kept_privately
-from .files import Upload, uploads_in
+from .fingerprints import fingerprint_of, require_same_files
 from .nodes import find_node, shown
 from .roles import Role
 from .stored_answers import Restoring, record_of, record_values, references_in
@@ -36,10 +34,6 @@ Next = Callable[..., Awaitable[Any]]
 Work = Callable[[], Awaitable[Any]]
 # What a mutation costs in addition to its fields: several commands that wait for a majority, one after the other.
 MUTATION_COST = 1_000
-# The name in the metadata of input fields, see `secret_by`.
-_HASHED = "portico.hashed"
-# What stands for every invalid value of such a field.
-_INVALID = "invalid"
 # As the categories of a product count.
 _PARENTS = 10
 
@@ -53,11 +47,17 @@ class Write(FieldExtension):
     """
 
     def __init__(
-        self, role: Role | None, *, settles: bool = False, is_decided: idempotency.IsDecided | None = None
+        self,
+        role: Role | None,
+        *,
+        settles: bool = False,
+        is_decided: idempotency.IsDecided | None = None,
+        decides_key: KeyDecisions | None = None,
     ) -> None:
         self.role = role
         self._settles = settles
         self._is_decided = is_decided
+        self._decides_key = decides_key
 
     def apply(self, field: StrawberryField) -> None:
         self._field_name = str(field.python_name)
@@ -86,13 +86,15 @@ class Write(FieldExtension):
                 return await next_(source, info, **kwargs)
             call = self._call(context, key, kwargs)
             once = self._settling if self._settles else self._once
+            if self._decides_key is not None:
+                once = self._deciding
             return await once(call, lambda: next_(source, info, **kwargs), operation, info, kwargs)
         except errors.OperationRefused as refused:
             raise GraphQLError(str(refused), extensions=refused.extensions) from None
 
     def _call(self, context: Context, key: str, kwargs: dict[str, Any]) -> idempotency.Call:
         record_id = record_id_of(context.subject, key)
-        fingerprint = _fingerprint(context, kwargs)
+        fingerprint = fingerprint_of(context, kwargs)
         return idempotency.Call(record_id, self._field_name, fingerprint, token_hex(16), context.process)
 
     async def _once(
@@ -121,11 +123,59 @@ class Write(FieldExtension):
             raise
         if await claim:
             return await self._carry_out(call, None, ended, info, kwargs)
+        return await self._take_over(call, work, operation, info, kwargs)
+
+    async def _take_over(
+        self, call: idempotency.Call, work: Work, operation: Operation, info: Info, kwargs: dict[str, Any]
+    ) -> Any:
+        """Goes on with the operation of an earlier call with the key, or answers with its outcome."""
+        context = info.context
         record = await idempotency.begin(
             context.db, call, now=context.now, kept=context.keys_kept, is_decided=self._is_decided
         )
         operation.take_over(record["operation"], context.clock())
         return await self._carry_out(call, record, work, info, kwargs)
+
+    async def _deciding(
+        self, call: idempotency.Call, work: Work, operation: Operation, info: Info, kwargs: dict[str, Any]
+    ) -> Any:
+        """Carries out a call whose key is decided by a record of the domain. See `deciding`."""
+        context = info.context
+        keyed = KeyedCall(context.db, call, now=context.now, kept=context.keys_kept)
+        operation.begin_keyed(keyed)
+        try:
+            return await self._decided(keyed, work, operation, info)
+        except DecidedBefore as before:
+            await self._store(context, keyed, before.outcome)
+            return await self._answer_again(context, info, before.outcome)
+        except idempotency.Superseded:
+            return await self._take_over(call, work, operation, info, kwargs)
+        finally:
+            await keyed.close()
+
+    async def _decided(self, keyed: KeyedCall, work: Work, operation: Operation, info: Info) -> Any:
+        """Does the work. A refusal that no record of the domain has is decided by one before it is answered."""
+        context, decisions = info.context, self._decides_key
+        assert decisions is not None
+        try:
+            result = await work()
+        except errors.DomainError as error:
+            outcome = _refusal_record(info, error)
+            await keyed.confirm()
+            if keyed.is_decided or await decisions.refuse(context.db, keyed, outcome):
+                await self._store(context, keyed, outcome)
+                raise
+            # Another call with the key was decided otherwise in the meantime.
+            operation.is_repeated = True
+            result = await work()
+        await self._store(context, keyed, record_of(core(info).schema, result))
+        return result
+
+    async def _store(self, context: Context, keyed: KeyedCall, outcome: Document) -> None:
+        """Stores the outcome of an operation that is decided, after the answer."""
+        stored = {OPERATIONS.name: [keyed.record(outcome)]}
+        if not context.resources.of(Settler).add(context.db, stored):
+            await send(context.db, stored)
 
     async def _carry_out(
         self,
@@ -141,7 +191,7 @@ class Write(FieldExtension):
         """
         context = info.context
         if record is not None and record["state"] == "done":
-            await _require_same_files(kwargs, record)
+            await require_same_files(kwargs, record)
             return await self._answer_again(context, info, record["outcome"])
         refusal: errors.DomainError | None = None
         try:
@@ -233,19 +283,22 @@ def mutation(
     weights: Mapping[str, float] | None = None,
     settles: bool = False,
     is_decided: idempotency.IsDecided | None = None,
+    decides_key: KeyDecisions | None = None,
 ) -> Any:
     """Returns a mutation field for callers with this role; with None, for all callers.
 
     A mutation that `settles` passes `context.answering` to its write, and is answered as soon as it is decided. If a
     record of the domain decides it, `is_decided` looks for that record by the operation id. Then the outcome of the
-    first call is not stored, and the write must return it again to whoever repeats its steps.
+    first call is not stored, and the write must return it again to whoever repeats its steps. If that record is one of
+    `decides_key`, it decides the idempotency key, too, and no record of the operation is stored before: see `deciding`.
+    The write then passes `context.answering` to what inserts the record.
     Each use of it costs `MUTATION_COST`, and what the `weights` of the lists in its input add: see `Cost`.
     Raises TypeError for a role that no caller could have.
     """
     if role is not None and not isinstance(role, Role):
         raise TypeError(f"`role` of a mutation must be a `portico.Role`; got {role!r}.")
     declared = costs(extra=MUTATION_COST, weights=weights)
-    write = Write(role, settles=settles, is_decided=is_decided)
+    write = Write(role, settles=settles, is_decided=is_decided, decides_key=decides_key)
     return strawberry.mutation(description=description, extensions=[write], metadata=declared)
 
 
@@ -257,71 +310,6 @@ def _key_of(given: Any) -> str | None:
             extensions={"code": "BAD_USER_INPUT"},
         )
     return key
-
-
-def secret_by(hashed: Callable[[Context, Any], str]) -> dict[str, Any]:
-    """Returns the metadata of an input field whose value must not be guessed from the stored hash of the input.
-
-    Args:     hashed: returns what stands for the value, e.g. a hash with a secret of the deployment.
-    """
-    return {_HASHED: hashed}
-
-
-def _fingerprint(context: Context, kwargs: Mapping[str, Any]) -> str:
-    """Returns a hash of the input, which tells a left out field from null.
-
-    Raises BAD_USER_INPUT if orjson cannot encode it, and what the functions of secret fields raise.
-    """
-
-    def plain(value: Any) -> Any:
-        return _plain(context, value)
-
-    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
-    try:
-        text = orjson.dumps(kwargs, default=plain, option=options)
-    except TypeError as error:
-        if isinstance(error.__cause__, errors.DomainError):
-            raise error.__cause__ from None
-        raise GraphQLError(
-            "The input is nested too deeply, or has an integer of more than 64 bits.",
-            extensions={"code": "BAD_USER_INPUT"},
-        ) from None
-    return hashlib.sha256(text).hexdigest()
-
-
-async def _require_same_files(kwargs: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Raises OperationKeyReused if the operation has stored a complete file and the call has another file."""
-    checksum = record.get("notes", {}).get("checksum")
-    if checksum is not None:
-        for upload in uploads_in(kwargs):
-            digest = hashlib.sha256()
-            async for piece in upload.read():
-                digest.update(piece)
-            if digest.hexdigest() != checksum:
-                raise errors.OperationKeyReused
-
-
-def _plain(context: Context, value: Any) -> Any:
-    if isinstance(value, strawberry.Some):
-        return {"some": value.value}
-    if isinstance(value, Upload):
-        # The content is not known before the file has arrived.
-        return "upload"
-    if dataclasses.is_dataclass(value):
-        given = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {field.name: _hashed(context, field, one) for field, one in given if one is not strawberry.UNSET}
-    raise TypeError(type(value).__name__)
-
-
-def _hashed(context: Context, field: dataclasses.Field[Any], value: Any) -> Any:
-    hashed = field.metadata.get(_HASHED)
-    if hashed is None or value is None:
-        return value
-    try:
-        return hashed(context, value)
-    except errors.InvalidInput:
-        # The mutation refuses it, with what else is invalid.
-        return _INVALID
 
 
 def _refusal_record(info: Info, error: errors.DomainError) -> Document:

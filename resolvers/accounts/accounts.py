@@ -25,6 +25,7 @@ from portico.resolvers.texts import require_text
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import Noted
+from portico.resolvers.writes.settler import Answering
 
 from .transfer_records import TRANSFERS, call_off
 
@@ -105,6 +106,16 @@ async def find_stored(
     """Returns the accounts with these ids as they are stored: a decided transfer may still be a note."""
     query = {"_id": {"$in": list(ids)}}
     found = await ACCOUNTS.of(db).find(query, projection, batch_size=len(ids) + 1).to_list()
+    return {account["_id"]: account for account in found}
+
+
+async def find_stored_for(
+    db: Database, ids: Sequence[ObjectId], answering: Answering
+) -> dict[ObjectId, AccountDocument]:
+    """Does the same for a call that is about to decide, in the command that looks for its key."""
+    if answering.keyed is None:
+        return await find_stored(db, ids)
+    found = await answering.keyed.read_with(ACCOUNTS, db, {"_id": {"$in": list(ids)}})
     return {account["_id"]: account for account in found}
 
 

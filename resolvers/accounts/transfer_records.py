@@ -1,6 +1,7 @@
 """The records of transfers, which decide them. See `transfers`.
 
-Records are never deleted. A record that was called off before it was inserted has only `_id`, `state` and `created_at`.
+Records are never deleted. A record that was called off before it was inserted has only `_id`, `state` and `created_at`,
+and so has, with `call`, a call that was refused before it came to a transfer, e.g. because there is no such account.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Projection, Versioned
-from portico.resolvers.writes.settlements import insert
+from portico.resolvers.writes.deciding import DecidedKey, KeyDecisions, insert
+from portico.resolvers.writes.marks import derived_id
 
 
 class TransferDocument(Versioned):
@@ -37,6 +39,8 @@ class TransferDocument(Versioned):
     state: str
     # Why it was refused: `funds` or `limit`; this is final.
     refused: NotRequired[str]
+    # The idempotency key that it decides, if it decides one.
+    call: NotRequired[DecidedKey]
     # The reference of the charge that it pays; missing if it pays none.
     reference: NotRequired[str]
     created_at: datetime
@@ -70,14 +74,27 @@ async def find_by_ids(
     return {transfer["_id"]: transfer for transfer in found}
 
 
-async def find_settled(db: Database, ids: Sequence[ObjectId]) -> Document | None:
-    """Returns one of these transfers that is settled. A later election does not roll it back."""
+async def find_decided(db: Database, ids: Sequence[ObjectId]) -> Document | None:
+    """Returns one of these transfers that is settled or refused. A later election does not roll it back."""
     at_majority = db[TRANSFERS.name].with_options(read_concern=ReadConcern("majority"))
-    return await at_majority.find_one({"_id": {"$in": list(ids)}, "state": SETTLED})
+    decided: list[Document] = [{"state": SETTLED}, {"refused": {"$exists": True}}]
+    return await at_majority.find_one({"_id": {"$in": list(ids)}, "$or": decided})
+
+
+def record_id(operation_id: str, number: int) -> ObjectId:
+    """Returns the `_id` of the record of an attempt; `number` counts those before it that were called off."""
+    return derived_id(operation_id, f"transfer {number}")
+
+
+def _empty(now: datetime) -> Document:
+    return {"state": CANCELLED, "created_at": now, "schema_version": TRANSFERS.version}
+
+
+# Transfers and deposits decide the keys of their calls.
+DECISIONS = KeyDecisions(TRANSFERS, record_id, _empty)
 
 
 async def call_off(db: Database, note: Document, record: Document | None, now: datetime) -> None:
     """Makes it impossible to decide the attempt of a note. Idempotent."""
     if record is None:
-        called_off = {"_id": note["record"], "state": CANCELLED, "created_at": now, "schema_version": TRANSFERS.version}
-        await insert(db, TRANSFERS, called_off)
+        await insert(db, TRANSFERS, {"_id": note["record"], **_empty(now)})

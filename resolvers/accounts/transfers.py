@@ -31,7 +31,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.money import MAX_AMOUNT, require_amount, require_currency
 from portico.resolvers.writes import settlements
-from portico.resolvers.writes.marks import derived_id
+from portico.resolvers.writes.deciding import insert
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import Attempt, Part
 from portico.resolvers.writes.settler import AT_ONCE, Answering
@@ -39,7 +39,7 @@ from portico.resolvers.writes.timer import Timer
 
 from . import accounts, former_transfers, transfer_records
 from .accounts import NOTED, AccountDocument
-from .transfer_records import CANCELLED, FUNDS, LIMIT, SETTLED, TRANSFERS
+from .transfer_records import CANCELLED, FUNDS, LIMIT, SETTLED, TRANSFERS, record_id
 
 # The attempts of a call: those that others called off, and those that found too little money, but more in flight.
 _ATTEMPTS = 30
@@ -69,10 +69,10 @@ async def transfer(
     if source_id == destination_id:
         text = "The source and the destination must be different accounts."
         raise InvalidInput(text, "destination_id", code=InvalidInput.NOT_ALLOWED)
-    if answering.is_repeated and (made := await _made(db, operation_id)):
+    if answering.is_repeated and (made := await _made_before(db, operation_id)):
         return made
     # Nobody leaves notes on accounts of others by transfers that are refused at once. So the read comes first.
-    found = await accounts.find_stored(db, [source_id, destination_id])
+    found = await accounts.find_stored_for(db, [source_id, destination_id], answering)
     source = _require_account(found, source_id, owner)
     destination = _require_account(found, destination_id)
     _require_same(source, currency, "amount", "currency")
@@ -108,10 +108,11 @@ async def deposit(
     Writes:   transfers, accounts; a settlement.
     """
     _require_money(amount, currency)
-    if answering.is_repeated and (made := await _made(db, operation_id)):
+    if answering.is_repeated and (made := await _made_before(db, operation_id)):
         return await _account_after(db, account_id, made, answering)
+    answering.look()
     [part] = _parts(None, account_id, amount, {"currency": currency})
-    attempt = Attempt(_record_id(operation_id, 0), [part], now)
+    attempt = Attempt(record_id(operation_id, 0), [part], now)
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
     account = noted or _require_account(await accounts.find_stored(db, [account_id]), account_id)
     _require_same(account, currency, "amount", "currency")
@@ -175,7 +176,7 @@ async def move(
     # An attempt that will fail leaves a note on the destination for a moment.
     is_likely = source is None or source["balance"] >= amount
     async for tried in attempts(_ATTEMPTS, steps=2):
-        record["_id"] = _record_id(operation_id, number)
+        record["_id"] = record_id(operation_id, number)
         # Use the current time: the call may have waited, and an old attempt would be called off.
         attempt, is_noted = begun or await _begin(db, record, timer.now(), is_likely=is_likely or tried > 0)
         begun = None
@@ -183,7 +184,8 @@ async def move(
             made = await settlements.decide(db, TRANSFERS, attempt, {**record, "state": SETTLED}, answering)
         elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
-            made = await settlements.insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason})
+            refused = {**record, "state": CANCELLED, "refused": reason}
+            made = await insert(db, TRANSFERS, refused, answering.keyed)
         else:
             continue
         if ended := await _ended(db, made):
@@ -196,17 +198,24 @@ def first_attempt(
     source: AccountDocument, destination: AccountDocument, *, amount: int, now: datetime, operation_id: str
 ) -> Attempt:
     """Returns the first attempt at a transfer. A caller that prepares it itself passes it to `move`, or undoes it."""
-    return Attempt(_record_id(operation_id, 0), _parts(source["_id"], destination["_id"], amount), now)
+    return Attempt(record_id(operation_id, 0), _parts(source["_id"], destination["_id"], amount), now)
 
 
 async def is_made(db: Database, operation_id: str) -> bool:
     """Returns whether the operation has moved money."""
-    return await _made(db, operation_id) is not None
+    made = await _decided(db, operation_id)
+    return made is not None and made["state"] == SETTLED
 
 
-async def _made(db: Database, operation_id: str) -> Document | None:
-    ids = [_record_id(operation_id, number) for number in range(_ATTEMPTS)]
-    return await transfer_records.find_settled(db, ids)
+async def _made_before(db: Database, operation_id: str) -> Document | None:
+    """Returns the transfer of an earlier call, if one has decided. Raises why it was refused."""
+    made = await _decided(db, operation_id)
+    return None if made is None else await _ended(db, made)
+
+
+async def _decided(db: Database, operation_id: str) -> Document | None:
+    ids = [record_id(operation_id, number) for number in range(_ATTEMPTS)]
+    return await transfer_records.find_decided(db, ids)
 
 
 async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:
@@ -222,11 +231,6 @@ async def _ended(db: Database, made: Document) -> Document | None:
     if "refused" in made:
         raise _refusal(made["refused"])
     return made if made["state"] == SETTLED else None
-
-
-def _record_id(operation_id: str, number: int) -> ObjectId:
-    """Returns the `_id` of the record of an attempt; `number` counts those before it that were called off."""
-    return derived_id(operation_id, f"transfer {number}")
 
 
 def _refusal(reason: str) -> DomainError:
@@ -287,13 +291,19 @@ async def _reason(db: Database, record: Document, now: datetime, *, may_wait: bo
     if record["source"] is not None:
         payer = found[record["source"]]
         if payer["balance"] < amount:
-            return None if may_wait and payer["balance"] + _in_flight(payer) >= amount else FUNDS
+            may_come_back = may_wait and payer["balance"] + _in_flight(payer) >= amount
+            return None if may_come_back or _is_noted(payer, record) else FUNDS
     payee = found[record["destination"]]
     if payee["balance"] + amount > MAX_AMOUNT:
         return LIMIT
     is_full = payee["balance"] + amount + sum(abs(note["amount"]) for note in payee["pending"]) > MAX_AMOUNT
     # If neither account is the reason any more, they have changed since.
-    return LIMIT if is_full and not may_wait else None
+    return LIMIT if is_full and not may_wait and not _is_noted(payee, record) else None
+
+
+def _is_noted(account: AccountDocument, record: Document) -> bool:
+    """Returns whether another process carries out the same transfer: it decides, or its notes grow old."""
+    return any(note.get("record") == record["_id"] for note in account["pending"])
 
 
 def _in_flight(account: AccountDocument) -> Any:

@@ -1,5 +1,7 @@
 """Operation records, which give a repeated mutation one effect and one answer.
 
+Transfers and deposits have their record only after their answer: see `deciding`. All others follow this protocol.
+
 1. Every mutation has an operation id. If the caller sends an idempotency key, a record of the operation is stored for
    some time, by default a day. The id of the record is derived from the caller and the key.
 2. A crash leaves the record `running`. When its lease has expired, or the process of the call is known to have ended,
@@ -16,7 +18,7 @@ may no longer see. See `schema.stored_answers`.
 If a record of the domain decides an operation, and shows its outcome, the first call need not store the outcome again.
 A repeated call finds the decision and repeats the steps, which have no second effect; it need not wait for the lease.
 Then the outcome is stored for further calls. A refusal that no record of the domain has is always stored. Only records
-that are never deleted decide in this way: transfers, deposits, offers of trades and moves of stacks. A comment or a
+that are never deleted decide in this way: transfers, offers of trades and moves of stacks. A comment or a
 post can be deleted, and a repeated call must not write it again. Marks of operations, e.g. in carts, are dropped when
 the operation is done. So these calls store their outcome, in the same bulk as those of other calls.
 """

@@ -47,16 +47,18 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any
 
+from bson import ObjectId
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import PyMongoError
 
 from portico.resolvers.documents import Change, CollectionSpec, Database, Document, Update
 from portico.resolvers.errors import Conflict
 
+from .deciding import DECIDED_BY_OTHERS, KeyDecisions, insert, look_at
 from .idempotency import Superseded
 from .marks import derived_id
 from .retries import attempts
-from .settler import AT_ONCE, Answering, Bulks, send
+from .settler import AT_ONCE, Answering, Bulks, as_update, send
 from .sweeps import STALE_AFTER, each, sweep
 from .timer import Timer
 
@@ -97,6 +99,14 @@ class Noted:
         """
         return Part(self, document, facts or {}, allowed, taken or {})
 
+    @property
+    def decides_key(self) -> KeyDecisions:
+        """Lets the records of `settle_once` decide the idempotency keys of a `mutation`, too."""
+        return KeyDecisions(self.records, self._record_id, lambda _now: {"refused": True})
+
+    def _record_id(self, operation_id: str, number: int) -> ObjectId:
+        return derived_id(operation_id, f"{self.records.name} {number}")
+
     async def settle_once(
         self,
         db: Database,
@@ -119,16 +129,17 @@ class Noted:
         Raises:   Conflict (the attempts took too long, and others called them off).
         Writes:   the documents, the record; a settlement.
         """
+        answering.look()
         timer, number = Timer(now), 0
         async for tried in attempts(_ATTEMPTS, steps=2):
-            attempt = Attempt(derived_id(operation_id, f"{self.records.name} {number}"), parts, timer.now())
+            attempt = Attempt(self._record_id(operation_id, number), parts, timer.now())
             if await prepare(db, attempt):
                 made = await decide(db, self.records, attempt, facts, answering)
             elif await _may_try_again(db, attempt, timer.now(), may_wait=tried < _MOST_WAITS):
                 continue
             else:
                 await answering.confirmed()
-                made = await insert(db, self.records, {"_id": attempt.record, "refused": True})
+                made = await insert(db, self.records, {"_id": attempt.record, "refused": True}, answering.keyed)
             if "key" in made or "refused" in made:
                 return made if "key" in made else None
             # It was called off, because it took longer than five seconds.
@@ -283,7 +294,7 @@ async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
 
 
 async def _change(db: Database, bulks: Bulks) -> None:
-    await send(db, {name: [Update(*change) for change in changes] for name, changes in bulks.items()})
+    await send(db, {name: [as_update(change) for change in changes] for name, changes in bulks.items()})
 
 
 def _bulks(removals: Iterable[_Removal]) -> Bulks:
@@ -298,37 +309,24 @@ def _bulks(removals: Iterable[_Removal]) -> Bulks:
     return bulks
 
 
-async def insert(db: Database, records: CollectionSpec, record: Document) -> Document:
-    """Inserts a record that decides or refuses. Returns it, or the record with its `_id` that was inserted before."""
-    try:
-        await db[records.name].insert_one(record)
-    except DuplicateKeyError:
-        found = await look_at(db, records, record["_id"])
-        assert found is not None, "records that decide are never deleted"
-        return found
-    return record
-
-
 async def decide(
     db: Database, records: CollectionSpec, attempt: Attempt, facts: Document, answering: Answering
 ) -> Document:
     """Inserts the record of an attempt that has noted everything, and settles the attempt. Returns the record.
 
-    If there is another record with its `_id`, undoes the attempt and returns that record.
+    If there is another record with its `_id`, undoes the attempt and returns that record, or raises as `insert`.
     """
     await confirm(db, answering, attempt)
-    made = await insert(db, records, {"_id": attempt.record, **facts, "key": attempt.key})
+    try:
+        made = await insert(db, records, {"_id": attempt.record, **facts, "key": attempt.key}, answering.keyed)
+    except DECIDED_BY_OTHERS:
+        await undo(db, attempt)
+        raise
     if made.get("key") == attempt.key:
         await conclude(db, answering, attempt)
     else:
         await undo(db, attempt)
     return made
-
-
-async def look_at(db: Database, spec: CollectionSpec, record: Any) -> Document | None:
-    """Returns a record, to go on with what another process has begun. It writes: see the protocol."""
-    looked = {"$inc": {"looks": 1}}
-    return await db[spec.name].find_one_and_update({"_id": record}, looked, return_document=ReturnDocument.AFTER)
 
 
 # ------------------------------------------------------------------------ others

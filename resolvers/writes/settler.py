@@ -40,6 +40,7 @@ from portico.resolvers.lru import Lru
 from portico.resolvers.together import every
 
 from .combining import Combiner, Waiting
+from .deciding import KeyedCall
 from .retries import attempts
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ _LINGER = 0.025
 _TRIES = 14
 
 # Updates that are sent together, by the name of their collection.
-Bulks = Mapping[str, Sequence[Change]]
+Bulks = Mapping[str, Sequence[Change | Update]]
 Remainder = Callable[[], Awaitable[object]]
 
 
@@ -112,7 +113,7 @@ class Settler:
 
     async def _settle_all(self, db: Database, decided: list[_Decided]) -> None:
         for number in range(max(len(one.steps) for one in decided)):
-            together: dict[str, list[tuple[_Decided, Change]]] = defaultdict(list)
+            together: dict[str, list[tuple[_Decided, Change | Update]]] = defaultdict(list)
             for one in decided:
                 if number < len(one.steps) and not one.has_failed:
                     for name, updates in one.steps[number].items():
@@ -123,21 +124,22 @@ class Settler:
                 self._left.add(db, _Left(db=db, work=one.otherwise))
             one.answer(None)
 
-    async def _send(self, db: Database, name: str, bulk: Sequence[tuple[_Decided, Change]]) -> None:
+    async def _send(self, db: Database, name: str, bulk: Sequence[tuple[_Decided, Change | Update]]) -> None:
         """Sends the updates of a collection. Notes which calls have failed, and which may have to go on."""
         error: Exception | None = None
+        updates = [as_update(change) for _, change in bulk]
         failed: set[int] = set(range(len(bulk)))
         async for _ in attempts(_TRIES):
             try:
-                result = await db[name].bulk_write([Update(*update) for _, update in bulk], ordered=False)
-                error, failed, matched = None, set(), result.matched_count
+                result = await db[name].bulk_write(updates, ordered=False)
+                error, failed, matched = None, set(), result.matched_count + result.upserted_count
             except BulkWriteError as refused:
                 error = refused
                 if refused.details["writeConcernErrors"]:
                     # What has not reached a majority can be rolled back.
                     continue
                 failed = {one["index"] for one in refused.details["writeErrors"]}
-                matched = refused.details["nMatched"]
+                matched = refused.details["nMatched"] + refused.details["nUpserted"]
             except PyMongoError as lost:
                 error = lost
                 if self._is_closing:
@@ -165,11 +167,13 @@ class Answering:
                   is being claimed awaits it before it decides, also if it decides to refuse. Raises `Superseded` if
                   there is an earlier call with the key.
         is_repeated: whether an earlier call with the key may have decided.
+        keyed:    the call, if the record that decides it decides its key, too.
     """
 
     settler: Settler | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
     is_repeated: bool = False
+    keyed: KeyedCall | None = None
 
     def later(self, db: Database, *steps: Bulks, otherwise: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Sends updates after the answer. Returns False if the caller has to send them. See `Settler.add`."""
@@ -181,6 +185,11 @@ class Answering:
             return (key,)
         self.settler.decided.put(key, None)
         return self.settler.decided
+
+    def look(self) -> None:
+        """Begins to look for an earlier operation with the key, beside what the call sends next."""
+        if self.keyed is not None:
+            self.keyed.look()
 
     async def confirmed(self) -> None:
         """Waits until the call may decide. See `confirm`."""
@@ -199,6 +208,10 @@ async def _finish_all(_db: Database, left: list[_Left]) -> None:
         except Exception as error:  # noqa: BLE001 - the call has its answer
             _log.info("A call could not finish what it has left: %s", type(error).__name__)
         one.answer(None)
+
+
+def as_update(change: Change | Update) -> Update:
+    return change if isinstance(change, Update) else Update(*change)
 
 
 async def send(db: Database, bulks: Mapping[str, Sequence[Update]], *, ordered: bool = False) -> int:

@@ -186,6 +186,7 @@ class AccountMutation:
         role=Role.SERVICE,
         settles=True,
         is_decided=transfers.is_made,
+        decides_key=transfer_records.DECISIONS,
         description="Adds money from outside to an account. For a SERVICE.",
     )
     async def deposit(self, info: Info, input: DepositInput) -> DepositResult | None:
@@ -202,6 +203,7 @@ class AccountMutation:
     @mutation(
         settles=True,
         is_decided=transfers.is_made,
+        decides_key=transfer_records.DECISIONS,
         description="Moves money from one of the viewer's accounts to any other account: the whole amount or nothing.",
     )
     async def transfer(self, info: Info, input: TransferInput) -> TransferResult | None:

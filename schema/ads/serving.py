@@ -24,8 +24,9 @@ from portico.resolvers.writes.marks import derived_nonce
 from portico.schema.context import Context, Info, core
 from portico.schema.errors import InvalidInput
 from portico.schema.fields import as_type, costs, kept_privately
+from portico.schema.fingerprints import secret_by
 from portico.schema.inputs import idempotency_key
-from portico.schema.mutations import mutation, secret_by
+from portico.schema.mutations import mutation
 from portico.schema.selections import cached, selection_of
 
 from .choosing import KEYWORD_COST, RNG, RejectedAd, folds_of, profile_id_of, rejected_of

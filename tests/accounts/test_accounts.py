@@ -11,6 +11,7 @@ from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.accounts.support.accounts import (
+    NOWHERE,
     OWNER,
     assert_money,
     balances,
@@ -22,7 +23,6 @@ from tests.accounts.support.accounts import (
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, create_product
 
 MOST = 2**53 - 1
-NOWHERE = Kind.encode_id("Account", "0" * 24)
 ACCOUNTS = "{ viewer { accounts { id name balance { amount currency } pendingTransfers { id } } } }"
 NODE = """
 query ($id: ID!) {

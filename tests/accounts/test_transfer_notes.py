@@ -108,8 +108,8 @@ async def test_a_deposit_reads_no_record_of_what_its_process_has_decided(unsettl
 
     assert paid["account"]["balance"]["amount"] == 42
     assert sorted(unsettled.commands.names()) == [
+        "find operations",
         "findAndModify accounts",
-        "insert operations",
         "insert transfers",
     ]
 

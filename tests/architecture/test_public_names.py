@@ -136,6 +136,10 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.parts": ("what a live query compares before it runs", {"as_part"}),
     "resolvers.together": ("commands at the same time", {"both"}),
     "resolvers.writes.settler": ("how calls are answered that settle", {"AT_ONCE", "Answering", "Settler"}),
+    "resolvers.writes.deciding": (
+        "records that decide, where `Noted.settle_once` is not enough",
+        {"DecidedKey", "KeyDecisions", "insert", "look_at"},
+    ),
     "resolvers.writes.settlements": (
         "the steps of a settlement, where `Noted.settle_once` is not enough",
         {
@@ -144,8 +148,6 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
             "conclude",
             "confirm",
             "decide",
-            "insert",
-            "look_at",
             "prepare",
             "prepare_one",
             "settle_decided",
@@ -171,7 +173,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "schema.inputs": ("inputs of the analytics", {"Span"}),
     "schema.kinds": ("ids of several kinds", {"KindDocument", "decode_id", "split_id"}),
     "schema.markdown": ("texts in Markdown", {"comment_html", "first_picture", "page_html", "plain_text"}),
-    "schema.mutations": ("inputs that must not be stored", {"secret_by"}),
+    "schema.fingerprints": ("inputs that must not be stored", {"secret_by"}),
     "schema.nodes": (
         "rules of visibility over several kinds; other domains use `load_one` and `find_visible`",
         {

@@ -38,6 +38,7 @@ class PassDocument(TypedDict):
     owner: NotRequired[str]
     concerts: NotRequired[list[ObjectId]]
     looks: NotRequired[int]
+    call: NotRequired[dict[str, Any]]
 
 
 CONCERTS = CollectionSpec(
@@ -136,7 +137,7 @@ BuyPassResult = Annotated[
 
 @strawberry.type
 class FestivalMutation:
-    @mutation(settles=True, description="Buys a pass for several concerts.")
+    @mutation(settles=True, decides_key=PLACES.decides_key, description="Buys a pass for several concerts.")
     async def buy_pass(self, info: Info, input: BuyPassInput) -> BuyPassResult | None:
         context, owner = info.context, info.context.require_caller().subject
         keys = list(dict.fromkeys(Kind.key_in(context, "Concert", one) for one in input.concert_ids))

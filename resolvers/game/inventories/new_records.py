@@ -11,9 +11,10 @@ from pymongo.read_concern import ReadConcern
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict
+from portico.resolvers.writes.deciding import look_at
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import Attempt, conclude, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settlements import Attempt, conclude, confirm, prepare, undo
 from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 

@@ -17,9 +17,10 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput, NotFound
 from portico.resolvers.game.refusals import LimitReached
 from portico.resolvers.together import both
+from portico.resolvers.writes.deciding import look_at
 from portico.resolvers.writes.marks import derived_id, is_repeatable
 from portico.resolvers.writes.retries import attempts
-from portico.resolvers.writes.settlements import Attempt, confirm, look_at, prepare, undo
+from portico.resolvers.writes.settlements import Attempt, confirm, prepare, undo
 from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
 

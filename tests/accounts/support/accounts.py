@@ -15,6 +15,8 @@ from tests.support.ids import key_in
 
 Given = dict[str, Any]
 OWNER = "tester"
+# The id of an account that does not exist.
+NOWHERE = Kind.encode_id("Account", "0" * 24)
 
 
 async def open_account(

@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 from portico.resolvers.money import MAX_AMOUNT
 from portico.schema.roles import Role
 from portico.testing.stages import Case, Stage
-from tests.accounts.support.accounts import assert_money, balances, deposit_input, open_account, transfer_input
+from tests.accounts.support.accounts import (
+    NOWHERE,
+    assert_money,
+    balances,
+    deposit_input,
+    open_account,
+    transfer_input,
+)
 
 
 class Transfers(Stage):
@@ -44,11 +51,15 @@ class Transfers(Stage):
 
 
 class Refusals(Transfers):
-    """A transfer that the read of the accounts refuses. It leaves no notes, so it has few commands."""
+    """Calls that the read of the accounts refuses. They leave no notes, so they have few commands."""
 
-    least = (2, 3)
+    least = (1, 2)
     cases = {  # noqa: RUF012 - no test changes it
         "a transfer of too much": Case("transfer", lambda stage: stage.transfer(101), "InsufficientFunds", [100, 0]),
+        "a transfer to no account": Case(
+            "transfer", lambda stage: transfer_input(stage.mine, NOWHERE, 1), "NotFound", [100, 0]
+        ),
+        "a deposit to no account": Case("deposit", lambda _: deposit_input(NOWHERE, 1), "NotFound", [100, 0]),
     }
 
 
