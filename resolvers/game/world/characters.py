@@ -65,7 +65,13 @@ class Action(TypedDict):
     # Where it goes, and the rooms that take part.
     to: NotRequired[ObjectId]
     rooms: NotRequired[list[ObjectId]]
+    # What it asks the room for, and where that is.
+    item: NotRequired[ObjectId]
+    container: NotRequired[ObjectId]
+    keeper: NotRequired[int]
     rested_since: NotRequired[datetime | None]
+    # It rests only if it has done nothing since then.
+    before: NotRequired[datetime]
     # What is recorded of a gift, see `gift_records`.
     gift: NotRequired[dict[str, Any]]
 
