@@ -157,6 +157,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         "jobs over damaged documents",
         {"DAMAGED", "SweepFailed", "describe_damage", "is_outage", "require"},
     ),
+    "resolvers.writes.waiting_once": ("writes of two steps that wait for a majority once", {"Notes"}),
     "schema.connections": (
         "lists whose rows come from several reads",
         {"Edge", "edge_of", "extent_of", "selected_below"},
