@@ -121,7 +121,8 @@ class TurnRun:
 
     def ended(self, character: Document, entry: Document, room: Document) -> Document:
         """Returns the character, with its slot before, as the last step of the turn leaves it in its room."""
-        after = {name: value for name, value in character.items() if name != "action"}
+        after = {**character}
+        del after["action"]
         after["items"] = [*character.get("items", ()), *entry["took"]]
         after["gold"] = character.get("gold", 0) + entry["gold"]
         after["location"] = copy_of(room)
