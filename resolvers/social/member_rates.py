@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -135,12 +135,21 @@ class Counting:
         self._key = _period(member, action, now)[1]
         self._operation_id = operation_id
         counting = count(db, member, action, rate=rate, now=now, operation_id=operation_id)
-        self._counting = asyncio.create_task(counting)
+        self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._counting = asyncio.create_task(self._count(counting))
+
+    async def _count(self, counting: Awaitable[bool]) -> bool:
+        try:
+            return await counting
+        finally:
+            # Wakes the call one iteration of the event loop earlier than the end of the task.
+            if not self._ending.done():
+                self._ending.set_result(None)
 
     async def counted(self) -> None:
         """Returns when the action is counted. Raises RateLimited."""
         if not self._counting.done():
-            await asyncio.shield(self._counting)
+            await self._ending
         self._counting.result()
 
     async def ended(self) -> None:
