@@ -49,6 +49,10 @@ class Notes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets nothing rely on the notes any more. Every attempt ends with that, whether it decides or not."""
         for note in self.waiting:
             note.release()
         self.waiting.clear()

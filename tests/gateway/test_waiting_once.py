@@ -120,6 +120,24 @@ async def test_a_note_that_is_forgotten_cannot_be_relied_on(db: Database) -> Non
         await note.confirm()
 
 
+async def test_the_session_of_a_note_on_which_nothing_relies_is_used_again(db: Database, commands: Commands) -> None:
+    with Notes() as notes:
+        await notes.noting(insert(db, "note"))
+    await insert(db, "other")
+
+    noted, other = [command["lsid"] for command in commands.sent if "writeConcern" in command]
+    assert noted == other
+
+
+async def test_the_session_of_a_note_is_not_used_before_the_decision(db: Database, commands: Commands) -> None:
+    with Notes() as notes:
+        await notes.noting(insert(db, "note"))
+        await insert(db, "other")
+
+    noted, other = [command["lsid"] for command in commands.sent if "writeConcern" in command]
+    assert noted != other
+
+
 class Wire:
     """A connection to a node, without a driver that would open it again."""
 
