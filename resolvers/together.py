@@ -8,10 +8,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+
+class Begun(Generic[A]):
+    """Something that goes on while its caller does something else. A caller that is cancelled does not cancel it."""
+
+    def __init__(self, work: Awaitable[A]) -> None:
+        self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(work))
+
+    async def _run(self, work: Awaitable[A]) -> A:
+        try:
+            return await work
+        finally:
+            # `asyncio.shield` would wake the caller two iterations of the event loop later.
+            if not self._ending.done():
+                self._ending.set_result(None)
+
+    async def result(self) -> A:
+        """Returns the result when there is one. Raises the error of the work. Await it once at a time."""
+        if not self._task.done():
+            await self._ending
+        return self._task.result()
+
+    async def ended(self) -> BaseException | None:
+        """Waits for the end, whatever the result is. Returns the error, which asyncio then does not log."""
+        if not self._task.done():
+            await asyncio.wait({self._task})
+        return self._task.exception()
 
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:

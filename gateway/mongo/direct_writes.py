@@ -14,6 +14,9 @@ latest write of a session by its number, and answers a repetition without repeat
 
 The driver also uses the sessions that it has lent before, from a small number on. The numbers here begin with the time
 in nanoseconds, which no counter reaches, and a session goes back to the driver only when everything is closed.
+
+A write on which a later one relies may wait for the primary alone: see `waiting_once`. Its session stays with it until
+the later write is done, so it can be sent again with its number.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import itertools
 import re
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import bson
 from bson import Int64
@@ -47,8 +51,9 @@ from pymongo.results import BulkWriteResult, UpdateResult
 
 from portico.resolvers.answer_bounds import METER
 from portico.resolvers.documents import CODEC, Database, Document
+from portico.resolvers.writes.waiting_once import WAITING, Notes, Waiting
 
-from .links import Link, Links, Lost
+from .links import Link, Links, Lost, Primary
 from .messages import CLOSING_CODES, HEAD, CommandEvent, message
 
 # Larger writes go by the driver, which splits them.
@@ -96,6 +101,50 @@ class _Session:
         return {**command, "lsid": self._id, "txnNumber": number, "writeConcern": concern}
 
 
+class _Unconfirmed:
+    """A write that its primary has acknowledged alone, with its session. `sent_at` is a monotonic time before that."""
+
+    __slots__ = ("_answer", "_command", "_is_confirmed", "_primary", "_sent_at", "_session", "_writer")
+
+    def __init__(
+        self, writer: Writer, command: Document, session: _Session, answer: Document, primary: Primary, sent_at: float
+    ) -> None:
+        self._writer = writer
+        self._command = command
+        self._session: _Session | None = session
+        self._answer = answer
+        self._primary = primary
+        self._sent_at = sent_at
+        self._is_confirmed = False
+
+    def is_implied_by(self, link: Link) -> bool:
+        """Returns whether a server that accepts a write on this link certainly has this one: see `waiting_once`."""
+        return self._is_confirmed or (self._primary is link.primary and link.opened_at < self._sent_at)
+
+    async def confirm(self) -> None:
+        """Sends it again, to wait for a majority. Raises AutoReconnect if it was rolled back, or is forgotten."""
+        if self._is_confirmed:
+            return
+        session, self._session = self._session, None
+        if session is None:
+            raise AutoReconnect("What a write relies on is not confirmed.")
+        answer = await self._writer.confirmed(self._command, session)
+        if _count(answer) != _count(self._answer):
+            raise AutoReconnect("What a write relies on was rolled back.")
+        self._is_confirmed = True
+        self._writer.reuse(session)
+
+    def release(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._writer.reuse(session)
+
+
+def _has_all(link: Link | None, notes: Notes) -> bool:
+    """Returns whether a server that accepts a write on this link certainly has all notes."""
+    return link is not None and all(isinstance(one, _Unconfirmed) and one.is_implied_by(link) for one in notes.waiting)
+
+
 class Writer:
     """Sends writes of one database to the primary, over links that it opens on demand."""
 
@@ -120,28 +169,69 @@ class Writer:
         Args:     waits: whether to wait for a majority, and not for the primary alone.
         Raises what `bson.encode` raises, and the errors of the driver if the connection is lost and does not return.
         """
+        waiting = WAITING.get()
         link = self._links.idle()
         if link is None:
             self._links.open_another()
+        if waiting is not None and waiting.is_decision and not _has_all(link, waiting.notes):
+            await self._confirmed(link, waiting.notes)
+        if link is None:
             return None
         session = answer = None
         try:
             if link.primary.election is None:
                 return None
             session = self._sessions.pop() if self._sessions else _Session(self._client)
-            numbered = session.numbered(command, _MAJORITY if waits else _PRIMARY_ALONE)
+            is_alone = not waits or (waiting is not None and not waiting.is_decision)
+            numbered = session.numbered(command, _PRIMARY_ALONE if is_alone else _MAJORITY)
             sent = message({**numbered, **self._common})
             if len(sent) > _MOST_BYTES:
                 self._sessions.append(session)
+                if waiting is not None:
+                    await waiting.notes.confirm()
                 return None
-            deadline = time.monotonic() + self._seconds
-            answer = await self._ask(link, numbered, sent, deadline)
+            began = time.monotonic()
+            answer = await self._ask(link, numbered, sent, began + self._seconds)
         finally:
             self._links.give_back(link)
         if answer is None or _is_retryable(answer):
-            return await self._again(numbered, sent, session, deadline)
-        self._sessions.append(session)
+            return await self._once_more(numbered, sent, session, waiting, began + self._seconds)
+        if waiting is None or waiting.is_decision:
+            self._sessions.append(session)
+        else:
+            waiting.notes.waiting.append(_Unconfirmed(self, numbered, session, answer, link.primary, began))
         return answer
+
+    async def _once_more(
+        self, command: Document, sent: bytes, session: _Session, waiting: Waiting | None, deadline: float
+    ) -> Document:
+        """Sends a write again whose effect is in doubt. If it is part of a decision, waits for a majority each time."""
+        if waiting is not None:
+            await waiting.notes.confirm()
+            command = {**command, "writeConcern": _MAJORITY}
+            sent = message({**command, **self._common})
+        return await self._again(command, sent, session, deadline)
+
+    async def _confirmed(self, link: Link | None, notes: Notes) -> None:
+        """Confirms the notes of a write that goes on this link. If one of them is lost, gives the link back."""
+        try:
+            await notes.confirm()
+        except BaseException:
+            if link is not None:
+                self._links.give_back(link)
+            raise
+
+    async def confirmed(self, command: Document, session: _Session) -> Document:
+        """Sends a write again with its number until it is on a majority. Returns the answer."""
+        numbered = {**command, "writeConcern": _MAJORITY}
+        sent = message({**numbered, **self._common})
+        answer = await self._again(numbered, sent, session, time.monotonic() + self._seconds)
+        require_done(answer)
+        return answer
+
+    def reuse(self, session: _Session) -> None:
+        """Takes back the session of a write that is never sent again."""
+        self._sessions.append(session)
 
     async def _ask(self, link: Link, command: Document, sent: bytes, deadline: float) -> Document | None:
         """Returns the answer; None if it is lost."""
@@ -208,6 +298,11 @@ class Writer:
         await self._links.close()
         while self._sessions:
             await self._sessions.pop().lent.end_session()
+
+
+def _count(answer: Document) -> Any:
+    """Returns how many documents a write has matched or inserted."""
+    return answer.get("lastErrorObject", answer).get("n")
 
 
 def _is_retryable(answer: Document) -> bool:

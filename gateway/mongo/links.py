@@ -102,7 +102,7 @@ class Link(asyncio.Protocol):
         # A monotonic time, like `used_at`.
         self._deadline = 0.0
         self.primary = primary
-        self.used_at = monotonic()
+        self.opened_at = self.used_at = monotonic()
         self._transport.set_protocol(self)
         self._transport.resume_reading()
 

@@ -18,6 +18,8 @@ To **post** a reply:
 A call may still be checking whether the author sees the discussion during steps 1 and 2. It awaits the result before
 step 3. If it is refused, it removes the entries without counting.
 
+Steps 1 and 2 wait for the primary alone if step 3 implies them: see `waiting_once`.
+
 Proof that each comment is counted once:
 
 1. Only the process that creates an attempt adds its entries. The process that removes an entry counts in the same
@@ -64,6 +66,7 @@ from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.writes.marks import forgettable, is_repeatable, mark_applied, not_applied, was_applied
 from portico.resolvers.writes.retries import attempts, pause
 from portico.resolvers.writes.settler import AT_ONCE, Answering
+from portico.resolvers.writes.waiting_once import Notes
 
 from .comments import to_public, to_stored, with_slug
 from .discussion_removal import remove_late, require_subject
@@ -179,23 +182,25 @@ class LedgerStorage(ABC):
         """Returns the comment, posted by this call or another one, or None if it is fenced."""
         parent = draft.stored_parent
         entry = new_entry(comment_id, by=1, parent=None if parent is None else parent["_id"], now=draft.now)
-        attempt = entry["attempt"]
-        await add_entry(db, draft.discussion, entry)
-        listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
-        if parent is not None and await self.change(db, parent, {"deleted": False}, listing) is None:
-            await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
-            raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
-        try:
-            await draft.answering.confirmed()
-        except Exception:
-            await self._close_entry(db, draft.discussion, entry, parent, is_counted=False, now=draft.now)
-            raise
-        fresh = draft.comment(comment_id) | {"attempt": attempt}
-        comment = await self._insert_with_free_slug(db, fresh, parent, now=draft.now)
-        is_counted, answering = comment is not None, draft.answering
-        await self._close_entry(
-            db, draft.discussion, entry, parent, is_counted=is_counted, now=draft.now, answering=answering
+        attempt, close = (
+            entry["attempt"],
+            partial(self._close_entry, db, draft.discussion, entry, parent, now=draft.now),
         )
+        with Notes() as notes:
+            await notes.noting(add_entry(db, draft.discussion, entry))
+            if parent is not None:
+                listing = {"$push": {"coming": {"attempt": attempt, "by": 1}}}
+                if await notes.noting(self.change(db, parent, {"deleted": False}, listing)) is None:
+                    await close(is_counted=False)
+                    raise NotFound("Comment", str(draft.parent["ref"]) if draft.parent else None)
+            try:
+                await draft.answering.confirmed()
+            except Exception:
+                await close(is_counted=False)
+                raise
+            fresh = draft.comment(comment_id) | {"attempt": attempt}
+            comment = await notes.deciding(self._insert_with_free_slug(db, fresh, parent, now=draft.now))
+        await close(is_counted=comment is not None, answering=draft.answering)
         if comment is not None:
             return to_public(comment, self.name, draft.discussion)
         return await self._find_posted(db, draft.discussion, comment_id)

@@ -10,7 +10,7 @@ neither a burst of one author nor a stream of fresh posts delays the posts of ot
 from __future__ import annotations
 
 from collections.abc import Collection
-from uuid import uuid4
+from secrets import token_hex
 
 from portico.resolvers.documents import Document
 
@@ -26,7 +26,7 @@ class FreshPosts:
         """Returns the claim with which a post of this author is to be stored; None if it has to wait in line."""
         if len(self._waiting) >= self._most or any(post["by"]["id"] == author for post in self._waiting):
             return None
-        return uuid4().hex
+        return token_hex(16)
 
     def add(self, post: Document) -> None:
         """Adds a post that was stored with its claim."""

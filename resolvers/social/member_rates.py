@@ -6,7 +6,6 @@ failover that loses the latest counts only lets a member do a little more.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator
@@ -20,6 +19,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from portico.resolvers.documents import CollectionSpec, Database, Document, Versioned
 from portico.resolvers.errors import OperationRefused
+from portico.resolvers.together import Begun
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import is_repeatable
 
@@ -135,25 +135,19 @@ class Counting:
         self._key = _period(member, action, now)[1]
         self._operation_id = operation_id
         counting = count(db, member, action, rate=rate, now=now, operation_id=operation_id)
-        self._counting = asyncio.create_task(counting)
+        self._counting = Begun(counting)
 
     async def counted(self) -> None:
         """Returns when the action is counted. Raises RateLimited."""
-        if not self._counting.done():
-            await asyncio.shield(self._counting)
-        self._counting.result()
+        await self._counting.result()
 
     async def ended(self) -> None:
         """Returns when the command has ended, whatever its result."""
-        if not self._counting.done():
-            await asyncio.wait({self._counting})
-        # If nobody else asks for the error, asyncio would log it.
-        self._counting.exception()
+        await self._counting.ended()
 
     async def take_back(self) -> None:
         """Takes the count back, for a call that does not act. Leaves the count of an earlier call of the operation."""
-        await self.ended()
-        if self._counting.exception() is not None or not self._counting.result():
+        if await self._counting.ended() is not None or not await self._counting.result():
             return
         mine: Document = {**self._key, "used": {"$gt": 0}}
         change: Document = {"$inc": {"used": -1}}

@@ -20,7 +20,8 @@ So the number of commands grows with the time that a command takes, and not with
   it.
 * Close: `close` waits until all queues are empty. If a task is cancelled, its entries are cancelled.
 
-A batch belongs to all its callers. So it waits on behalf of none of them, and no meter of theirs counts what it reads.
+A batch belongs to all its callers. So it waits on behalf of none of them, no meter of theirs counts what it reads, and
+it is no part of their decisions.
 
 Source: Hendler, Incze, Shavit and Tzafrir, "Flat Combining and the Synchronization-Parallelism Tradeoff" (2010).
 """
@@ -36,6 +37,8 @@ from typing import Any, Generic, TypeVar
 from portico.resolvers.answer_bounds import METER
 from portico.resolvers.documents import Database
 from portico.resolvers.waiting import ASIDE
+
+from .waiting_once import WAITING
 
 R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
@@ -139,6 +142,7 @@ class Combiner(Generic[K, W]):
     async def _work(self, key: K, queue: _Queue[W]) -> None:
         ASIDE.set(nullcontext)
         METER.set(None)
+        WAITING.set(None)
         try:
             # In this iteration of the event loop, other calls add their entries.
             await asyncio.sleep(0)

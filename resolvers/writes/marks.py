@@ -96,9 +96,10 @@ async def trim_marks(db: Database, spec: CollectionSpec, document: Mapping[str, 
     """
     marks = document.get("applied", ())
     forgotten = await forgettable(db, marks, kept=_MARKS_KEPT)
-    if forgotten:
-        key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
-        await db[spec.name].update_one(key, {"$pull": {"applied": {"$in": forgotten}}})
+    if not forgotten:
+        return list(marks)
+    key = {path: document[path] for path in ("_id", *(spec.shard_key or ()))}
+    await db[spec.name].update_one(key, {"$pull": {"applied": {"$in": forgotten}}})
     return [mark for mark in marks if mark not in forgotten]
 
 

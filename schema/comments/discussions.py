@@ -1,6 +1,5 @@
 """Discussions and their comments. The mutations are in `posting`."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -21,7 +20,7 @@ from portico.resolvers.documents import DocumentId, projection_name
 from portico.resolvers.errors import DomainError, InvalidInput, NotFound
 from portico.resolvers.lru import Lru
 from portico.resolvers.paging import Listing
-from portico.resolvers.together import both
+from portico.resolvers.together import Begun, both
 from portico.resolvers.writes.settler import Answering
 from portico.schema.authors import Author
 from portico.schema.connections import Connection, Paged
@@ -283,25 +282,20 @@ async def commenting(
     if known is None or is_reply or known["storage"] == discussions.EMBEDDED:
         yield await require_discussion(context, key), answering
         return
-    looking = asyncio.ensure_future(_require_subject(context, known))
+    looking = Begun(_require_subject(context, known))
 
     async def confirm() -> None:
-        if not looking.done():
-            await asyncio.shield(looking)
-        looking.result()
+        await looking.result()
         await answering.confirmed()
 
     try:
         yield known, Answering(answering.settler, confirm, is_repeated=answering.is_repeated)
     except DomainError:
         # A caller who does not see the discussion gets the same error for every input.
-        await looking
+        await looking.result()
         raise
     finally:
-        if not looking.done():
-            await asyncio.wait({looking})
-        # If nobody else asks for the error, asyncio would log it.
-        looking.exception()
+        await looking.ended()
 
 
 async def _require_subject(context: Context, known: DiscussionDocument) -> None:

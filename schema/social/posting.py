@@ -22,6 +22,7 @@ from portico.resolvers.social import (
     votes,
 )
 from portico.resolvers.social.fresh_posts import FreshPosts
+from portico.resolvers.social.known_members import KnownMembers
 from portico.resolvers.social.listed_posts import WALL, PostList
 from portico.resolvers.social.member_rates import Action, Counting
 from portico.resolvers.social.posts import POSTS
@@ -259,7 +260,7 @@ class PostingMutation:
     async def vote(self, info: Info, input: VoteInput) -> PostResult | None:
         context, voter = info.context, info.context.require_caller().subject
         async with _counting(context, voter, member_rates.VOTES) as counting:
-            _, post = await both(_require_member(context), find_visible(context, POST.name, input.post_id))
+            post = await _visible_to_member(context, voter, input.post_id)
             await votes.vote(
                 context.db,
                 post_id=post["_id"],
@@ -278,6 +279,16 @@ async def _require_member(context: Context) -> Document:
     """Returns {id, name} of the caller as a member. Raises UNAUTHENTICATED, NotFound."""
     member = await members.require(context.db, context.require_caller().subject, {"name": 1})
     return {"id": member["_id"], "name": member["name"]}
+
+
+async def _visible_to_member(context: Context, subject: str, global_id: str) -> Document:
+    """Returns a post that the caller, who must be a member, may see. Raises NotFound."""
+    known = context.resources.of(KnownMembers)
+    finding = find_visible(context, POST.name, global_id)
+    if known.has(subject, context.now):
+        return await finding
+    _, post = await both(known.require(context.db, subject, now=context.now), finding)
+    return post
 
 
 def _counting(context: Context, subject: str, action: Action) -> AbstractAsyncContextManager[Counting]:

@@ -134,7 +134,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "resolvers.writes.retries": ("waits for the marks of others", {"pause", "settling"}),
     "resolvers.parts": ("what a live query compares before it runs", {"as_part"}),
-    "resolvers.together": ("commands at the same time", {"both"}),
+    "resolvers.together": ("commands at the same time", {"Begun", "both"}),
     "resolvers.writes.settler": ("how calls are answered that settle", {"AT_ONCE", "Answering", "Settler"}),
     "resolvers.writes.deciding": (
         "records that decide, where `Noted.settle_once` is not enough",
@@ -159,6 +159,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
         "jobs over damaged documents",
         {"DAMAGED", "SweepFailed", "describe_damage", "is_outage", "require"},
     ),
+    "resolvers.writes.waiting_once": ("writes of two steps that wait for a majority once", {"Notes"}),
     "schema.connections": (
         "lists whose rows come from several reads",
         {"Edge", "edge_of", "extent_of", "selected_below"},

@@ -17,8 +17,9 @@ from portico.resolvers.game.world.action_refusals import ItemGone
 from portico.resolvers.game.world.character_edits import delete_character
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS, MAX_CHARACTERS
+from portico.resolvers.game.world.room_queues import no_turn
 from portico.resolvers.game.world.room_turns import PICK_UP
-from portico.resolvers.game.world.rooms import Rooms, no_turn
+from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.game.world.turns import Plan, begin, finish

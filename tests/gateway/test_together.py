@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.together import both, every
+from portico.resolvers.together import Begun, both, every
 
 
 async def fail(number: int) -> None:
@@ -86,3 +86,41 @@ async def test_a_call_that_is_cancelled_while_it_waits_after_a_failure_leaves_no
 
 async def _both(first: Awaitable[Any], second: Awaitable[Any]) -> None:
     await both(first, second)
+
+
+async def test_the_caller_of_what_has_begun_is_woken_with_its_result() -> None:
+    go_on = asyncio.Event()
+
+    async def work() -> int:
+        await go_on.wait()
+        return 3
+
+    begun = Begun(work())
+    waiting = asyncio.create_task(begun.result())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    go_on.set()
+
+    assert await waiting == 3
+    assert await begun.ended() is None
+
+
+async def test_a_cancelled_caller_does_not_cancel_what_has_begun() -> None:
+    go_on, done = asyncio.Event(), list[str]()
+
+    async def work() -> None:
+        await go_on.wait()
+        done.append("work")
+        raise LookupError
+
+    begun = Begun(work())
+    waiting = asyncio.create_task(begun.result())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    go_on.set()
+
+    assert isinstance(await begun.ended(), LookupError)
+    assert (waiting.cancelled(), done) == (True, ["work"])
+    with pytest.raises(LookupError):
+        await begun.result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphql import OperationDefinitionNode, build_schema, parse
+from graphql import GraphQLInputObjectType, OperationDefinitionNode, build_schema, parse
 from graphql.execution.values import VariableValues, get_variable_values
 
 from portico.gateway.operations.plans.variables import Variables
@@ -16,9 +16,22 @@ SCHEMA = build_schema("""
   input Choice @oneOf { size: Size, name: String }
   input Wanted { name: String!, sizes: [Size!]! = [], tags: [String], choice: Choice, colour: Colour = RED }
   input Filter { not: Filter, name: String }
-  type Query { found(wanted: Wanted, filter: Filter, count: Int, ids: [ID!]): Int }
+  input Checked { name: String, count: Int }
+  type Query { found(wanted: Wanted, filter: Filter, checked: Checked, count: Int, ids: [ID!]): Int }
 """)
 SIZE = {"width": 1, "height": None, "unit": "cm"}
+
+
+def one_of(values: dict[str, Any]) -> dict[str, Any]:
+    """Check a value as strawberry does for an input with exactly one field."""
+    if len(values) != 1:
+        raise ValueError("exactly one")
+    return {"made": values}
+
+
+CHECKED = SCHEMA.type_map["Checked"]
+assert isinstance(CHECKED, GraphQLInputObjectType)
+CHECKED.out_type = one_of  # type: ignore[method-assign, assignment]
 
 
 def variables_of(head: str, given: dict[str, Any]) -> tuple[VariableValues | None, Any]:
@@ -37,6 +50,7 @@ def variables_of(head: str, given: dict[str, Any]) -> tuple[VariableValues | Non
         ("$wanted: Wanted", {"wanted": {"name": "a", "tags": None, "choice": {"name": "b"}, "colour": "BLUE"}}),
         ("$wanted: Wanted", {"wanted": {"name": "a", "choice": {"size": SIZE}, "colour": None}}),
         ("$wanted: Wanted", {"wanted": None}),
+        ("$checked: Checked", {"checked": {"name": "a"}}),
         ("$wanted: Wanted", {}),
         ("$wanted: Wanted, $count: Int, $ids: [ID!]", {"count": 3, "ids": ["a", 4], "unused": 1}),
         ("$count: Int = 5", {"count": 3}),
@@ -96,3 +110,11 @@ def test_graphql_core_coerces_what_is_rare(head: str, given: dict[str, Any]) -> 
 
     assert isinstance(expected, VariableValues)
     assert planned is None
+
+
+def test_graphql_core_reports_what_a_type_refuses_when_it_makes_its_value() -> None:
+    definition = parse("query ($checked: Checked) { __typename }").definitions[0]
+    assert isinstance(definition, OperationDefinitionNode)
+    definitions = tuple(definition.variable_definitions or ())
+
+    assert Variables(SCHEMA, definitions).of({"checked": {"name": "a", "count": 1}}) is None

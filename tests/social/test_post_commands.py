@@ -93,6 +93,31 @@ async def test_a_public_post_takes_the_insert_and_few_reads(members: GatewayClie
     ]
 
 
+async def test_a_member_who_votes_again_is_not_read_again_for_a_minute(
+    members: GatewayClient, clock: SettableClock
+) -> None:
+    post = await new_post(members, "max", detail=POLL)
+    members.commands.clear()
+    clock.stop()
+    read = []
+    for option, seconds in ((0, 0), (1, 59), (0, 1)):
+        clock.advance(seconds=seconds)
+        await call(members, "max", "vote", postId=post["id"], option=option)
+        read.append((await assert_cheap(members)).count("find social.members"))
+
+    assert read == [1, 0, 1]
+
+
+async def test_a_stranger_who_has_been_refused_can_vote_after_joining(members: GatewayClient) -> None:
+    post = await new_post(members, "max", detail=POLL)
+    refused = await call(members, "stranger", "vote", postId=post["id"], option=0)
+    await join(members.db, "stranger")
+
+    voted = await call(members, "stranger", "vote", postId=post["id"], option=0)
+
+    assert (refused["__typename"], voted["__typename"]) == ("NotFound", "PostPayload")
+
+
 async def test_a_delivery_counts_no_followers_whom_it_has_read(members: GatewayClient, clock: SettableClock) -> None:
     now = clock.now() + timedelta(seconds=1)
     await deliver(members.db, now=now)

@@ -11,6 +11,7 @@ from portico.resolvers.declarations import Domain, Resources, Service
 from portico.resolvers.documents import Database
 from portico.resolvers.social import deliveries, notices, post_events
 from portico.resolvers.social.fresh_posts import FreshPosts
+from portico.resolvers.social.known_members import KnownMembers
 from portico.resolvers.social.member_rates import RATES
 from portico.resolvers.social.members import MEMBERS
 from portico.resolvers.social.news import NEWS
@@ -42,6 +43,11 @@ async def _fresh_posts(resources: Resources, _db: Database) -> AsyncIterator[Fre
     yield FreshPosts(_FRESH if resources.of(Settings).jobs else 0)
 
 
+@asynccontextmanager
+async def _known_members(_settings: Resources, _db: Database) -> AsyncIterator[KnownMembers]:
+    yield KnownMembers()
+
+
 DOMAIN = Domain(
     name="social",
     about="Members, circles, posts, walls and news feeds.",
@@ -51,7 +57,11 @@ DOMAIN = Domain(
     events=(*deliveries.SOURCES, *post_events.SOURCES),
     notifications=notices.SOURCES,
     hidden_members=notices.hidden_members,
-    services=(Service(deliveries.DeliveryReads, _delivery_reads), Service(FreshPosts, _fresh_posts)),
+    services=(
+        Service(deliveries.DeliveryReads, _delivery_reads),
+        Service(FreshPosts, _fresh_posts),
+        Service(KnownMembers, _known_members),
+    ),
     jobs=(*graph.JOBS, *posting.JOBS),
     invariants=(*graph.INVARIANTS, *posting.INVARIANTS),
     gauges=posting.GAUGES,

@@ -107,7 +107,7 @@ def _typed(of_type: GraphQLInputType, within: tuple[GraphQLInputObjectType, ...]
     if isinstance(of_type, GraphQLList):
         return _Typed(_of_list(_typed(of_type.of_type, within)), is_nullable=True)
     if isinstance(of_type, GraphQLInputObjectType):
-        if of_type in within or of_type.out_type is not GraphQLInputObjectType.out_type:
+        if of_type in within:
             raise _Unknown
         return _Typed(_of_object(of_type, (*within, of_type)), is_nullable=True)
     return _Typed(_of_leaf(assert_leaf_type(of_type).coerce_input_value), is_nullable=True)
@@ -145,6 +145,8 @@ def _of_object(of_type: GraphQLInputObjectType, within: tuple[GraphQLInputObject
         for name, field in of_type.fields.items()
     ]
     is_one_of = of_type.is_one_of
+    # Of a type with exactly one field, strawberry checks that here.
+    made = None if of_type.out_type is GraphQLInputObjectType.out_type else of_type.out_type
 
     def coerced(value: Any) -> Any:
         if value.__class__ is not dict:
@@ -166,6 +168,6 @@ def _of_object(of_type: GraphQLInputObjectType, within: tuple[GraphQLInputObject
                 found[out_name] = missing
         if unknown or (is_one_of and (len(value) != 1 or len(found) != 1 or None in found.values())):
             raise _Unfit
-        return found
+        return found if made is None else made(found)
 
     return coerced

@@ -9,17 +9,28 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.writes.combining import Waiting
+from portico.resolvers.writes.waiting_once import Notes
 
 StillOurs = Callable[[], Awaitable[bool]]
 
 
+async def no_turn() -> bool:
+    """What a step answers that belongs to no turn under way."""
+    return False
+
+
 @dataclass(eq=False, kw_only=True)
 class WaitingStep(Waiting[Document]):
-    """A step in the queue. `checked` is a moment before a proof that the turn was under way; see `rooms`."""
+    """A step in the queue.
+
+    Args:     checked: a moment before a proof that the turn was under way; see `rooms`.
+              notes: of the slot, if it waits for the primary alone.
+    """
 
     step: Document
     still_ours: StillOurs
     checked: int
+    notes: Notes = field(default_factory=Notes)
     looks: int = 0
 
     @property

@@ -8,10 +8,8 @@ has written the room: the task reads the room and applies the steps again. Each 
 with the outcome of its turn in its entry of the roster.
 
 A step that cannot be applied fails alone. If that is because of a fault, the room refuses it, so that its turn ends and
-its character can act again. A caller that is cancelled leaves its step in the queue: the step is part of
-a turn that somebody finishes anyway.
-
-A step that nobody waits for goes out with the next update of the room, or a moment later.
+its character can act again. A caller that is cancelled leaves its step in the queue: the step is part of a turn that
+somebody finishes anyway. A step that nobody waits for goes out with the next update of the room, or a moment later.
 
 **Copies.** An update that players can see marks the room as stale until the copies are refreshed. If each character
 in the room takes a turn by this update, it marks nothing: the last step of each turn makes the copy, and until then the
@@ -46,11 +44,12 @@ from portico.resolvers.writes.combining import Combiner, take_first
 from portico.resolvers.writes.marks import was_applied
 from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settler import Settler
+from portico.resolvers.writes.waiting_once import Notes
 
 from . import room_turns
 from .characters import AWAKE, CHARACTERS
 from .locations import LOCATIONS, copy_of
-from .room_queues import Reader, Room, StillOurs, WaitingStep
+from .room_queues import Reader, Room, StillOurs, WaitingStep, no_turn
 from .room_turns import NotHere, keeps_outcome
 from .turn_ends import TurnEnds
 
@@ -95,7 +94,7 @@ class Rooms:
         self._settler = settler
         self._rooms: Lru[ObjectId, Room] = Lru(_REMEMBERED)
         self._characters: Lru[ObjectId, Document] = Lru(_REMEMBERED)
-        self._steps = Combiner(self._take_steps, take=take_first(_MOST_STEPS), linger=lambda _room: _LINGER)
+        self._steps = Combiner(self._commit_all, take=take_first(_MOST_STEPS), linger=lambda _room: _LINGER)
         self._readers = Combiner(self._refresh)
         self._moments = count(1)
         self.ends = TurnEnds(settler)
@@ -116,17 +115,24 @@ class Rooms:
         return room.state
 
     async def take_step(
-        self, db: Database, room_id: ObjectId, step: Document, still_ours: StillOurs, checked: int
+        self,
+        db: Database,
+        room_id: ObjectId,
+        step: Document,
+        still_ours: StillOurs,
+        checked: int,
+        notes: Notes | None = None,
     ) -> Document:
         """Returns the room after the step; the entry of the character has the outcome.
 
         Args:     still_ours: returns whether the turn is under way, by a write.
                   checked: a moment before the turn was known to be under way.
+                  notes: of the slot, if it waits for the primary alone.
         Raises:   TurnOver; LookupError (the room is missing); Conflict (other processes kept changing the room, or the
                   character's entry is missing).
         Writes:   game.locations; one update for all steps that wait.
         """
-        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked)
+        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked, notes=notes or Notes())
         self._steps.add(room_id, waiting)
         return await waiting.done
 
@@ -135,7 +141,7 @@ class Rooms:
 
         Writes:   game.locations; one update for all steps that wait.
         """
-        waiting = WaitingStep(db=db, step=step, still_ours=no_turn, checked=0, is_urgent=False)
+        waiting = WaitingStep(db=db, step=step, still_ours=no_turn, checked=0)
         is_left = self._settler is not None and self._settler.add_remainder(db, lambda: waiting.done)
         waiting.is_urgent = not is_left
         self._steps.add(room_id, waiting)
@@ -187,10 +193,8 @@ class Rooms:
             self._rooms.put(room_id, room := Room())
         return room
 
-    async def _take_steps(self, room_id: ObjectId, batch: list[WaitingStep]) -> None:
-        await self._commit_all(room_id, self._of(room_id), batch)
-
-    async def _commit_all(self, room_id: ObjectId, room: Room, batch: list[WaitingStep]) -> None:
+    async def _commit_all(self, room_id: ObjectId, batch: list[WaitingStep]) -> None:
+        room = self._of(room_id)
         try:
             await self._commit(room_id, room, batch)
         except BaseException as error:
@@ -199,10 +203,10 @@ class Rooms:
             is_own = isinstance(error, _OWN_ERRORS) and not met_election(error)
             if is_own and len(batch) > 1:
                 for waiting in batch:
-                    await self._commit_all(room_id, room, [waiting])
+                    await self._commit_all(room_id, [waiting])
                 return
             if is_own and isinstance(error, Exception) and self._is_refused(batch[0], error):
-                await self._commit_all(room_id, room, batch)
+                await self._commit_all(room_id, batch)
                 return
             for waiting in batch:
                 waiting.fail(error)
@@ -223,7 +227,7 @@ class Rooms:
             applied = await self._applied(room, batch, is_fresh=is_fresh)
             if applied is not None:
                 state, answered = applied
-                if state is room.state or await self._write(db, room, state, [one.step for one in batch]):
+                if await self._is_stored(db, room, state, batch):
                     room.state = state
                     for waiting in answered:
                         waiting.answer(state)
@@ -231,6 +235,14 @@ class Rooms:
             # Another process has written the room, or an entry is missing in a state that may be old.
             room.begin_chain(None, 0)
         raise Conflict("Too much happens in the room at once. Try again.")
+
+    async def _is_stored(self, db: Database, room: Room, state: Document, batch: Sequence[WaitingStep]) -> bool:
+        """Writes the room if the steps change it. Returns False if another process has written it."""
+        notes = Notes(waiting.notes for waiting in batch)
+        if state is not room.state:
+            return await notes.deciding(self._write(db, room, state, [waiting.step for waiting in batch]))
+        await notes.confirm()
+        return True
 
     async def _applied(
         self, room: Room, batch: list[WaitingStep], *, is_fresh: bool
@@ -379,11 +391,6 @@ def _all_act(old: Document, new: Document, steps: Sequence[Document]) -> bool:
     decided = {(entry["_id"], entry["turn"]) for entry in old["characters"]}
     acting = {(step["character"], step["turn"]) for step in steps if step["kind"] not in _WITHOUT_COPY} - decided
     return all((entry["_id"], entry["turn"]) in acting for entry in new["characters"] if "absent" not in entry)
-
-
-async def no_turn() -> bool:
-    """What a step answers that belongs to no turn under way; see `take_step`."""
-    return False
 
 
 def _reading(db: Database) -> Collection:

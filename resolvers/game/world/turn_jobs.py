@@ -20,8 +20,9 @@ from . import presence
 from .characters import CHARACTERS, majority_reading
 from .gifts import collect
 from .locations import LOCATIONS
+from .room_queues import no_turn
 from .room_turns import FORGET, RETURN, TIDY, keeps_outcome
-from .rooms import Rooms, no_turn
+from .rooms import Rooms
 from .turns import help_along
 
 

@@ -11,6 +11,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.writes.waiting_once import Notes
 
 from . import room_turns
 from .characters import CHARACTERS
@@ -49,6 +50,8 @@ class TurnRun:
     checked: int
     # Of the character's copy of its room. It may have a later one by now.
     version: int
+    # Of the slot, if it waits for the primary alone.
+    notes: Notes | None = None
 
     @property
     def turn(self) -> int:
@@ -64,7 +67,7 @@ class TurnRun:
         """Lets the room decide. Returns the room."""
         given = {name: value for name, value in self.action.items() if name not in _SLOT}
         step = {**given, **facts, **self._fence(kind)}
-        return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked)
+        return await self.rooms.take_step(self.db, room_id, step, self._still_ours, self.checked, self.notes)
 
     async def tidy(self, room_id: ObjectId, *, is_awaited: bool) -> None:
         """Lets the room drop the entry that the turn has left over. If it is not awaited, a moment later."""
@@ -118,7 +121,8 @@ class TurnRun:
 
     def ended(self, character: Document, entry: Document, room: Document) -> Document:
         """Returns the character, with its slot before, as the last step of the turn leaves it in its room."""
-        after = {name: value for name, value in character.items() if name != "action"}
+        after = {**character}
+        del after["action"]
         after["items"] = [*character.get("items", ()), *entry["took"]]
         after["gold"] = character.get("gold", 0) + entry["gold"]
         after["location"] = copy_of(room)

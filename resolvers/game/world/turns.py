@@ -31,6 +31,7 @@ Every interleaving is correct, even if processes stop or are suspended between a
   has left it and the acknowledged entry make up all of its own things, and only turns change them. If the character
   has taken another turn meanwhile, the guard of step 1 misses. A refusal is never based on what is remembered. Others
   change the copy of the room, so a turn that depends on the copy reads the character.
+* Of a turn of one room, step 1 waits for the primary alone if step 2 implies it: see `waiting_once`.
 * Step 3 and step 1 of the next turn can be one update. Its guard is the slot, so it is the same as step 3 and right
   after it step 1, without anything in between.
 * An item is in one place at any time: on the floor, with a shopkeeper, among the gifts in a roster, with a character;
@@ -59,6 +60,7 @@ from portico.resolvers.errors import Conflict, DomainError, NotFound
 from portico.resolvers.together import both
 from portico.resolvers.writes.marks import trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
+from portico.resolvers.writes.waiting_once import Notes
 
 from . import gift_records, moving, presence
 from .action_refusals import InsufficientGold, error_of
@@ -138,13 +140,15 @@ async def _take_turn(acting: Acting, character: Document, chosen: Plan) -> Docum
     if former is not None and chosen.kind is None:
         await _end_former(acting, former)
         former = None
-    with acting.rooms.ends.sending(former):
-        begun = await begin(acting, character, chosen, former)
-    # The change is made if the action has no room to decide about it.
-    if begun is None or chosen.kind is None:
-        ended = begun
-    else:
-        ended = await _finish_as(acting, begun, checked, may_answer=True)
+    with Notes() as notes:
+        with acting.rooms.ends.sending(former):
+            beginning = begin(acting, character, chosen, former)
+            begun = await (notes.noting(beginning) if chosen.kind in OF_ONE_ROOM else beginning)
+        # The change is made if the action has no room to decide about it.
+        if begun is None or chosen.kind is None:
+            ended = begun
+        else:
+            ended = await _finish_as(acting, begun, checked, may_answer=True, notes=notes)
     return None if ended is None else {**ended, "applied": await trim_marks(acting.db, CHARACTERS, ended)}
 
 
@@ -225,14 +229,16 @@ def _as_stage(changes: Document, *, handed: Sequence[ObjectId], gold: int) -> Do
     return {"$set": stage}
 
 
-async def _finish_as(acting: Acting, character: Document, checked: int, *, may_answer: bool = False) -> Document | None:
+async def _finish_as(
+    acting: Acting, character: Document, checked: int, *, may_answer: bool = False, notes: Notes | None = None
+) -> Document | None:
     """Finishes the turn of the character. Returns the character if the turn was this operation's.
 
     Raises:   why the turn of this operation was refused.
     """
     action = character["action"]
     try:
-        ended = await finish(acting.db, acting.rooms, character, checked=checked, may_answer=may_answer)
+        ended = await finish(acting.db, acting.rooms, character, checked=checked, may_answer=may_answer, notes=notes)
     except TurnOver:
         # Another process has finished it. The mark says how it ended.
         return None
@@ -255,17 +261,26 @@ class Ended:
     refused: Document | None
 
 
-async def finish(db: Database, rooms: Rooms, character: Document, *, checked: int, may_answer: bool = False) -> Ended:
+async def finish(
+    db: Database,
+    rooms: Rooms,
+    character: Document,
+    *,
+    checked: int,
+    may_answer: bool = False,
+    notes: Notes | None = None,
+) -> Ended:
     """Finishes the turn that the character has under way. Anybody can do that at any time.
 
     Args:     character: with its slot.
               checked: a moment of `rooms` before this process took the slot; `NO_PROOF` if it has read the slot.
               may_answer: whether the last step may be left for after the answer; see `turn_ends`.
+              notes: of the slot, if it waits for the primary alone.
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.gifts, game.characters; steps 2 and 3 of a turn.
     """
     version = character.get("location", {}).get("version", 0)
-    run = TurnRun(db, rooms, character["_id"], character["action"], checked, version)
+    run = TurnRun(db, rooms, character["_id"], character["action"], checked, version, notes)
     if run.action["kind"] == MOVE:
         return Ended(*await moving.finish_move(run))
     if run.action["kind"] in (ENTER, WAKE):
