@@ -129,10 +129,14 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A replica set with one node. The workers of the session share it: the first worker starts it."""
+    """A replica set with one node. The workers of the session share it: the first worker starts it.
+
+    Its node never changes, so clients ask for its state from time to time, instead of waiting for changes on a
+    connection of their own. Each test has a new client.
+    """
     hold = embedded.attach(Settings(data_dir=memory_folders.mongodb_folder(_folder_of_session(tmp_path_factory))))
     acknowledge_early(hold.uri)
-    yield hold.uri
+    yield f"{hold.uri}&serverMonitoringMode=poll"
     disconnect()
     hold.close()
 
