@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import hypothesis
 import pytest
+from pymongo import MongoClient
 
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.driver import connect
@@ -21,8 +22,8 @@ from portico.resolvers.shop.payments import PaymentMethods
 from tests.catalog.support.catalog import shared_gateway
 from tests.shop.support.shop import Provider
 from tests.support import brief_logs, driver_faults, http_clients, memory_folders, parsed_documents
-from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes, stored_in
-from tests.support.demo import Demo, load_demo_once
+from tests.support.databases import create_all_indexes, database, disconnect, has_indexes, skip_known_indexes, stored_in
+from tests.support.demo import Demo, RestoredDemo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import IS_SOAK, SECRET, Commands, GatewayClient, SettableClock, running
 from tests.support.order import long_first
@@ -217,6 +218,14 @@ async def reader(
 def loaded_demo(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """The demo's data in a database of its own. Tests must not change it."""
     return load_demo_once(mongodb_uri, _folder_of_session(tmp_path_factory))
+
+
+@pytest.fixture(scope="module")
+def restored_demo(mongodb_uri: str, loaded_demo: Demo) -> Iterator[RestoredDemo]:
+    """The demo's data in a database for the tests of a module. Each restores what it has changed."""
+    with database(mongodb_uri) as name, MongoClient[dict[str, Any]](mongodb_uri) as client:
+        create_all_indexes(client[name])
+        yield RestoredDemo(loaded_demo, client[name])
 
 
 @pytest.fixture

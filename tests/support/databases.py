@@ -114,8 +114,8 @@ def empty(db: Database[dict[str, Any]]) -> None:
     A test changes an index if it makes or drops one, or stores a list where others never do. MongoDB keeps for good
     that an index has held a list, and then sorts in memory what it would walk along the index.
     """
-    now = db.client.admin.command("ping")["operationTime"]
-    written = _written_since(db, _emptied[db.name]) if db.name in _emptied else None
+    now = time_of(db)
+    written = written_since(db, _emptied[db.name]) if db.name in _emptied else None
     names = set(db.list_collection_names()) if written is None else written
     changed = {
         catalog["name"]
@@ -128,21 +128,35 @@ def empty(db: Database[dict[str, Any]]) -> None:
         db[name].delete_many({})
     missing = _INDEXES.keys() & changed if written is not None else _INDEXES.keys() - (names - changed)
     if db.name in _indexed:
-        for name in missing:
-            db.command("createIndexes", name, indexes=_INDEXES[name])
+        create_all_indexes(db, missing)
     elif not missing:
         _indexed.add(db.name)
     _emptied[db.name] = now
 
 
-def _written_since(db: Database[dict[str, Any]], since: Timestamp) -> set[str] | None:
-    """Returns the collections that have had new or changed documents since then.
+def create_all_indexes(db: Database[dict[str, Any]], names: Iterable[str] = _INDEXES) -> None:
+    """Creates the collections of the project with their indexes, or those with these names."""
+    for name in names:
+        db.command("createIndexes", name, indexes=_INDEXES[name])
+    _indexed.add(db.name)
+
+
+def time_of(db: Database[dict[str, Any]]) -> Timestamp:
+    """Returns the time of the last write on the server."""
+    found: Timestamp = db.client.admin.command("ping")["operationTime"]
+    return found
+
+
+def written_since(
+    db: Database[dict[str, Any]], since: Timestamp, operations: Sequence[str] = ("i", "u")
+) -> set[str] | None:
+    """Returns the collections with documents that were inserted or updated since then, or deleted with operation `d`.
 
     Returns None if other collections may have changed: one was created, dropped or renamed, an index was, or a
-    transaction has written. A deletion leaves an empty collection empty.
+    transaction has written.
     """
     ours = {"$gte": f"{db.name}.", "$lt": f"{db.name}/"}
-    wanted = [{"ts": since}, {"ns": ours, "op": {"$ne": "d"}}, {"o.applyOps.ns": ours}]
+    wanted = [{"ts": since}, {"ns": ours, "op": {"$in": [*operations, "c"]}}, {"o.applyOps.ns": ours}]
     stages: list[dict[str, Any]] = [
         {"$match": {"ts": {"$gte": since}, "$or": wanted}},
         {"$group": {"_id": {"$cond": [{"$eq": ["$ts", since]}, None, {"op": "$op", "ns": "$ns"}]}}},
