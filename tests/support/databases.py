@@ -129,7 +129,7 @@ def empty(db: Database[dict[str, Any]]) -> None:
     missing = _INDEXES.keys() & changed if written is not None else _INDEXES.keys() - (names - changed)
     if db.name in _indexed:
         create_all_indexes(db, missing)
-    elif not missing:
+    elif written is None and not missing:
         _indexed.add(db.name)
     _emptied[db.name] = now
 
