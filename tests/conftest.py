@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import hypothesis
 import pytest
+from pymongo import MongoClient
 
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.driver import connect
@@ -21,8 +22,8 @@ from portico.resolvers.shop.payments import PaymentMethods
 from tests.catalog.support.catalog import shared_gateway
 from tests.shop.support.shop import Provider
 from tests.support import brief_logs, driver_faults, http_clients, memory_folders, parsed_documents
-from tests.support.databases import database, disconnect, has_indexes, skip_known_indexes, stored_in
-from tests.support.demo import Demo, load_demo_once
+from tests.support.databases import create_all_indexes, database, disconnect, has_indexes, skip_known_indexes, stored_in
+from tests.support.demo import Demo, RestoredDemo, load_demo_once
 from tests.support.domains import create_indexes
 from tests.support.harness import IS_SOAK, SECRET, Commands, GatewayClient, SettableClock, running
 from tests.support.order import long_first
@@ -129,10 +130,14 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A replica set with one node. The workers of the session share it: the first worker starts it."""
+    """A replica set with one node. The workers of the session share it: the first worker starts it.
+
+    Its node never changes, so clients ask for its state from time to time, instead of waiting for changes on a
+    connection of their own. Each test has a new client.
+    """
     hold = embedded.attach(Settings(data_dir=memory_folders.mongodb_folder(_folder_of_session(tmp_path_factory))))
     acknowledge_early(hold.uri)
-    yield hold.uri
+    yield f"{hold.uri}&serverMonitoringMode=poll"
     disconnect()
     hold.close()
 
@@ -213,6 +218,14 @@ async def reader(
 def loaded_demo(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """The demo's data in a database of its own. Tests must not change it."""
     return load_demo_once(mongodb_uri, _folder_of_session(tmp_path_factory))
+
+
+@pytest.fixture(scope="module")
+def restored_demo(mongodb_uri: str, loaded_demo: Demo) -> Iterator[RestoredDemo]:
+    """The demo's data in a database for the tests of a module. Each restores what it has changed."""
+    with database(mongodb_uri) as name, MongoClient[dict[str, Any]](mongodb_uri) as client:
+        create_all_indexes(client[name])
+        yield RestoredDemo(loaded_demo, client[name])
 
 
 @pytest.fixture

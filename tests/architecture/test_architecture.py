@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("gateway", "schema", "loaders", "resolvers")
-MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")) if "node_modules" not in path.parts]
-OTHERS = [path for folder in ("portico", "tests", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
+from tests.support.rooms import ROOMS, ROOT, modules_below
+
+MODULES = [path for room in ROOMS for path in modules_below(ROOT / room)]
+OTHERS = [path for folder in ("portico", "tests", "bench") for path in modules_below(ROOT / folder)]
 OURS = [*MODULES, *OTHERS]
 # What each room may import besides the standard library and itself.
 ALLOWED = {

@@ -16,7 +16,7 @@ import io
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from portico.gateway.settings import PREFIX, Settings, declared
 from portico.resolvers.shop.settings import ShopSettings
 from portico.schema.roles import Role
 from tests.shop.support.payment_service import running_payment_service
-from tests.support.demo import Demo
+from tests.support.demo import RestoredDemo
 from tests.support.domains import DOMAINS, INVARIANTS, SCHEMA
 from tests.support.harness import GatewayClient, with_settings
 from tests.support.processes import environment, portico
@@ -122,17 +122,17 @@ def ids(paths: list[Path]) -> list[str]:
 
 
 @pytest.fixture
-async def settings(settings: Settings) -> AsyncIterator[Settings]:
-    """Settings with a test payment provider that answers at once."""
+async def settings(settings: Settings, restored_demo: RestoredDemo) -> AsyncIterator[Settings]:
+    """Settings with the demo's data, and with a test payment provider that answers at once."""
     async with running_payment_service() as service:
         service.is_back = True
-        yield with_settings(settings, ShopSettings, payment_url=service.url)
+        yield with_settings(replace(settings, database=restored_demo.name), ShopSettings, payment_url=service.url)
+    restored_demo.restore()
 
 
 @pytest.fixture
-async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
+def shop(gateway: GatewayClient) -> GatewayClient:
     """A gateway on the demo's data. Like GraphiQL in the demo, the client may do everything."""
-    loaded_demo.copy_to(settings)
     gateway.roles, gateway.subject = (Role.ADMIN,), demo_token.SUBJECT
     return gateway
 

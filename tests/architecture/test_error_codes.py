@@ -14,10 +14,10 @@ from portico.gateway.operations.responses import FAULTS
 from portico.gateway.settings import Settings
 from portico.resolvers.errors import InvalidInput
 from tests.support.domains import DOMAINS
+from tests.support.rooms import ROOT, modules_below
 
-ROOT = Path(__file__).parents[2]
 DECLARED = {**ERROR_CODES, **{code: cause for domain in DOMAINS.all for code, cause in domain.error_codes.items()}}
-MODULES = [path for room in ("resolvers", "schema", "gateway") for path in sorted((ROOT / room).rglob("*.py"))]
+MODULES = [path for room in ("resolvers", "schema", "gateway") for path in modules_below(ROOT / room)]
 VALUE_CODES = {value for name, value in vars(InvalidInput).items() if isinstance(value, str) and name == value}
 CODE = re.compile(r"[A-Z]+(_[A-Z]+)*")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from graphql import (
     GraphQLEnumType,
+    GraphQLField,
     GraphQLInputObjectType,
     GraphQLInputType,
     GraphQLInterfaceType,
@@ -30,14 +31,10 @@ from strawberry.types.arguments import convert_argument
 from portico.gateway.cli.schema_check import Severity, check, print_sdl
 from tests.support import domains
 
-# The schema as clients see it.
-SCHEMA: GraphQLSchema = build_schema(print_sdl(domains.SCHEMA))
-TYPES = [
-    found
-    for found in SCHEMA.type_map.values()
-    if not found.name.startswith("__") and not is_specified_scalar_type(found)
-]
-CONNECTIONS = [found for found in TYPES if found.name.endswith("Connection")]
+# What it is built from. Clients see it as the fixture `schema`.
+SERVED = domains.SCHEMA._schema
+MUTATIONS = sorted(getattr(SERVED.mutation_type, "fields", {}))
+CONNECTIONS = sorted(name for name in SERVED.type_map if name.endswith("Connection"))
 BACKREF = GraphQLCoreConverter.DEFINITION_BACKREF
 # Mutations that record batches, and what an entry is.
 BATCHES = {"logEvents": "LogEvent", "recordHits": "Hit", "recordSessions": "Session"}
@@ -87,11 +84,26 @@ SHARED_INPUTS = {
     **dict.fromkeys(("pickUp", "drop", "unequip"), "ItemInput!"),
     **dict.fromkeys(("takeOut", "putIn"), "ContainerInput!"),
 }
-MUTATIONS = getattr(SCHEMA.mutation_type, "fields", {})
 
 
-def name_of(found: GraphQLNamedType) -> str:
-    return found.name
+@pytest.fixture(scope="module")
+def schema() -> GraphQLSchema:
+    """The schema as clients see it."""
+    return build_schema(print_sdl(domains.SCHEMA))
+
+
+def types_of(schema: GraphQLSchema) -> list[GraphQLNamedType]:
+    return [
+        found
+        for found in schema.type_map.values()
+        if not found.name.startswith("__") and not is_specified_scalar_type(found)
+    ]
+
+
+def field_of(schema: GraphQLSchema, mutation: str) -> GraphQLField:
+    assert schema.mutation_type is not None
+    found: GraphQLField = schema.mutation_type.fields[mutation]
+    return found
 
 
 def parts_of(found: GraphQLNamedType) -> Iterator[tuple[str, str | None]]:
@@ -110,15 +122,17 @@ def parts_of(found: GraphQLNamedType) -> Iterator[tuple[str, str | None]]:
             yield f"{found.name}.{name}", given.description
 
 
-def test_everything_is_described() -> None:
-    parts = [part for found in TYPES for part in parts_of(found)]
+def test_everything_is_described(schema: GraphQLSchema) -> None:
+    parts = [part for found in types_of(schema) for part in parts_of(found)]
 
     assert [name for name, description in parts if not (description or "").strip()] == []
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_takes_one_input_and_returns_a_union_of_its_payload_and_its_errors(name: str) -> None:
-    field = MUTATIONS[name]
+def test_a_mutation_takes_one_input_and_returns_a_union_of_its_payload_and_its_errors(
+    schema: GraphQLSchema, name: str
+) -> None:
+    field = field_of(schema, name)
     title = name[0].upper() + name[1:]
 
     assert {argument: str(given.type) for argument, given in field.args.items() if argument != "durability"} == {
@@ -135,8 +149,8 @@ def test_a_mutation_takes_one_input_and_returns_a_union_of_its_payload_and_its_e
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_mutation_can_be_repeated_with_a_key(name: str) -> None:
-    given = get_named_type(MUTATIONS[name].args["input"].type)
+def test_a_mutation_can_be_repeated_with_a_key(schema: GraphQLSchema, name: str) -> None:
+    given = get_named_type(field_of(schema, name).args["input"].type)
 
     assert isinstance(given, GraphQLInputObjectType)
     if name in BATCHES:
@@ -149,13 +163,13 @@ def test_a_mutation_can_be_repeated_with_a_key(name: str) -> None:
     assert str(given.fields["idempotencyKey"].type) == ("String!" if is_required else "String")
 
 
-@pytest.mark.parametrize("found", CONNECTIONS, ids=name_of)
-def test_every_connection_has_the_same_shape(found: GraphQLNamedType) -> None:
+@pytest.mark.parametrize("connection", CONNECTIONS)
+def test_every_connection_has_the_same_shape(schema: GraphQLSchema, connection: str) -> None:
+    found, name = schema.type_map[connection], connection.removesuffix("Connection")
     assert isinstance(found, GraphQLObjectType)
-    name = found.name.removesuffix("Connection")
     # A connection of content nodes is called `ContentConnection`.
     row = "ContentNode" if name == "Content" else name
-    edge = SCHEMA.type_map[f"{name}Edge"]
+    edge = schema.type_map[f"{name}Edge"]
 
     fields = {field: str(declared.type) for field, declared in found.fields.items()}
     assert fields.items() >= {
@@ -170,11 +184,11 @@ def test_every_connection_has_the_same_shape(found: GraphQLNamedType) -> None:
     }
 
 
-def test_every_connection_is_paged_in_the_same_way() -> None:
+def test_every_connection_is_paged_in_the_same_way(schema: GraphQLSchema) -> None:
     paged = 0
-    for found in TYPES:
+    for found in types_of(schema):
         for name, field in getattr(found, "fields", {}).items():
-            if get_named_type(field.type) in CONNECTIONS:
+            if get_named_type(field.type).name in CONNECTIONS:
                 paged += 1
                 # A list at a root, or of the viewer, can fail without its page.
                 assert is_non_null_type(field.type) is (found.name not in {"Query", "Viewer"}), name
@@ -185,11 +199,11 @@ def test_every_connection_is_paged_in_the_same_way() -> None:
     assert paged >= len(CONNECTIONS) > 0
 
 
-def test_every_object_with_an_id_can_be_fetched_by_it() -> None:
-    node = SCHEMA.type_map["Node"]
+def test_every_object_with_an_id_can_be_fetched_by_it(schema: GraphQLSchema) -> None:
+    node = schema.type_map["Node"]
     assert isinstance(node, GraphQLInterfaceType)
 
-    for found in SCHEMA.get_possible_types(node):
+    for found in schema.get_possible_types(node):
         assert str(found.fields["id"].type) == "ID!"
 
 
@@ -203,7 +217,7 @@ def test_the_schema_has_no_breaking_change_since_the_committed_one() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_values_of_inputs_are_built_as_strawberry_builds_them(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    served = domains.SCHEMA._schema.type_map.values()
+    served = SERVED.type_map.values()
     inputs = {found.name: found for found in served if isinstance(found, GraphQLInputObjectType)}
     definitions = {name: found.extensions[BACKREF] for name, found in inputs.items() if BACKREF in found.extensions}
     scalars = domains.SCHEMA.schema_converter.scalar_registry

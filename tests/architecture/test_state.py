@@ -9,12 +9,11 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("gateway", "schema", "loaders", "resolvers")
+from tests.support.rooms import ROOMS, ROOT, modules_below
+
 # What functions change at the level of their module, and why that is right for all gateways of a process.
 CHANGED = {
     # The log of the process counts the outages that it leaves out, by event loop. Nothing of it is served.
@@ -59,8 +58,7 @@ def trees() -> dict[str, ast.Module]:
     return {
         path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
         for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
-        if "node_modules" not in path.parts
+        for path in modules_below(ROOT / room)
     }
 
 

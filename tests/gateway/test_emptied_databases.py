@@ -10,7 +10,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from portico.gateway.settings import Settings
-from tests.support.databases import LISTS, empty, lists_in_indexes
+from tests.support.databases import LISTS, empty, has_indexes, lists_in_indexes
 from tests.support.domains import COLLECTIONS
 from tests.support.harness import running
 
@@ -91,3 +91,11 @@ async def test_the_next_test_finds_no_documents_and_the_indexes_of_the_domains(
         found = {name: set(database[name].index_information()) for name in INDEXES}
         assert found == INDEXES
         assert lists_in_indexes(str(settings.mongodb_uri), database.name) <= LISTS
+
+
+async def test_a_database_that_no_gateway_has_used_has_no_indexes(settings: Settings) -> None:
+    with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
+        unused = client[f"{settings.database}_unused"]
+        for _ in range(3):
+            empty(unused)
+            assert not has_indexes(unused.name)

@@ -1,6 +1,6 @@
 """The worst operations within the default limits examine a bounded number of documents and index keys.
 
-Each runs on a small database and on one that is several times as large. A run takes a sixth of them, another one each
+Each runs on a small database and on one that is several times as large. A run takes a ninth of them, another one each
 time, and a soak takes all. `python -m bench.worst` measures them on 300,000 objects a domain.
 """
 
@@ -23,7 +23,7 @@ from tests.support.harness import IS_SOAK, GatewayClient, running
 SMALL, LARGE = 500, 1_500
 # The data of the catalog is random. Each seed makes another catalog.
 SEEDS = (1,)
-PARTS = 1 if IS_SOAK else 6
+PARTS = 1 if IS_SOAK else 9
 # The most documents and index keys that one operation examines, and the most commands that it sends. A row of a page
 # costs at least 2 of the 50,000 that `PORTICO_MAX_COST` allows, and reading it examines a key and a document; a page
 # examines one row more than it has.

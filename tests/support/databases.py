@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
+from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
 
@@ -25,7 +26,6 @@ from tests.support.domains import COLLECTIONS
 # The number of free databases before one is reused. A late write of a killed process then cannot reach the next test.
 _SPARE = 3
 _CATALOG: dict[str, Any] = {"$listCatalog": {}}
-_COUNTS: dict[str, Any] = {"$collStats": {"count": {}, "latencyStats": {}}}
 # Indexed paths whose values are lists. A test of the demo compares them with what the domains store.
 LISTS = {
     "ads.campaign_id",
@@ -61,8 +61,8 @@ _INDEXES = {spec.name: [index.document for index in spec.indexes] for spec in CO
 
 _free: dict[str, deque[str]] = {}
 _indexed: set[str] = set()
-# For each database, the commands on each collection until its indexes were checked.
-_checked: dict[str, dict[str, tuple[int, int]]] = {}
+# For each database, a time before it was emptied. What has been written since is in the oplog.
+_emptied: dict[str, Timestamp] = {}
 _clients = contextlib.ExitStack()
 
 
@@ -114,31 +114,58 @@ def empty(db: Database[dict[str, Any]]) -> None:
     A test changes an index if it makes or drops one, or stores a list where others never do. MongoDB keeps for good
     that an index has held a list, and then sorts in memory what it would walk along the index.
     """
-    names = db.list_collection_names()
-    counted = {found["of"]: found for found in _of_each(db, names, _COUNTS)}
-    checked = _checked.setdefault(db.name, {})
-    # A collection without documents and without new commands is as it was after the last test.
-    used = [name for name, found in counted.items() if found["count"] or checked.get(name) != _commands_of(found)]
-    kept = set(names)
-    for catalog in _of_each(db, used, _CATALOG):
-        name = catalog["name"]
-        if _indexes_of(catalog["md"]) != {"_id_", *(index["name"] for index in _INDEXES.get(name, ()))}:
-            db.drop_collection(name)
-            kept.discard(name)
-    for name in kept.intersection(used):
-        writes, others = _commands_of(counted[name])
-        if counted[name]["count"]:
-            db[name].delete_many({})
-            writes += 1
-        checked[name] = writes, others
-    missing = _INDEXES.keys() - kept
-    for name in checked.keys() - kept:
-        del checked[name]
+    now = time_of(db)
+    written = written_since(db, _emptied[db.name]) if db.name in _emptied else None
+    names = set(db.list_collection_names()) if written is None else written
+    changed = {
+        catalog["name"]
+        for catalog in _of_each(db, sorted(names), _CATALOG)
+        if _indexes_of(catalog["md"]) != {"_id_", *(index["name"] for index in _INDEXES.get(catalog["name"], ()))}
+    }
+    for name in changed:
+        db.drop_collection(name)
+    for name in names - changed:
+        db[name].delete_many({})
+    missing = _INDEXES.keys() & changed if written is not None else _INDEXES.keys() - (names - changed)
     if db.name in _indexed:
-        for name in missing:
-            db.command("createIndexes", name, indexes=_INDEXES[name])
-    elif not missing:
+        create_all_indexes(db, missing)
+    elif written is None and not missing:
         _indexed.add(db.name)
+    _emptied[db.name] = now
+
+
+def create_all_indexes(db: Database[dict[str, Any]], names: Iterable[str] = _INDEXES) -> None:
+    """Creates the collections of the project with their indexes, or those with these names."""
+    for name in names:
+        db.command("createIndexes", name, indexes=_INDEXES[name])
+    _indexed.add(db.name)
+
+
+def time_of(db: Database[dict[str, Any]]) -> Timestamp:
+    """Returns the time of the last write on the server."""
+    found: Timestamp = db.client.admin.command("ping")["operationTime"]
+    return found
+
+
+def written_since(
+    db: Database[dict[str, Any]], since: Timestamp, operations: Sequence[str] = ("i", "u")
+) -> set[str] | None:
+    """Returns the collections with documents that were inserted or updated since then, or deleted with operation `d`.
+
+    Returns None if other collections may have changed: one was created, dropped or renamed, an index was, or a
+    transaction has written.
+    """
+    ours = {"$gte": f"{db.name}.", "$lt": f"{db.name}/"}
+    wanted = [{"ts": since}, {"ns": ours, "op": {"$in": [*operations, "c"]}}, {"o.applyOps.ns": ours}]
+    stages: list[dict[str, Any]] = [
+        {"$match": {"ts": {"$gte": since}, "$or": wanted}},
+        {"$group": {"_id": {"$cond": [{"$eq": ["$ts", since]}, None, {"op": "$op", "ns": "$ns"}]}}},
+    ]
+    found = [one["_id"] for one in db.client.local["oplog.rs"].aggregate(stages)]
+    # Without the entry of that time, the oplog has lost later ones, too.
+    if None not in found or any(one is not None and one["op"] == "c" for one in found):
+        return None
+    return {one["ns"].removeprefix(f"{db.name}.") for one in found if one is not None}
 
 
 async def documents_in(db: DocumentDatabase, names: Sequence[str]) -> list[Document]:
@@ -161,11 +188,6 @@ async def delete_documents(db: DocumentDatabase) -> None:
     """Removes all documents. Sends no command to a collection that has none."""
     for name in await stored_in(db):
         await db[name].delete_many({})
-
-
-def _commands_of(stats: dict[str, Any]) -> tuple[int, int]:
-    """The number of writes and of other commands, except reads, that the server has run on the collection."""
-    return stats["latencyStats"]["writes"]["ops"], stats["latencyStats"]["commands"]["ops"]
 
 
 def lists_in_indexes(uri: str, name: str) -> set[str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pymongo import MongoClient
+from pymongo.database import Database
 from rich.console import Console
 
 from portico.gateway.cli import data as cli_data
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from tests.support.databases import time_of, written_since
 
 _NAME = "demo"
 
@@ -29,10 +32,36 @@ class Demo:
     def copy_to(self, settings: Settings) -> None:
         """Stores the data in the database of these settings, which is empty and on the same server."""
         with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
-            source = client[self.database]
-            for name in source.list_collection_names():
-                target = {"into": {"db": settings.database, "coll": name}, "whenMatched": "fail"}
-                source[name].aggregate([{"$merge": target}])
+            copy(client[self.database], client[settings.database])
+
+
+class RestoredDemo:
+    """The demo's data in another database, which several tests change one after the other."""
+
+    def __init__(self, demo: Demo, db: Database[dict[str, Any]]) -> None:
+        """Stores the data in the database, which is empty and on the same server."""
+        self.name = db.name
+        self._db = db
+        self._source = db.client[demo.database]
+        copy(self._source, db)
+        self._at = time_of(db)
+
+    def restore(self) -> None:
+        """Stores the data of all collections again that have changed."""
+        written = written_since(self._db, self._at, ("i", "u", "d"))
+        for name in self._db.list_collection_names() if written is None else written:
+            self._db[name].delete_many({})
+        copy(self._source, self._db, written)
+        self._at = time_of(self._db)
+
+
+def copy(
+    source: Database[dict[str, Any]], target: Database[dict[str, Any]], names: Iterable[str] | None = None
+) -> None:
+    """Copies the documents of the collections with these names, or of all, to empty ones."""
+    for name in source.list_collection_names() if names is None else names:
+        into = {"into": {"db": target.name, "coll": name}, "whenMatched": "fail"}
+        source[name].aggregate([{"$merge": into}])
 
 
 async def load_demo(settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from portico.gateway.domains import BUILT_IN, load
@@ -12,11 +13,21 @@ ROOMS = ("gateway", "schema", "loaders", "resolvers")
 MAY_IMPORT = {domain.name: set(domain.needs) for domain in load(BUILT_IN).all}
 # Folders of a domain that import nothing of each other. What they share is beside them.
 PARTS = {"game": ("world", "inventories")}
+
+
+def modules_below(folder: Path) -> Iterator[Path]:
+    """Yields the modules in a folder and its folders, without walking through the many folders of `node_modules`."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".py":
+            yield path
+        elif path.name != "node_modules" and path.is_dir() and not path.is_symlink():
+            yield from modules_below(path)
+
+
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for room in ROOMS
-    for path in sorted((ROOT / room).rglob("*.py"))
-    if "node_modules" not in path.parts
+    for path in modules_below(ROOT / room)
 }
 
 
