@@ -36,6 +36,7 @@ from portico.resolvers.writes.retries import attempts
 from portico.resolvers.writes.settlements import Attempt, Part
 from portico.resolvers.writes.settler import AT_ONCE, Answering
 from portico.resolvers.writes.timer import Timer
+from portico.resolvers.writes.waiting_once import Notes
 
 from . import accounts, former_transfers, transfer_records
 from .accounts import NOTED, AccountDocument
@@ -112,7 +113,7 @@ async def deposit(
         return await _account_after(db, account_id, made, answering)
     answering.look()
     [part] = _parts(None, account_id, amount, {"currency": currency})
-    attempt = Attempt(record_id(operation_id, 0), [part], now)
+    attempt = Attempt(record_id(operation_id, 0), [part], now, notes=Notes())
     noted: AccountDocument | None = await settlements.prepare_one(db, attempt)
     account = noted or _require_account(await accounts.find_stored(db, [account_id]), account_id)
     _require_same(account, currency, "amount", "currency")
@@ -220,7 +221,8 @@ async def _decided(db: Database, operation_id: str) -> Document | None:
 
 async def _begin(db: Database, record: Document, now: datetime, *, is_likely: bool) -> tuple[Attempt, bool]:
     """Prepares an attempt if it is likely to succeed. Returns it, with whether everything is noted."""
-    attempt = Attempt(record["_id"], _parts(record["source"], record["destination"], record["amount"]), now)
+    parts = _parts(record["source"], record["destination"], record["amount"])
+    attempt = Attempt(record["_id"], parts, now, notes=Notes())
     return attempt, is_likely and await settlements.prepare(db, attempt)
 
 

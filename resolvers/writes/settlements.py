@@ -31,10 +31,8 @@ applies those notes whose key is stored, and takes back the others (`shown`). A 
 more. A key that was decided stays so. Therefore, a call need not read the records of what its process has just decided.
 A writer whose guard does not match settles first what is decided (`settle_decided`).
 
-Every note waits for a majority, although the decision on the same primary would imply that. A primary can lose its
-role, roll back the notes, and be elected again, and it keeps the connections of its clients meanwhile. It then accepts
-the decision. Only the reply shows the later election. If the process crashed before this reply, the record would stay
-decided, and its notes, which were rolled back, would look as if they had been settled.
+The notes of an attempt that `decide` decides wait for the primary alone if the decision implies them: see
+`waiting_once`. All other notes wait for a majority.
 """
 
 from __future__ import annotations
@@ -58,11 +56,12 @@ from .deciding import DECIDED_BY_OTHERS, KeyDecisions, insert, look_at
 from .idempotency import Superseded
 from .marks import derived_id
 from .retries import attempts
-from .settler import AT_ONCE, Answering, Bulks, as_update, send
+from .settler import AT_ONCE, Answering, Bulks, send
 from .sweeps import STALE_AFTER, each, sweep
 from .timer import Timer
+from .waiting_once import Notes, noted_in
 
-# The attempts of `settle_once`: those that others called off, and those that met notes in flight: for half a second.
+# The attempts of `settle_once`: those that others called off, and those that met notes in flight, for half a second.
 _ATTEMPTS = 30
 _MOST_WAITS = 10
 
@@ -194,15 +193,23 @@ class Part:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt. `record` is the `_id` of the record that decides."""
+    """One attempt.
+
+    Args:     record: the `_id` of the record that decides.
+              notes: of an attempt that nothing but `decide` decides; the notes then wait for the primary alone.
+    """
 
     record: Any
     parts: Sequence[Part]
     at: datetime
     key: str = field(default_factory=lambda: token_hex(16))
+    notes: Notes | None = field(default=None, compare=False)
 
     def note(self, part: Part) -> Document:
         return {"key": self.key, "record": self.record, "at": self.at, **part.facts}
+
+    def left(self) -> Iterable[tuple[Part, Document]]:
+        return ((part, self.note(part)) for part in self.parts)
 
 
 def was_decided(noted: Noted, record: Document | None, note: Document) -> bool:
@@ -213,15 +220,12 @@ def was_decided(noted: Noted, record: Document | None, note: Document) -> bool:
 # What `confirmed` raises if the call may not decide.
 UNCONFIRMED = (Superseded, PyMongoError)
 
-
 # A removal of a note: how the document holds it, the `_id` of the document, the note, and what is added.
 _Removal = tuple[Noted, Any, Document, Mapping[str, int]]
 
 
 async def prepare(db: Database, attempt: Attempt) -> bool:
-    """Leaves all notes. If one guard does not match, or a command fails, undoes the others.
-
-    Returns:  whether everything is noted.
+    """Leaves all notes. If one guard does not match, or a command fails, undoes the others. Returns whether all match.
 
     Writes:   the documents; one bulk of guarded updates for each collection, and one more to undo them.
     """
@@ -234,7 +238,7 @@ async def prepare(db: Database, attempt: Attempt) -> bool:
         bulks[part.noted.spec.name].append(Update(*_noting(attempt, part)))
     try:
         # An upsert that finds its document counts as matched.
-        if await send(db, bulks, ordered=bool(new)) == len(new) + len(attempt.parts):
+        if await noted_in(attempt.notes, send(db, bulks, ordered=bool(new))) == len(new) + len(attempt.parts):
             return True
     except PyMongoError:
         # The attempt will not decide. If this fails as well, others undo the notes later.
@@ -254,7 +258,8 @@ async def prepare_one(db: Database, attempt: Attempt) -> Any:
     """
     [part] = attempt.parts
     guard, update = _noting(attempt, part)
-    return await db[part.noted.spec.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+    noting = db[part.noted.spec.name].find_one_and_update(guard, update, return_document=ReturnDocument.AFTER)
+    return await noted_in(attempt.notes, noting)
 
 
 def _noting(attempt: Attempt, part: Part) -> tuple[Document, Document]:
@@ -267,8 +272,9 @@ def _noting(attempt: Attempt, part: Part) -> tuple[Document, Document]:
 
 async def undo(db: Database, attempt: Attempt) -> None:
     """Removes the notes of an attempt that cannot be decided any more, and gives back what they took. Idempotent."""
-    notes = ((part, attempt.note(part)) for part in attempt.parts)
-    await _remove(db, [(part.noted, part.document, note, part.noted.back(note)) for part, note in notes])
+    if attempt.notes is not None:
+        attempt.notes.forget()
+    await _remove(db, [(part.noted, part.document, note, part.noted.back(note)) for part, note in attempt.left()])
 
 
 async def confirm(db: Database, answering: Answering, attempt: Attempt) -> None:
@@ -283,18 +289,13 @@ async def confirm(db: Database, answering: Answering, attempt: Attempt) -> None:
 async def conclude(db: Database, answering: Answering, attempt: Attempt) -> None:
     """Settles a decided attempt: after the answer if there is a settler for it, otherwise now."""
     answering.decided(attempt.key)
-    notes = ((part, attempt.note(part)) for part in attempt.parts)
-    bulks = _bulks((part.noted, part.document, note, part.noted.given(note)) for part, note in notes)
+    bulks = _bulks((part.noted, part.document, note, part.noted.given(note)) for part, note in attempt.left())
     if not answering.later(db, bulks):
-        await _change(db, bulks)
+        await send(db, bulks)
 
 
 async def _remove(db: Database, removals: Iterable[_Removal]) -> None:
-    await _change(db, _bulks(removals))
-
-
-async def _change(db: Database, bulks: Bulks) -> None:
-    await send(db, {name: [as_update(change) for change in changes] for name, changes in bulks.items()})
+    await send(db, _bulks(removals))
 
 
 def _bulks(removals: Iterable[_Removal]) -> Bulks:
@@ -317,8 +318,10 @@ async def decide(
     If there is another record with its `_id`, undoes the attempt and returns that record, or raises as `insert`.
     """
     await confirm(db, answering, attempt)
+    record = {"_id": attempt.record, **facts, "key": attempt.key}
     try:
-        made = await insert(db, records, {"_id": attempt.record, **facts, "key": attempt.key}, answering.keyed)
+        with attempt.notes or Notes() as notes:
+            made = await notes.deciding(insert(db, records, record, answering.keyed))
     except DECIDED_BY_OTHERS:
         await undo(db, attempt)
         raise
@@ -359,8 +362,7 @@ async def settle_decided(db: Database, noted: Noted, document: Mapping[str, Any]
 
 
 def _is_old(note: Document, now: datetime) -> bool:
-    is_old: bool = note["at"] <= now - STALE_AFTER
-    return is_old
+    return bool(note["at"] <= now - STALE_AFTER)
 
 
 async def _end(db: Database, noted: Noted, document: Any, note: Document, now: datetime) -> int:

@@ -127,7 +127,7 @@ class Settler:
     async def _send(self, db: Database, name: str, bulk: Sequence[tuple[_Decided, Change | Update]]) -> None:
         """Sends the updates of a collection. Notes which calls have failed, and which may have to go on."""
         error: Exception | None = None
-        updates = [as_update(change) for _, change in bulk]
+        updates = [_as_update(change) for _, change in bulk]
         failed: set[int] = set(range(len(bulk)))
         async for _ in attempts(_TRIES):
             try:
@@ -210,15 +210,15 @@ async def _finish_all(_db: Database, left: list[_Left]) -> None:
         one.answer(None)
 
 
-def as_update(change: Change | Update) -> Update:
+def _as_update(change: Change | Update) -> Update:
     return change if isinstance(change, Update) else Update(*change)
 
 
-async def send(db: Database, bulks: Mapping[str, Sequence[Update]], *, ordered: bool = False) -> int:
+async def send(db: Database, bulks: Bulks, *, ordered: bool = False) -> int:
     """Sends a bulk for each collection, all at the same time. Returns how many updates matched or inserted."""
 
-    async def send_one(name: str, updates: Sequence[Update]) -> int:
-        result = await db[name].bulk_write(updates, ordered=ordered)
+    async def send_one(name: str, changes: Sequence[Change | Update]) -> int:
+        result = await db[name].bulk_write([_as_update(change) for change in changes], ordered=ordered)
         return result.matched_count + result.upserted_count
 
-    return sum(await every(send_one(name, updates) for name, updates in bulks.items() if updates))
+    return sum(await every(send_one(name, changes) for name, changes in bulks.items() if changes))

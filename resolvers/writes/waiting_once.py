@@ -88,3 +88,12 @@ async def _awaited(write: Awaitable[R], waiting: Waiting) -> R:
         return await write
     finally:
         WAITING.reset(token)
+
+
+async def noted_in(notes: Notes | None, write: Awaitable[R]) -> R:
+    """Awaits a write on which the decision relies, unless it changes nothing. Without notes, waits for a majority."""
+    if notes is None:
+        return await write
+    if (found := await notes.noting(write)) is None:
+        notes.forget()
+    return found

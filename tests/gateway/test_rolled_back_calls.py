@@ -91,10 +91,7 @@ async def test_a_call_whose_notes_are_rolled_back_has_one_effect_and_one_answer(
 
     def has_begun(there: Any) -> bool:
         data = there[own.database]
-        is_noted = data[NOTED.spec.name].find_one({f"{NOTED.path}.0": {"$exists": True}}) is not None
-        # The notes are not on a majority. So nothing is decided.
-        assert data[TRANSFERS.name].count_documents({}) == 2
-        return is_noted
+        return data[NOTED.spec.name].find_one({f"{NOTED.path}.0": {"$exists": True}}) is not None
 
     async with running(own) as gateway:
         given = await input_of(gateway, mutation)
