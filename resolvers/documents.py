@@ -119,9 +119,9 @@ class CollectionSpec(Generic[D]):
         collection: AsyncCollection[Any] = db[self.name]
         return collection
 
-    async def change_all(self, db: Database, changes: Sequence[Change]) -> None:
-        """Sends updates of single documents in one bulk, in any order."""
-        await db[self.name].bulk_write([Update(*change) for change in changes], ordered=False)
+    async def change_all(self, db: Database, changes: Sequence[Change]) -> int:
+        """Sends updates of single documents in one bulk, in any order. Returns how many documents matched."""
+        return (await db[self.name].bulk_write([Update(*change) for change in changes], ordered=False)).matched_count
 
     async def create_once(self, db: Database, document: D) -> D:
         """Inserts the document, unless an earlier call of the same operation has inserted one with its `_id`.

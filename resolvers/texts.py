@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from .errors import InvalidInput
@@ -16,6 +17,7 @@ __all__ = [
     "require_filled",
     "require_slug",
     "require_text",
+    "require_texts",
     "trimmed",
     "without_accents",
     "words",
@@ -85,6 +87,17 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     if not is_plain:
         _require_harmless(text, *path)
     return text
+
+
+def require_texts(values: Sequence[str], *, longest: int) -> list[str]:
+    """Returns the texts without surrounding blanks. Raises InvalidInput like `require_text`, without a path."""
+    # Almost always all are plain, and then checked together.
+    together = "".join(values)
+    if together.isascii() and together.isprintable():
+        texts = [value.strip() for value in values]
+        if all(texts) and max(map(len, texts), default=0) <= longest:
+            return texts
+    return [require_text(value, longest=longest) for value in values]
 
 
 def trimmed(key: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from bson import ObjectId
-from pymongo import UpdateOne
 
-from portico.resolvers.documents import Database
+from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.writes.marks import derived_nonce, random_operation_id
@@ -17,7 +16,7 @@ from portico.resolvers.writes.marks import derived_nonce, random_operation_id
 from .categories import CATEGORIES
 from .product_edits import create_products, needs_mark, update_product
 from .product_rules import DescribedProduct, ProductFields, document_of
-from .product_terms import search_keys, words_in
+from .product_terms import with_stock, words_in
 from .products import PRODUCTS, ProductDocument, find_by_skus
 from .vocabulary import store_words
 
@@ -54,9 +53,10 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
             continue
         # Pages of other sites link to the slug. So a file without slugs, e.g. from a merchant's own system, keeps it.
         has_slug = "slug" in records[number].fields.plain
-        one: DescribedProduct = read if has_slug else {**read, "slug": present.get("slug")}
-        # The search keys also depend on fields that a record does not have, e.g. whether the product is in stock.
-        document: DescribedProduct = {**one, **search_keys({**present, **one})}
+        slug = read.get("slug") if has_slug else present.get("slug")
+        # A record does not say whether the product is in stock.
+        terms = with_stock(read["terms"], in_stock=bool(present.get("in_stock")))
+        document: DescribedProduct = {**read, "slug": slug, "terms": terms}
         if all(present.get(key) == value for key, value in document.items()):
             outcomes[number] = "unchanged"
         else:
@@ -90,7 +90,7 @@ async def _change(
     db: Database, known: dict[str, ProductDocument], changed: dict[int, DescribedProduct], now: datetime
 ) -> dict[int, Outcome]:
     outcomes: dict[int, Outcome] = {}
-    updates: list[UpdateOne] = []
+    updates: list[tuple[Document, Document]] = []
     nonces: dict[str, str] = {}
     for number, document in changed.items():
         present = known[document["sku"]]
@@ -101,12 +101,31 @@ async def _change(
         else:
             guard = {"sku": document["sku"], "nonce": present["nonce"], "stock_version": present.get("stock_version")}
             nonce = nonces[document["sku"]] = derived_nonce(operation_id, present["nonce"])
-            updates.append(UpdateOne(guard, {"$set": {**document, "nonce": nonce}}))
+            updates.append((guard, {"$set": {**_changes(present, document), "nonce": nonce}}))
     # Words come before the products that have them.
-    await store_words(db, {word for one in changed.values() for word in words_in(one) - words_in(known[one["sku"]])})
-    if updates and (await db[PRODUCTS.name].bulk_write(updates, ordered=False)).matched_count < len(updates):
+    await store_words(db, _new_words(known, changed.values()))
+    if updates and await PRODUCTS.change_all(db, updates) < len(updates):
         outcomes |= await _overtaken(db, changed, nonces)
     return outcomes
+
+
+def _new_words(known: dict[str, ProductDocument], changed: Iterable[DescribedProduct]) -> set[str]:
+    """Returns the words that changed products did not have."""
+    pairs = [(known[one["sku"]], one) for one in changed]
+    reworded = [(before, one) for before, one in pairs if before.get("keywords") != one["keywords"]]
+    return {word for before, one in reworded for word in words_in(one) - words_in(before)}
+
+
+def _changes(present: ProductDocument, document: DescribedProduct) -> Document:
+    """Returns the paths that change, and their values. MongoDB leaves the indexes of other paths alone."""
+    changes: Document = {key: value for key, value in document.items() if present.get(key) != value}
+    prices: Document = dict(document["pricing"])
+    before: object = present.get("pricing")
+    # The other fields with parts can have any keys, also such that a path cannot name.
+    if isinstance(before, dict) and before.keys() == prices.keys():
+        changes.pop("pricing", None)
+        changes |= {f"pricing.{key}": value for key, value in prices.items() if before[key] != value}
+    return changes
 
 
 async def _overtaken(db: Database, changed: dict[int, DescribedProduct], nonces: dict[str, str]) -> dict[int, Outcome]:

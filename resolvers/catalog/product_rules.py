@@ -15,7 +15,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_text, require_texts
 
 from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, plain_of
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys
@@ -197,7 +197,7 @@ def _texts(value: Any, key: str) -> list[str]:
     # An album can have hundreds of tracks, and a film as many actors. Almost always, all are valid.
     if all(isinstance(item, str) for item in few):
         with contextlib.suppress(InvalidInput):
-            return [require_text(item, longest=MAX_TITLE) for item in few]
+            return require_texts(few, longest=MAX_TITLE)
     with InvalidInput.collect() as check:
         return [check(_text, item, "details", key, str(number)) for number, item in enumerate(few)]
 

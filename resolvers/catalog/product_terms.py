@@ -45,14 +45,19 @@ def _terms(kind: str, values: Iterable[str]) -> list[str]:
     return [begin + value for value in values]
 
 
+_TYPES = {ALBUM: term("type", "AUDIO_ALBUM"), FILM: term("type", "FILM")}
+_GENERAL = term("type", "GENERAL")
+_STOCK = {True: term("stock", "in"), False: term("stock", "out")}
+
+
 def type_term(product_type: str) -> str:
     """Returns the term of one of the three types of the schema."""
-    return term("type", {ALBUM: "AUDIO_ALBUM", FILM: "FILM"}.get(product_type, "GENERAL"))
+    return _TYPES.get(product_type, _GENERAL)
 
 
 def type_name_term(product_type: str) -> str:
     """Returns the term of the merchant's own type. For an album and a film, that of the schema's type is the same."""
-    return type_term(product_type) if product_type in {ALBUM, FILM} else term("named", product_type)
+    return _TYPES.get(product_type) or term("named", product_type)
 
 
 def property_term(name: str, value: str) -> str:
@@ -60,7 +65,12 @@ def property_term(name: str, value: str) -> str:
 
 
 def stock_term(*, in_stock: bool) -> str:
-    return term("stock", "in" if in_stock else "out")
+    return _STOCK[in_stock]
+
+
+def with_stock(terms: list[str], *, in_stock: bool) -> list[str]:
+    """Returns the terms of a product with another state of its stock."""
+    return [_STOCK[in_stock] if one == _STOCK[not in_stock] else one for one in terms]
 
 
 _WORD_KINDS = ("word", "person")
