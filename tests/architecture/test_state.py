@@ -28,6 +28,7 @@ CACHES = {
     ("gateway/domains/__init__.py", "schema_of"),  # neither does the schema of some domains
     ("gateway/domains/catalog/covers.py", "draw_cover"),
     ("gateway/domains/content/landscapes.py", "draw"),
+    ("gateway/http/headers.py", "_sent_name"),
     ("gateway/operations/costly.py", "costly_fields"),  # by the schema
     ("gateway/operations/limits.py", "_introspection_sizes"),  # by the schema
     ("gateway/operations/limits.py", "_whole_introspection"),
