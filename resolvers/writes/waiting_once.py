@@ -21,6 +21,7 @@ The gateway sends direct writes so, see `gateway/mongo/direct_writes`. All other
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol, Self, TypeVar
@@ -48,8 +49,12 @@ class Notes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.forget()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            # Whoever decides on behalf of the caller may still have to confirm them.
+            self.waiting.clear()
+        else:
+            self.forget()
 
     def forget(self) -> None:
         """Lets nothing rely on the notes any more. Every attempt ends with that, whether it decides or not."""

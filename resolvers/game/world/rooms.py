@@ -132,7 +132,9 @@ class Rooms:
                   character's entry is missing).
         Writes:   game.locations; one update for all steps that wait.
         """
-        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked, notes=notes or Notes())
+        # A caller that is cancelled forgets its notes, and its step stays.
+        own = Notes([notes]) if notes is not None else Notes()
+        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked, notes=own)
         self._steps.add(room_id, waiting)
         return await waiting.done
 
