@@ -17,6 +17,7 @@ import pytest
 from portico.gateway.http.repeated import RepeatingConnection
 from portico.gateway.mongo.links import Link
 from portico.gateway.settings import Settings
+from portico.resolvers.writes.waiting_once import WAITING, Notes, Waiting
 from tests.support.harness import GatewayClient, category_input, running
 from tests.support.kept_answers import bound_looks, cache_of, caching, counts_of, follow_changes, hold_pings
 from tests.support.sockets import listening, until
@@ -390,3 +391,30 @@ async def test_memory_is_bounded_and_dropped_answers_take_none(
     cache._forget_all()
     assert [one for one in kept if one() is not None] == []
     assert await client.name(post(gateway)) == "Jazz"
+
+
+async def test_a_request_is_no_part_of_the_decision_of_another_call_that_notices_a_lost_connection(
+    gateway: GatewayClient, client: Client, parsed: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, seen = post(gateway), list[Waiting | None]()
+    await settled(gateway, client, sent, parsed)
+    parse = RepeatingConnection._parse
+
+    def note(connection: RepeatingConnection, data: bytes) -> None:
+        seen.append(WAITING.get())
+        parse(connection, data)
+
+    monkeypatch.setattr(RepeatingConnection, "_parse", note)
+    with monkeypatch.context() as held:
+        pings = hold_pings(held)
+        asking = asyncio.create_task(client.name(sent))
+        await until(lambda: bool(pings))
+
+    async def lose() -> None:
+        pings[0][0].close()
+
+    with Notes() as notes:
+        await notes.noting(lose())
+
+    assert await asking == "Jazz"
+    assert seen == [None]
