@@ -12,11 +12,12 @@ it accepts the decision on such a connection, it still has the note, even if it 
 back.
 
 Otherwise the note is *confirmed* before the decision is sent: it is sent again with the same number, and waits for a
-majority. MongoDB has the effect of it once. If its answer is another one now, nothing is decided.
+majority. MongoDB applies it once. If the note now matches another number of documents, or returns another document,
+nothing is decided.
 
 A process that stops between both leaves what it has left before: a note without a decision, or nothing.
 
-The gateway sends direct writes so, see `gateway/mongo/direct_writes`. All other writes wait for a majority each time.
+Only direct writes do this, see `gateway/mongo/direct_writes`. All other writes wait for a majority each time.
 """
 
 from __future__ import annotations
