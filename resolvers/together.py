@@ -32,6 +32,9 @@ class Begun(Generic[A]):
     async def result(self) -> A:
         """Returns the result when there is one. Raises the error of the work. Await it once at a time."""
         if not self._task.done():
+            if self._ending.cancelled():
+                # A caller was cancelled that has waited before.
+                self._ending = asyncio.get_running_loop().create_future()
             await self._ending
         return self._task.result()
 

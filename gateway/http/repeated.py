@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextvars import copy_context
 from typing import Any, cast
 
 from portico.gateway.cache.kept_answers import KeptAnswer
@@ -37,6 +38,7 @@ class RepeatingConnection(HttpConnection):
         super().__init__(*args, **options)
         self._gateway: State | None = None
         self._repeated: Repeated | None = None
+        self._context = copy_context()
         # How many requests have begun in the bytes that are being parsed.
         self._begun = 0
         # When the last request came that was not parsed.
@@ -80,7 +82,8 @@ class RepeatingConnection(HttpConnection):
             return
         response = self._kept(repeated.repeat) if passed and self._is_free() else None
         if response is None:
-            self._parse_repeated()
+            # The look may have ended within another call. The request must not become a part of that call.
+            self._context.run(self._parse_repeated)
             return
         self._repeated = None
         if self.timeout_keep_alive_task is None:

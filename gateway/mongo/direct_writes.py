@@ -129,7 +129,7 @@ class _Unconfirmed:
         if session is None:
             raise AutoReconnect("What a write relies on is not confirmed.")
         answer = await self._writer.confirmed(self._command, session)
-        if _count(answer) != _count(self._answer):
+        if _effect(self._command, answer) != _effect(self._command, self._answer):
             raise AutoReconnect("What a write relies on was rolled back.")
         self._is_confirmed = True
         self._writer.reuse(session)
@@ -300,9 +300,13 @@ class Writer:
             await self._sessions.pop().lent.end_session()
 
 
-def _count(answer: Document) -> Any:
-    """Returns how many documents a write has matched or inserted."""
-    return answer.get("lastErrorObject", answer).get("n")
+def _effect(command: Document, answer: Document) -> tuple[Any, Any]:
+    """Returns how many documents a write has matched or inserted, and the whole document that it has returned, if any.
+
+    MongoDB answers a repeated write with the whole document, whatever its projection is.
+    """
+    count = answer.get("lastErrorObject", answer).get("n")
+    return count, None if command.get("fields") else answer.get("value")
 
 
 def _is_retryable(answer: Document) -> bool:

@@ -12,15 +12,17 @@ it accepts the decision on such a connection, it still has the note, even if it 
 back.
 
 Otherwise the note is *confirmed* before the decision is sent: it is sent again with the same number, and waits for a
-majority. MongoDB has the effect of it once. If its answer is another one now, nothing is decided.
+majority. MongoDB applies it once. If the note now matches another number of documents, or returns another document,
+nothing is decided.
 
 A process that stops between both leaves what it has left before: a note without a decision, or nothing.
 
-The gateway sends direct writes so, see `gateway/mongo/direct_writes`. All other writes wait for a majority each time.
+Only direct writes do this, see `gateway/mongo/direct_writes`. All other writes wait for a majority each time.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol, Self, TypeVar
@@ -48,8 +50,12 @@ class Notes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.forget()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            # Whoever decides on behalf of the caller may still have to confirm them.
+            self.waiting.clear()
+        else:
+            self.forget()
 
     def forget(self) -> None:
         """Lets nothing rely on the notes any more. Every attempt ends with that, whether it decides or not."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -28,6 +30,7 @@ from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settler import Settler
 from tests.game.support.scene import assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, item, monks
+from tests.gateway.support.direct import warmed_to_write, writer_of
 from tests.support.harness import Commands, GatewayClient, SettableClock, stops
 from tests.support.interruptions import interrupted
 
@@ -256,3 +259,32 @@ async def test_a_crowded_room_drops_the_entry_before_the_answer(cave: Cave) -> N
     assert [one for one in left if "leaving" in one] == []
     await rooms.close()
     await settler.close()
+
+
+async def test_a_room_relies_on_the_slot_of_a_cancelled_caller_only_when_it_is_on_a_majority(
+    gateway: GatewayClient, commands: Commands, clock: SettableClock
+) -> None:
+    cave, rooms = await Cave.of(gateway.db, clock), Rooms()
+    await warmed_to_write(gateway.db, 2)
+
+    async def cancel() -> None:
+        acting.cancel()
+        await asyncio.wait({acting})
+        # As if all connections had been opened after the slot was taken.
+        for link in writer_of(gateway.db)._links._idle:
+            link.opened_at = time.monotonic()
+
+    commands.clear()
+    acting = asyncio.create_task(cave.pick_up(rooms, interrupted(gateway.db, LOCATIONS.name, "find_one", cancel)))
+    await asyncio.wait({acting})
+    await rooms.close()
+
+    written = [one for one in commands.sent if "update" in one]
+    assert [(one["update"], one["writeConcern"]["w"]) for one in written] == [
+        (CHARACTERS.name, 1),
+        (CHARACTERS.name, "majority"),
+        (LOCATIONS.name, "majority"),
+    ]
+    assert acting.cancelled()
+    await cave.run_jobs()
+    await assert_settled(gateway.db)

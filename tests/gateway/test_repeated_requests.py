@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
@@ -17,8 +17,10 @@ import pytest
 from portico.gateway.http.repeated import RepeatingConnection
 from portico.gateway.mongo.links import Link
 from portico.gateway.settings import Settings
+from portico.resolvers.writes.waiting_once import WAITING, Notes, Waiting
 from tests.support.harness import GatewayClient, category_input, running
 from tests.support.kept_answers import bound_looks, cache_of, caching, counts_of, follow_changes, hold_pings
+from tests.support.repeating import Client, connected
 from tests.support.sockets import listening, until
 
 TEXT = '{ category(slug: "jazz") { id name description } }'
@@ -47,44 +49,6 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr(RepeatingConnection, "_parse", note)
     return seen
-
-
-@dataclass
-class Client:
-    """One connection."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def answer(self) -> tuple[bytes, bytes]:
-        """Reads a response. Returns its head and its body."""
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", head)
-        return head, await self.reader.readexactly(int(length[1]) if length else 0)
-
-    async def ask(self, request: bytes) -> tuple[bytes, bytes]:
-        self.writer.write(request)
-        async with asyncio.timeout(20):
-            return await self.answer()
-
-    async def name(self, request: bytes) -> str:
-        return str(json.loads((await self.ask(request))[1])["data"]["category"]["name"])
-
-    async def repeat(self, request: bytes, parsed: list[bytes]) -> tuple[bytes, bytes]:
-        """Asks until the request is not parsed. Returns the response."""
-        for _ in range(50):
-            parsed.clear()
-            response = await self.ask(request)
-            if not parsed:
-                return response
-        raise AssertionError("always parsed")
-
-
-@contextlib.asynccontextmanager
-async def connected(port: int) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    with contextlib.closing(writer):
-        yield Client(reader, writer)
 
 
 @pytest.fixture
@@ -390,3 +354,30 @@ async def test_memory_is_bounded_and_dropped_answers_take_none(
     cache._forget_all()
     assert [one for one in kept if one() is not None] == []
     assert await client.name(post(gateway)) == "Jazz"
+
+
+async def test_a_request_is_no_part_of_the_decision_of_another_call_that_notices_a_lost_connection(
+    gateway: GatewayClient, client: Client, parsed: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, seen = post(gateway), list[Waiting | None]()
+    await settled(gateway, client, sent, parsed)
+    parse = RepeatingConnection._parse
+
+    def note(connection: RepeatingConnection, data: bytes) -> None:
+        seen.append(WAITING.get())
+        parse(connection, data)
+
+    monkeypatch.setattr(RepeatingConnection, "_parse", note)
+    with monkeypatch.context() as held:
+        pings = hold_pings(held)
+        asking = asyncio.create_task(client.name(sent))
+        await until(lambda: bool(pings))
+
+    async def lose() -> None:
+        pings[0][0].close()
+
+    with Notes() as notes:
+        await notes.noting(lose())
+
+    assert await asking == "Jazz"
+    assert seen == [None]

@@ -124,3 +124,18 @@ async def test_a_cancelled_caller_does_not_cancel_what_has_begun() -> None:
     assert (waiting.cancelled(), done) == (True, ["work"])
     with pytest.raises(LookupError):
         await begun.result()
+
+
+async def test_a_caller_may_wait_again_for_what_has_begun_after_a_timeout() -> None:
+    go_on = asyncio.Event()
+
+    async def work() -> int:
+        await go_on.wait()
+        return 3
+
+    begun = Begun(work())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(begun.result(), 0.01)
+    asyncio.get_running_loop().call_soon(go_on.set)
+
+    assert await begun.result() == 3

@@ -11,6 +11,8 @@ from typing import Any
 
 import bson
 import pytest
+from bson import Int64
+from pymongo import ReturnDocument
 from pymongo.errors import AutoReconnect, PyMongoError
 
 from portico.gateway.mongo.messages import HEAD, message
@@ -99,6 +101,41 @@ async def test_a_note_is_confirmed_once_for_all_attempts_to_decide(db: Database,
         await Notes([notes]).deciding(insert(db, "decision"))
 
     assert concerns(commands) == [PRIMARY_ALONE, MAJORITY, MAJORITY, MAJORITY]
+
+
+@pytest.mark.parametrize("projection", [None, {"n": 1}])
+async def test_a_note_that_returns_its_document_is_confirmed_with_the_same_document(
+    db: Database, projection: dict[str, int] | None
+) -> None:
+    await plain(db)["written"].insert_one({"_id": "open", "n": 1})
+    noted = db["written"].find_one_and_update(
+        {"_id": "open"}, {"$inc": {"held": 1}}, projection, return_document=ReturnDocument.AFTER
+    )
+    with Notes() as notes:
+        assert (await notes.noting(noted) or {})["n"] == 1
+        notes.waiting[0]._sent_at = 0.0  # type: ignore[attr-defined]
+        await plain(db)["written"].update_one({"_id": "open"}, {"$set": {"n": 2}})
+        await notes.deciding(insert(db, "decision"))
+
+    assert await keys(db) == ["decision", "open"]
+
+
+async def test_nothing_is_decided_if_a_note_returns_another_document_now(db: Database) -> None:
+    await plain(db)["written"].insert_one({"_id": "open", "n": 1})
+    noted = db["written"].find_one_and_update(
+        {"_id": "open"}, {"$inc": {"held": 1}}, return_document=ReturnDocument.AFTER
+    )
+    with Notes() as notes:
+        assert await notes.noting(noted) == {"_id": "open", "n": 1, "held": 1}
+        # As if the server had rolled it back, together with what another writer had written before.
+        note: Any = notes.waiting[0]
+        note._command["txnNumber"] = Int64(note._command["txnNumber"] + 1)
+        note._sent_at = 0.0
+        await plain(db)["written"].replace_one({"_id": "open"}, {"n": 2})
+        with pytest.raises(AutoReconnect):
+            await notes.deciding(insert(db, "decision"))
+
+    assert await keys(db) == ["open"]
 
 
 async def test_writes_after_a_decision_wait_for_a_majority_again(db: Database, commands: Commands) -> None:

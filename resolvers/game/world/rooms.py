@@ -132,7 +132,9 @@ class Rooms:
                   character's entry is missing).
         Writes:   game.locations; one update for all steps that wait.
         """
-        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked, notes=notes or Notes())
+        # The caller forgets its notes if it is cancelled. Its step stays, and needs them.
+        own = Notes(() if notes is None else [notes])
+        waiting = WaitingStep(db=db, step=step, still_ours=still_ours, checked=checked, notes=own)
         self._steps.add(room_id, waiting)
         return await waiting.done
 
@@ -305,8 +307,7 @@ class Rooms:
         return state
 
     async def _may_enter(self, room: Room, waiting: WaitingStep) -> bool:
-        step = waiting.step
-        if room.dropped.get(step["character"], -1) >= step["turn"]:
+        if room.dropped.get(waiting.step["character"], -1) >= waiting.step["turn"]:
             return False
         if waiting.checked <= room.since:
             waiting.checked = self.moment()
