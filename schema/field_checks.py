@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -88,19 +87,24 @@ def _require_pages(domains: Domains, schema: GraphQLSchema) -> None:
 def _require_subscribed(domains: Domains) -> None:
     """Raises InvalidDomains for a subscription to topics where no event can have a topic that the domain knows.
 
-    A subscription that is a generator makes its own values.
+    A subscription that calls neither `occurrences` nor `states` itself can make its own values.
     """
     by_name = {domain.name: domain for domain in domains.all}
     for domain in domains.all:
         if not _has_events(domain, by_name):
             for name, definition in _subscriptions(domain):
-                resolver = definition.base_resolver
-                if resolver is not None and inspect.iscoroutinefunction(resolver.wrapped_func):
+                if _calls_for_events(definition):
                     raise InvalidDomains(
                         f"{domains.source_of(domain.name)} declares the subscription {name}, but neither it nor a "
                         "domain that it needs declares a change source. List the `ChangeSource` of its topic in "
                         "`events`."
                     )
+
+
+def _calls_for_events(definition: StrawberryField) -> bool:
+    resolver = definition.base_resolver
+    code = None if resolver is None else getattr(resolver.wrapped_func, "__code__", None)
+    return code is not None and not {"occurrences", "states"}.isdisjoint(code.co_names)
 
 
 def _has_events(domain: Domain, by_name: Mapping[str, Domain]) -> bool:
