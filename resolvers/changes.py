@@ -9,6 +9,7 @@ when the driver knows another primary, or when the server has not answered for l
 from __future__ import annotations
 
 import asyncio
+import difflib
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,12 @@ _TIMESTAMP = "82"
 _REFUSED = {2, 9, 14}
 # A collection that nobody has: the server reads the conditions of a query, and finds nothing.
 _NOTHING = "changes.none"
+# The fields of the changes in a stream. Source: the reference of change events in the manual of MongoDB.
+_FIELDS = (
+    *("_id", "operationType", "ns", "to", "documentKey", "fullDocument", "fullDocumentBeforeChange"),
+    *("updateDescription", "operationDescription", "clusterTime", "wallTime", "collectionUUID"),
+    *("lsid", "txnNumber", "splitEvent"),
+)
 _numbers = count()
 
 
@@ -107,6 +114,9 @@ class ChangeSource:
         for path in self.paths:
             if not all(name and not name.startswith("$") for name in path.split(".")):
                 raise ValueError(f"`paths` of a change source has {path!r}, which is not the path of a field.")
+            if (first := path.partition(".")[0]) not in _FIELDS:
+                advice = "".join(f" Did you mean {one}?" for one in difflib.get_close_matches(first, _FIELDS, n=1))
+                raise ValueError(f"`paths` of a change source has {path!r}, but a change has no {first!r}.{advice}")
 
     def follows(self, change: Document) -> bool:
         """Returns whether a change of the stream is one of these collections."""

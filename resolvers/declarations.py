@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -233,3 +233,52 @@ class Domain:
     examples: Sequence[tuple[str, Path]] = ()
     routes: Callable[[Any], Sequence[Any]] | None = None
     middleware: Callable[[Resources, Callable[[], Any]], Sequence[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for an argument of another type, such as `kinds=(KIND)`. It names the argument."""
+        for argument in fields(self):
+            given, declared = getattr(self, argument.name), str(argument.type)
+            if declared.startswith("Sequence["):
+                self._require_sequence(argument.name, given)
+            elif declared.startswith("Mapping[") and not isinstance(given, Mapping):
+                raise TypeError(f"`{argument.name}` of the domain {self.name} must be a dict; {_got(given)}")
+        for type_name, mixins in self.extensions.items():
+            self._require_sequence(f"extensions[{type_name!r}]", mixins)
+        for name, kind in _ELEMENTS.items():
+            for one in getattr(self, name):
+                if not isinstance(one, kind):
+                    what = "class" if kind is type else kind.__name__
+                    raise TypeError(f"`{name}` of the domain {self.name} has {one!r}, which is not a {what}.")
+        if self.settings is not None and not (isinstance(self.settings, type) and is_dataclass(self.settings)):
+            raise TypeError(f"`settings` of the domain {self.name} must be a dataclass; got {self.settings!r}.")
+
+    def _require_sequence(self, name: str, given: object) -> None:
+        if not isinstance(given, list | tuple):
+            raise TypeError(
+                f"`{name}` of the domain {self.name} must be a tuple or a list; {_got(given)} "
+                "Write a comma after a single element: `(KIND,)`."
+            )
+
+
+def _got(given: object) -> str:
+    return f"got the class {given.__name__}." if isinstance(given, type) else f"got a {type(given).__name__}."
+
+
+# What the elements of an argument of `Domain` are. The other elements belong to rooms above this one.
+_ELEMENTS: Mapping[str, type] = {
+    "needs": str,
+    "collections": CollectionSpec,
+    "hosts": Host,
+    "jobs": Job,
+    "invariants": Invariant,
+    "gauges": Gauge,
+    "counters": Counter,
+    "events": ChangeSource,
+    "notifications": NotificationSource,
+    "services": Service,
+    "types": type,
+    "queries": type,
+    "mutations": type,
+    "subscriptions": type,
+    "commands": Command,
+}

@@ -43,6 +43,7 @@ class RollUp:
 
     `compute` takes the database and that `_id`, and returns the fields of the roll-up; None if it has no sources.
     `then` runs with the hosts and the source document before its mark is removed. Both must be idempotent.
+    It follows the changes of `below` alone: what writes another collection that `compute` reads calls `refresh`.
     The collection `below` needs the index `RollUp.INDEX`.
     """
 
@@ -112,9 +113,22 @@ class RollUp:
         async for row in await db[self.below.name].aggregate([below, stored, {"$group": {"_id": "$_id"}}]):
             key = row["_id"]
             fields, present = await self.compute(db, key), await db[self.into.name].find_one({"_id": key})
-            is_right = present is None if fields is None else present is not None and fields.items() <= present.items()
-            if not is_right:
+            text = _difference(fields, present)
+            if text:
                 under_way = {self.path: key, DIRTY: {"$exists": True}}
                 is_open = await db[self.below.name].find_one(under_way, {"_id": 1}) is not None
-                text = "it does not match its source documents"
                 yield Problem(f"{self.into.name} {key}", text, partial(self.refresh, db, key), is_open)
+
+
+def _difference(computed: Document | None, stored: Document | None) -> str:
+    """Returns how a stored roll-up differs from the computed one; an empty text if it does not."""
+    if computed is None:
+        return "" if stored is None else "it is stored, but it has no source documents"
+    if stored is None:
+        return "it has source documents, but it is not stored"
+    wrong = [
+        f"`{name}` is {repr(stored[name]) if name in stored else 'missing'} instead of {value!r}"
+        for name, value in computed.items()
+        if name not in stored or stored[name] != value
+    ]
+    return f"it does not match its source documents: {', '.join(wrong)}" if wrong else ""

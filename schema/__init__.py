@@ -12,6 +12,7 @@ from portico.schema.kinds import Node
 
 from .assembly import AssembledSchema, additions_of, require_declared, require_rules
 from .context import Info, core
+from .field_checks import require_readable
 from .fields import costs
 from .inputs import described
 from .installation import install
@@ -77,7 +78,8 @@ def create_schema(domains: Domains) -> strawberry.Schema:
     """Creates the schema of these domains, and installs the resolvers of its document-backed fields.
 
     Raises:   InvalidDomains (for example, a kind has no visibility rule), UnknownKind (a field names a kind that
-              is not served), NotKeepable (a mutation has an answer that cannot be stored for its key).
+              is not served), UnknownPages (no domain declares the pages of a connection), NotKeepable (a mutation has
+              an answer that cannot be stored for its key).
     """
     require_rules(domains)
     additions = additions_of(domains)
@@ -90,6 +92,7 @@ def create_schema(domains: Domains) -> strawberry.Schema:
         config=StrawberryConfig(scalar_map=SCALARS),
     )
     require_declared(domains, schema._schema)  # noqa: SLF001 - strawberry has no public name for it
+    require_readable(domains, schema._schema, additions)  # noqa: SLF001 - as above
     install(schema, domains.kinds, domains.pages)
     add_live(schema._schema)  # noqa: SLF001 - strawberry has no public name for it
     add_roles(schema._schema, domains.roles)  # noqa: SLF001 - strawberry has no public name for it

@@ -58,7 +58,7 @@ class AssembledSchema(strawberry.Schema):
         name = self.config.name_converter.from_type(type_definition)
         names = (name, *(interface.name for interface in type_definition.interfaces))
         added = {one.name: one for name in names for one in self._additions.get(name, ())}
-        for field in map(_name_of, type_definition.fields):
+        for field in map(name_of, type_definition.fields):
             if field in added:
                 raise InvalidDomains(
                     f"{added[field].source} adds the field {field} to {name}, which already has one. "
@@ -163,8 +163,8 @@ def additions_of(domains: Domains) -> dict[str, list[Addition]]:
     found: dict[str, list[Addition]] = {}
     owners: dict[tuple[str, str], str] = {}
     for domain, type_name, mixin in _mixins(domains):
-        for field in _shown(mixin):
-            name = _name_of(field)
+        for field in shown_fields(mixin):
+            name = name_of(field)
             owner = owners.setdefault((type_name, name), domain)
             if owner != domain:
                 raise InvalidDomains(
@@ -192,12 +192,13 @@ def _require_role(domains: Domains, domain: str, name: str, field: StrawberryFie
             )
 
 
-def _name_of(field: StrawberryField) -> str:
+def name_of(field: StrawberryField) -> str:
     """Returns the name of the field in the schema."""
     return field.graphql_name or camel_case(field.python_name)
 
 
-def _shown(mixin: type) -> Iterator[StrawberryField]:
+def shown_fields(mixin: type) -> Iterator[StrawberryField]:
+    """Returns the fields of the class that clients see."""
     definition = get_object_definition(mixin, strict=True)
     return (field for field in definition.fields if not is_private(field.type))
 

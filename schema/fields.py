@@ -106,20 +106,7 @@ Declaration = Stored | Computed | Related | Method
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a field.
-
-    `length` is the number of values that a list counts as: the bound that the write rules enforce if all callers can
-    fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
-    If a field has one result for each value of a list argument, or as many as a number says, `each` names the argument:
-    the list counts as that many values, up to `length`. If the field has no such argument, as in a payload, `each`
-    names an argument of the mutation.
-    `weights` says how much each value of an argument, or of `argument.field` for a field of an input, adds to the cost.
-    `row` is the least that a row of a connection costs, for what the server reads for each row.
-    A `costly` field, or an input field that makes its list costly, reads a whole list: see `MAX_COSTLY`. A field that
-    `shares` the read of another field is free beside it.
-    `max_age` is how many seconds old a value may be that a browser or a CDN has kept: an answer is used without asking
-    for as long as all its fields allow.
-    """
+    """The cost of a field: see `costs`."""
 
     length: Length | None = None
     extra: int = 0
@@ -154,7 +141,20 @@ def costs(
     row: int = Cost.row,
     max_age: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the metadata of a field with this cost."""
+    """Returns the metadata of a field with this cost.
+
+    `length` is the number of values that a list counts as: the bound that the write rules enforce if all callers can
+    fill the list, otherwise a generous estimate. `extra` is added each time that the field is returned.
+    If a field has one result for each value of a list argument, or as many as a number says, `each` names the argument:
+    the list counts as that many values, up to `length`. If the field has no such argument, as in a payload, `each`
+    names an argument of the mutation.
+    `weights` says how much each value of an argument, or of `argument.field` for a field of an input, adds to the cost.
+    `row` is the least that a row of a connection costs, for what the server reads for each row.
+    A `costly` field, or an input field that makes its list costly, reads a whole list: an operation can have two. A
+    field that `shares` the read of another field is free beside it.
+    `max_age` is how many seconds old a value may be that a browser or a CDN has kept: an answer is used without asking
+    for as long as all its fields allow.
+    """
     return {_COST: Cost(length, extra, costly, each, shares, weights, row, max_age)}
 
 
@@ -250,7 +250,7 @@ def related(
 ) -> Any:
     """Returns a field of related documents, by the key at a path of the document; with `many`, by a list of keys.
 
-    Args:     max_age: as in `Cost`.
+    Args:     max_age: as in `costs`.
     """
     metadata = {_SOURCE: Related(kind, path, many, discloses), **costs(length=length, max_age=max_age)}
     return _of_document(strawberry.field(metadata=metadata, description=description))
@@ -269,7 +269,7 @@ def reads(
 ) -> Any:
     """Returns a field with a resolver method that reads the paths `needs` of the document.
 
-    Args:     text: as in `stored`.  each, extra, row, weights, max_age: as in `Cost`.
+    Args:     text: as in `stored`.  each, extra, row, weights, max_age: as in `costs`.
     """
     extra += _METHOD + text // TEXT_UNIT
     cost = {_COST: Cost(length, extra, each=each, row=row, weights=weights, max_age=max_age)}

@@ -292,7 +292,7 @@ def mutation(
     first call is not stored, and the write must return it again to whoever repeats its steps. If that record is one of
     `decides_key`, it decides the idempotency key, too, and no record of the operation is stored before: see `deciding`.
     The write then passes `context.answering` to what inserts the record.
-    Each use of it costs `MUTATION_COST`, and what the `weights` of the lists in its input add: see `Cost`.
+    Each use of it costs 1,000, and what the `weights` of the lists in its input add: see `costs`.
     Raises TypeError for a role that no caller could have.
     """
     if role is not None and not isinstance(role, Role):

@@ -117,6 +117,10 @@ async def shown(context: Context, kind: Kind[D], document: D) -> D | None:
     return found
 
 
+class UndeclaredPath(LookupError):
+    """A rule misses a path that its kind does not declare. Reads fetch it only if the client selects it."""
+
+
 async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
     """Returns the documents that the caller may see, by their keys, with one read for each level of containing objects.
 
@@ -125,8 +129,11 @@ async def visible_of(context: Context, kind: Kind, documents: Mapping[Any, Any])
     """
     found = _visible_alone(context, kind, documents)
     if kind.shown_to is not None:
-        found = await _shown_together(context, kind.shown_to, found)
-    return found if kind.within is None else await _visible_within(context, kind.within, found)
+        try:
+            found = await _shown_together(context, kind.shown_to, found)
+        except KeyError as error:
+            raise _explained(kind, error) from error
+    return found if kind.within is None else await _visible_within(context, kind, kind.within, found)
 
 
 def _visible_alone(context: Context, kind: Kind, documents: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -141,8 +148,22 @@ def _visible_alone(context: Context, kind: Kind, documents: Mapping[Any, Any]) -
             if kind.visible_to(document, context):
                 found[key] = document
         except Exception as error:  # noqa: BLE001 - any exception is an error of this document
-            found[key] = error
+            found[key] = _explained(kind, error)
     return found
+
+
+def _explained(kind: Kind, error: Exception) -> Exception:
+    """Returns the error of a rule; `UndeclaredPath` if the rule misses a path that the kind does not declare."""
+    missing = error.args[0] if isinstance(error, KeyError) and error.args else None
+    declared = {name for path in (kind.path, *kind.discriminator) for name in path.split(".")}
+    if not isinstance(missing, str) or missing in declared:
+        return error
+    explained = UndeclaredPath(
+        f"The rule of the kind {kind.name} misses {missing!r} in a document. If this is a path of the documents that "
+        "the rule reads, name it in `reads` of the kind."
+    )
+    explained.__cause__ = error
+    return explained
 
 
 async def _shown_together(context: Context, rule: BatchRule, documents: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -155,7 +176,7 @@ async def _shown_together(context: Context, rule: BatchRule, documents: Mapping[
 
 
 async def _visible_within(
-    context: Context, within: Callable[[Source], Holder], documents: Mapping[Any, Any]
+    context: Context, kind: Kind, within: Callable[[Source], Holder], documents: Mapping[Any, Any]
 ) -> dict[Any, Any]:
     """Returns the documents whose containing objects the caller may see."""
     _remember_listed(context)
@@ -171,7 +192,7 @@ async def _visible_within(
             else:
                 held.setdefault(holder, []).append(key)
         except Exception as error:  # noqa: BLE001 - any exception is an error of this document
-            found[key] = error
+            found[key] = _explained(kind, error)
     if held:
         holders = await _visible_holders(context, held)
         for holder, keys in held.items():

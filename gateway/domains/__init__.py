@@ -23,10 +23,13 @@ from portico.resolvers.errors import DomainError
 from portico.resolvers.notifying import Notifications
 from portico.resolvers.served import SHARED_COLLECTIONS, UPGRADES, Domains, InvalidDomains
 from portico.schema import create_schema
+from portico.schema.connections import Paged
+from portico.schema.kinds import Kind
 from portico.schema.roles import OWN_CLAIMS, OWN_ROLES, Role
 from portico.schema.sharing import SharedReads
 
 GROUP = "portico.domains"
+SCHEMA = "portico.schema"
 # What the gateway itself serves.
 OWN_PATHS = ("/", "/graphiql", "/graphql", "/livez", "/metrics", "/readyz")
 OWN_COMMANDS = (
@@ -70,6 +73,7 @@ def load_once(names: Sequence[str] | None) -> Domains:
     _require_own("command", domains, OWN_COMMANDS, lambda domain: [command.name for command in domain.commands])
     _require_own("path", domains, OWN_PATHS, lambda domain: _paths_of(domain, domains))
     _require_hosts(domains)
+    _require_followed(domains)
     _require_examples(domains)
     return domains
 
@@ -163,9 +167,12 @@ def _outside(entry: metadata.EntryPoint) -> Domain:
         ) from error
     if not isinstance(domain, Domain) or domain.name != entry.name:
         raise InvalidDomains(f"{entry.value} of the package {package} is not a Domain with the name {entry.name}.")
-    for role in domain.roles:
-        if not isinstance(role, Role):
-            raise InvalidDomains(f"the package {package} has {role!r} among its roles, which is not a `portico.Role`.")
+    for name, kind, place in (("roles", Role, "portico"), ("kinds", Kind, SCHEMA), ("pages", Paged, SCHEMA)):
+        for one in getattr(domain, name):
+            if not isinstance(one, kind):
+                raise InvalidDomains(
+                    f"the package {package} has {one!r} among its {name}, which is not a `{place}.{kind.__name__}`."
+                )
     return domain
 
 
@@ -213,6 +220,20 @@ def _require_hosts(domains: Domains) -> None:
                     f"{domains.source_of(domain.name)} attaches documents to the kind {attachment.kind}, which no "
                     f"served domain declares as a host. The hosts are: {', '.join(sorted(hosts))}."
                 )
+
+
+def _require_followed(domains: Domains) -> None:
+    """Raises InvalidDomains for a change source, or a notification source, of a collection that nobody declares."""
+    declared_ones = {spec.name for spec in SHARED_COLLECTIONS}.union(*map(_collections_of, domains.all))
+    for domain in domains.all:
+        followed = {name for source in domain.events for name in source.collections}
+        for notified in domain.notifications:
+            followed |= notified.changes.collections | {backlog.spec.name for backlog in notified.backlogs}
+        for name in sorted(followed - declared_ones):
+            raise InvalidDomains(
+                f"{domains.source_of(domain.name)} has a change source of the collection {name}, which no served "
+                "domain declares. Add it to `collections`."
+            )
 
 
 def _require_examples(domains: Domains) -> None:

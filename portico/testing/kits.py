@@ -60,7 +60,8 @@ class Kit:
         untried:    the mutations without such inputs, because other tests repeat them.
         failures:   for each mutation and each of its errors, creates an input that fails with it.
         unfailed:   the pairs of a mutation and its error that other tests cause.
-        leftovers:  for each job, functions that create what an old crash leaves to it, and return where it is.
+        leftovers:  for each job, functions that create what an old crash leaves to it. Each returns where it is: the
+                    name of a collection, and a filter that matches only what was left there.
         background: the collections that it writes after it has answered.
         scattered:  the commands that its jobs and checks send to all shards: the verb, the collection and the paths.
         budgets:    the sorted commands that each named operation may send.
@@ -88,7 +89,7 @@ class Kit:
         return mutation_text(schema, name, self.mutations[name])
 
     async def call(self, gateway: Any, name: str, given: Given) -> Given:
-        """Calls a mutation, which must succeed. Returns its union member."""
+        """Calls a mutation. Returns its union member: the payload, or a failure. Fails if the answer has `errors`."""
         answered = await gateway.data(self.text(gateway, name), {"input": given})
         found: Given = answered[name]
         return found

@@ -168,7 +168,7 @@ class Stage(ABC):
         return answer
 
     async def result(self, mutation: str, given: Given) -> Given:
-        """Calls the mutation, which must succeed. Returns its union member."""
+        """Calls the mutation. Returns its union member: the payload, or a failure."""
         found: Given = (await self.ask(mutation, given)).data[mutation]
         return found
 

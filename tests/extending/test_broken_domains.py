@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support.processes import environment, portico
 
-HEAD = """
-import strawberry
-import portico
-import portico.jobs
-from portico import Domain, schema, setting, writes
-from portico.store import CollectionSpec, ChangeSource
-"""
+from .broken_declarations import DECLARATIONS, FIELD, HEAD, THING, Broken
 
-
-@dataclass(frozen=True)
-class Broken:
-    """The source of a domain's module, and what the error says after the name of the package."""
-
-    source: str
-    message: str
-    name: str = "extra"
-
-
-FIELD = """
-@strawberry.type
-class Extra:
-    @strawberry.field(description="Extra.")
-    def {field}(self) -> str:
-        return "extra"
-
-DOMAIN = Domain(name="extra", about="Extra.", {where})
-"""
-THING = """
-THINGS = CollectionSpec("things")
-
-@strawberry.type
-class Thing(schema.Node):
-    id: strawberry.ID = schema.node_id("Thing", "_id")
-    {field}
-
-KIND = schema.Kind.of("Thing", THINGS, {rule})
-DOMAIN = Domain(name="extra", about="Extra.", collections=(THINGS,), kinds=(KIND,), {types_of})
-"""
 CASES = {
+    **DECLARATIONS,
     "an import that fails": Broken(
         "import no_such_module", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
     ),

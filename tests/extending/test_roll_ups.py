@@ -90,6 +90,24 @@ async def test_a_roll_up_without_documents_is_removed(db: Database, clock: Setta
     assert await db["vote_sums"].count_documents({}) == 0
 
 
+async def test_the_invariant_says_how_a_roll_up_differs(db: Database, clock: SettableClock) -> None:
+    async def texts() -> list[str]:
+        return [found.text async for found in VOTE_SUM.invariant("Sums are right.").check(db)]
+
+    given = await vote(db, clock)
+    assert await texts() == ["it has source documents, but it is not stored"]
+
+    await VOTE_SUM.settle(db, Hosts(), given)
+    await db["vote_sums"].update_one({"_id": "a"}, {"$set": {"votes": 7}})
+    assert await texts() == ["it does not match its source documents: `votes` is 7 instead of 1"]
+
+    await db["vote_sums"].update_one({"_id": "a"}, {"$unset": {"votes": ""}})
+    assert await texts() == ["it does not match its source documents: `votes` is missing instead of 1"]
+
+    await db["votes"].delete_many({})
+    assert await texts() == ["it is stored, but it has no source documents"]
+
+
 async def test_documents_are_removed_with_their_object_and_not_with_the_next_object_with_its_key(db: Database) -> None:
     owned = Attachments.Owned(HOST.kind, ((VOTES, "sku", "of"),))
     await add_products(db, [product(sku="one")])

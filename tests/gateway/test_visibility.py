@@ -273,6 +273,32 @@ async def test_an_error_of_a_rule_is_the_error_of_its_object(shelves: GatewayCli
     assert [error["path"] for error in answer.body["errors"]] == [["reader", "favourite"]]
 
 
+async def books_of_readers(_context: Context, books: Sequence[Source]) -> Sequence[Source | None]:
+    return [book if book["reader"] else None for book in books]
+
+
+UNDECLARED = {
+    "shelf": [replace(BOOK, within=None, discriminator=(), visible_to=lambda book, _: bool(book["shelf"]))],
+    "within": [replace(BOOK, discriminator=(), within=lambda book: ("Shelf", book["within"]))],
+    "reader": [replace(BOOK, within=None, discriminator=(), shown_to=books_of_readers)],
+}
+
+
+@pytest.mark.parametrize(("changed", "path"), [(kinds, path) for path, kinds in UNDECLARED.items()], ids=UNDECLARED)
+async def test_the_log_names_the_path_that_a_kind_does_not_declare_for_its_rule(
+    shelves: GatewayClient, path: str
+) -> None:
+    with capture_logs() as log:
+        answer = await ask(shelves, "favourite { title }")
+
+    assert [error["extensions"]["code"] for error in answer.body["errors"]] == ["INTERNAL"]
+    (fault,) = log
+    assert str(fault["exc_info"]) == (
+        f"The rule of the kind Book misses {path!r} in a document. If this is a path of the documents that the rule "
+        "reads, name it in `reads` of the kind."
+    )
+
+
 async def test_a_kind_that_everybody_may_see_is_read_without_a_check(shelves: GatewayClient) -> None:
     await ask(shelves, "name friends { name }")
 
