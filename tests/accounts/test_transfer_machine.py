@@ -80,6 +80,8 @@ class Transfers(Machine):
     accounts: list[str]
     possible: set[State] = field(default_factory=lambda: {State((0,) * ACCOUNTS)})
     crashed: list[Call] = field(default_factory=list)
+    # Why a call that crashed may have been refused for good, by its key.
+    refusals: dict[str, set[str]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def next_call(self, step: Step) -> Call:
@@ -119,10 +121,17 @@ class Transfers(Machine):
         with crashing(self.gateway, step.stop) as faulty:
             answer = await self.ask(call)
         if faulty.has_crashed:
+            self.refusals[call.key] = self.refusals_of(call)
             self.crashed.append(call)
             self.possible |= {carried_out(state, call)[1] for state in self.possible}
         else:
             self.learn(call, str(answer.data[call.mutation]["__typename"]))
+
+    def refusals_of(self, call: Call) -> set[str]:
+        answers = {carried_out(state, call)[0] for state in self.possible}
+        if self.crashed and call.source != OUTSIDE:
+            answers.add("InsufficientFunds")
+        return {answer for answer in answers if not is_done(answer)}
 
     async def repeat(self, step: Step) -> None:
         """Retry a crashed call with its key, once the key is free."""
@@ -138,7 +147,7 @@ class Transfers(Machine):
         kept = {after for state, answer, after in outcomes if answer == result and call.key not in state.done}
         if is_done(result):
             kept |= {state for state in self.possible if call.key in state.done}
-        elif self.crashed:
+        elif self.crashed or result in self.refusals[call.key]:
             kept |= {state for state in self.possible if call.key not in state.done}
         self.possible = kept
         assert self.possible, (call, result)
