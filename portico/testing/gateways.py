@@ -113,11 +113,12 @@ class Answer:
 class Gateway:
     """A running gateway, and the caller that sends its requests."""
 
-    http: httpx.AsyncClient
-    state: State
-    commands: Commands
-    settings: Settings
-    app: Starlette
+    # What is not shown would make a failing example of a property test unreadable.
+    http: httpx.AsyncClient = field(repr=False)
+    state: State = field(repr=False)
+    commands: Commands = field(repr=False)
+    settings: Settings = field(repr=False)
+    app: Starlette = field(repr=False)
     roles: Sequence[Role] = ()
     subject: str = "tester"
     claims: Mapping[str, Any] = field(default_factory=dict)
