@@ -7,7 +7,6 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from bson import ObjectId
@@ -215,7 +214,7 @@ async def assert_network_is_as_told(gateway: GatewayClient, network: Network) ->
     deleted = {post["_id"] async for post in gateway.db["social.posts"].find({"deleted": {"$exists": True}})}
     assert await _posts_in_feeds(gateway.db) <= found.keys() | deleted
     # A process that was suspended may have delivered a post after its deletion. What it has left goes with the post.
-    await post_jobs.finish_posts(gateway.db, now=datetime.now(UTC) + 2 * post_jobs.KEPT)
+    await post_jobs.finish_posts(gateway.db, now=gateway.state.clock.now() + 2 * post_jobs.KEPT)
     assert await _posts_in_feeds(gateway.db) <= found.keys()
     await _assert_relations(gateway.db, network)
     assert network.stale_reads == 0
