@@ -185,8 +185,7 @@ async def move(
             made = await settlements.decide(db, TRANSFERS, attempt, {**record, "state": SETTLED}, answering)
         elif reason := await _reason(db, record, timer.now(), may_wait=tried < _MOST_WAITS):
             await answering.confirmed()
-            refused = {**record, "state": CANCELLED, "refused": reason}
-            made = await insert(db, TRANSFERS, refused, answering.keyed)
+            made = await insert(db, TRANSFERS, {**record, "state": CANCELLED, "refused": reason}, answering.keyed)
         else:
             continue
         if ended := await _ended(db, made):

@@ -161,16 +161,22 @@ class _Compiler:
             case Related() as declared:
                 # A relation has no arguments, so all aliases of the field share one read.
                 same = selection.fields(parent)[name]
-                key = declared, tuple(map(id, nodes)), tuple(map(id, same))
-                if key not in self._relations:
-                    kind, wanted = definition.extensions[RELATED_KIND], selection.below(same)
-                    self._relations[key] = self._relation(nodes, declared, kind, wanted, plan.shape)
-                plan.relation = self._relations[key]
+                plan.relation = self._shared_relation(plan, declared, same, selection.below(same))
             case _:
                 plan.own = None if ERRORS in definition.extensions else own_value(strawberry_field)
                 direct = direct_resolver(self._schema, definition, strawberry_field)
                 plan.resolve = direct or definition.resolve or default_field_resolver
         return plan
+
+    def _shared_relation(
+        self, plan: FieldPlan, declared: Related, same: list[FieldNode], wanted: Selection
+    ) -> Relation:
+        """Returns the relation of a field, which is the same for all types that have the field."""
+        key = declared, tuple(map(id, plan.nodes)), tuple(map(id, same))
+        if key not in self._relations:
+            kind = plan.definition.extensions[RELATED_KIND]
+            self._relations[key] = self._relation(plan.nodes, declared, kind, wanted, plan.shape)
+        return self._relations[key]
 
     def _shape_of(self, definition: GraphQLField, below: Selection) -> Shape:
         known: Shape | None = definition.extensions.get(_LEAVES)

@@ -289,16 +289,15 @@ async def finish(
         return Ended(*await presence.finish_exit(run))
     room = await run.step(run.action["room"], run.action["kind"])
     entry = run.entry(room)
-    may_answer = may_answer and run.action["kind"] in OF_ONE_ROOM
-    if may_answer and rooms.ends.leave(run.ending(entry, entry["refused"], room)):
+    if may_answer and run.action["kind"] in OF_ONE_ROOM and rooms.ends.leave(run.ending(entry, entry["refused"], room)):
         after = run.ended(character, entry, room)
         return Ended(run.with_copy(after, await run.refreshed(room)), entry["refused"])
 
     async def end() -> Document:
         await gift_records.store(db, character, entry["refused"])
-        after = await run.end(entry, entry["refused"], room)
+        ended = await run.end(entry, entry["refused"], room)
         rooms.forget_turn(room["_id"], run.character, run.turn)
-        return after
+        return ended
 
     # If the copies are refreshed first, the slot still tells that the turn is under way.
     after, now = await both(end(), run.refreshed(room))
