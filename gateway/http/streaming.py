@@ -134,13 +134,11 @@ async def responses(
 
     A response without data is the last. `progress` says how far the operation is.
 
-    Raises:   Overloaded, before the first response; TooSlow, Stopping and InvalidToken, which concern the whole
-              connection.
+    Raises:   Overloaded, before the first response; TooSlow, Stopping and InvalidToken, of the whole connection.
     """
     opened = await _opened(executor, request, session, context, progress)
     if not isinstance(opened, tuple):
-        # A live query runs for long, with a context of its own.
-        del context
+        del context  # A live query runs for long, with a context of its own.
         async with aclosing(_answers(executor, request, session, opened, progress)) as others:
             async for answer in others:
                 yield answer

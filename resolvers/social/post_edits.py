@@ -67,10 +67,9 @@ async def create_post(
     """Posts on the author's wall, or on the wall of the member `to`. The news feeds get the post later.
 
     Args:     author: {id, name} of a member.  kind, detail: as in `post_rules.require_detail`.
-              circle_names: with SELECTED, one or more circles of the author.
-              posted: of an imported post.  has_recipients: whether news feeds may need the post.
-              claim: of the process, if it delivers the post itself: see `fresh_posts`.
-              counting: counts the post.  answering: how the call is answered.
+              circle_names: with SELECTED, one or more circles of the author.  posted: of an imported post.
+              has_recipients: whether news feeds may need the post.  answering: how the call is answered.
+              claim: of the process, if it delivers the post itself: see `fresh_posts`.  counting: counts the post.
     Returns:  the post.
     Raises:   InvalidInput; RateLimited; NotFound: there is no member `to`, or one of the two has blocked the other, or
               the post has been deleted since an earlier call with this id.

@@ -52,7 +52,7 @@ class Notes:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, asyncio.CancelledError):
-            # Whoever decides on behalf of the caller may still have to confirm them.
+            # Another task may decide for the caller, and may have to confirm them first.
             self.waiting.clear()
         else:
             self.forget()

@@ -159,22 +159,20 @@ class _Compiler:
                 plan.read, plan.names = function, names
                 plan.id_of = None if kind is None else (kind, needs[0])
             case Related() as declared:
-                # A relation has no arguments, so all aliases of the field share one read.
-                same = selection.fields(parent)[name]
-                plan.relation = self._shared_relation(plan, declared, same, selection.below(same))
+                plan.relation = self._shared_relation(plan, declared, selection)
             case _:
                 plan.own = None if ERRORS in definition.extensions else own_value(strawberry_field)
                 direct = direct_resolver(self._schema, definition, strawberry_field)
                 plan.resolve = direct or definition.resolve or default_field_resolver
         return plan
 
-    def _shared_relation(
-        self, plan: FieldPlan, declared: Related, same: list[FieldNode], wanted: Selection
-    ) -> Relation:
+    def _shared_relation(self, plan: FieldPlan, declared: Related, selection: Selection) -> Relation:
         """Returns the relation of a field, which is the same for all types that have the field."""
+        # A relation has no arguments, so all aliases of the field share one read.
+        same = selection.fields(plan.parent)[plan.name]
         key = declared, tuple(map(id, plan.nodes)), tuple(map(id, same))
         if key not in self._relations:
-            kind = plan.definition.extensions[RELATED_KIND]
+            kind, wanted = plan.definition.extensions[RELATED_KIND], selection.below(same)
             self._relations[key] = self._relation(plan.nodes, declared, kind, wanted, plan.shape)
         return self._relations[key]
 

@@ -279,17 +279,16 @@ async def finish(
     Raises:   TurnOver (another process has finished it), LookupError (the room does not know the character).
     Writes:   game.locations, game.gifts, game.characters; steps 2 and 3 of a turn.
     """
-    version = character.get("location", {}).get("version", 0)
-    run = TurnRun(db, rooms, character["_id"], character["action"], checked, version, notes)
-    if run.action["kind"] == MOVE:
+    action, version = character["action"], character.get("location", {}).get("version", 0)
+    kind, run = action["kind"], TurnRun(db, rooms, character["_id"], action, checked, version, notes)
+    if kind == MOVE:
         return Ended(*await moving.finish_move(run))
-    if run.action["kind"] in (ENTER, WAKE):
+    if kind in (ENTER, WAKE):
         return await _finish_entry(run, character)
-    if run.action["kind"] in (REST, REMOVE):
+    if kind in (REST, REMOVE):
         return Ended(*await presence.finish_exit(run))
-    room = await run.step(run.action["room"], run.action["kind"])
-    entry = run.entry(room)
-    if may_answer and run.action["kind"] in OF_ONE_ROOM and rooms.ends.leave(run.ending(entry, entry["refused"], room)):
+    entry = run.entry(room := await run.step(action["room"], kind))
+    if may_answer and kind in OF_ONE_ROOM and rooms.ends.leave(run.ending(entry, entry["refused"], room)):
         after = run.ended(character, entry, room)
         return Ended(run.with_copy(after, await run.refreshed(room)), entry["refused"])
 
