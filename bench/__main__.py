@@ -54,16 +54,24 @@ def start(peers: list[Peer], cores: Cores, uri: str, logs: Path, stack: ExitStac
 
 
 def run(peers: list[Peer], settings: Settings) -> tuple[Samples, dict[str, Any]]:
-    """Start everything, measure, stop everything."""
+    """Start everything, measure, stop everything.
+
+    Each round starts the peers anew: the figures of one start differ from those of the next by up to a third, although
+    the process executes the same instructions.
+    """
     cores = share_out()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="portico-bench-")))
         uri = stack.enter_context(mongo.running(cores.rest))
         page = load(uri, folder)
-        started = start(peers, cores, uri, folder, stack)
-        page["bytes"] = len(started[0].body)
+        taken = []
         with console.status("measuring") as status:
-            return measure.rounds(started, settings, cores.rest, status.update), page
+            for number in range(settings.rounds):
+                with ExitStack() as servers:
+                    started = start(peers, cores, uri, folder, servers)
+                    page["bytes"] = len(started[0].body)
+                    taken.append(measure.one_round(started, settings, cores.rest, status.update, number, fresh=True))
+        return measure.merged(taken), page
 
 
 def compare(names: str, settings: Settings) -> dict[str, Any]:
@@ -76,7 +84,9 @@ def compare(names: str, settings: Settings) -> dict[str, Any]:
 
 
 def main(
-    rounds: Annotated[int, typer.Option(min=1, help="The number of measurements of each peer.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="The number of measurements of each peer, each with a new process.")
+    ] = 5,
     requests: Annotated[
         int, typer.Option(min=1, help="Requests in a run at 1 connection. Runs at 16 have twice as many.")
     ] = 2_000,

@@ -56,18 +56,41 @@ def run(server: Server, settings: Settings, connections: int, core: int | None, 
 
 
 def rounds(servers: list[Server], settings: Settings, core: int | None, say: Callable[[str], None]) -> Samples:
-    """Return all samples. Each round starts with a different peer, so that no peer always follows the same one."""
-    samples: Samples = {server.peer.name: {count: [] for count in settings.connections} for server in servers}
-    for number in range(settings.rounds):
-        shift = number % len(servers)
-        for server in servers[shift:] + servers[:shift]:
-            warmup = settings.first_warmup if number == 0 else settings.warmup
-            for count in settings.connections:
-                sample = run(server, settings, count, core, warmup=warmup)
-                samples[server.peer.name][count].append(sample)
-                warmup = settings.warmup
-                say(f"round {number + 1}: {server.peer.name}, {count} at once: {sample.cpu_ms:.2f} ms a request")
+    """Return all samples of servers that run already."""
+    return merged([one_round(servers, settings, core, say, number) for number in range(settings.rounds)])
+
+
+def one_round(
+    servers: list[Server],
+    settings: Settings,
+    core: int | None,
+    say: Callable[[str], None],
+    number: int,
+    *,
+    fresh: bool = False,
+) -> Samples:
+    """Return the samples of one round, in which a server may be `fresh`: it has answered nothing yet.
+
+    Each round starts with a different peer, so that no peer always follows the same one.
+    """
+    samples: Samples = {}
+    shift = number % len(servers)
+    for server in servers[shift:] + servers[:shift]:
+        warmup = settings.first_warmup if fresh or number == 0 else settings.warmup
+        for count in settings.connections:
+            sample = run(server, settings, count, core, warmup=warmup)
+            samples.setdefault(server.peer.name, {})[count] = [sample]
+            warmup = settings.warmup
+            say(f"round {number + 1}: {server.peer.name}, {count} at once: {sample.cpu_ms:.2f} ms a request")
     return samples
+
+
+def merged(taken: list[Samples]) -> Samples:
+    """Return the samples of several rounds as one."""
+    return {
+        name: {count: [one for round_ in taken for one in round_[name][count]] for count in counts}
+        for name, counts in taken[0].items()
+    }
 
 
 def median_of(samples: list[Sample]) -> Sample:
