@@ -1,13 +1,17 @@
-"""The load generator, a separate process: `python -m bench.load`, with options as JSON on the command line.
+"""The load generator, a separate process: `python -m bench.load`, with a list of jobs as JSON on the command line.
 
-Each connection stays open, and sends its next request when the last response is complete. Responses must have the
-expected status and length. The bench has already compared their bytes.
+The jobs take turns of a tenth of a second or so: the speed of a machine that is shared with others changes by the
+second, and then it changes for all of them. In a turn, each connection stays open, and sends its next request when
+the last response is complete. Responses must have the expected status and length. The bench has already compared
+their bytes.
 """
 
 import asyncio
 import http.client
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -16,7 +20,13 @@ import orjson
 import uvloop
 
 from bench import page
-from bench.processes import HOST, cpu_seconds, kernel_seconds
+from bench.processes import HOST, cpu_ns, cpu_seconds, kernel_seconds, tree
+
+# The requests of a turn: so many a connection, and at least so many together.
+IN_A_TURN = 10
+LEAST_IN_A_TURN = 40
+# So many requests of each connection are not measured when it is new.
+WARMUP_OF_A_TURN = 2
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Job:
     pid: int  # the server's, to read its CPU time
     length: int  # bytes of a response's body
     connections: int
-    warmup: int  # requests that are sent before the measured ones
+    warmup: int  # requests that are sent before the first turn
     requests: int  # over all connections
     tag: str = ""  # of an answer that the client has: the server says that it is still the same
 
@@ -109,7 +119,55 @@ def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-async def open_connections(job: Job) -> list[Connection]:
+class Measurement:
+    """What the turns of a job have used."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.processes = tree(job.pid)
+        self.left = job.requests
+        self.latencies: list[float] = []
+        self.cpu = 0  # ns
+        self.seconds = 0.0
+        self.begun = self.used()
+
+    def used(self) -> tuple[float, float]:
+        """Return the seconds of CPU of the server since its start, and those in the kernel, which only ticks tell."""
+        return cpu_seconds(self.job.pid), kernel_seconds(self.job.pid)
+
+    async def warm_up(self) -> None:
+        """Send the requests before the first turn."""
+        async with connected(self.job) as connections:
+            await send(connections, self.job.warmup)
+        self.begun = self.used()
+
+    async def take_turn(self) -> None:
+        """Send some of the requests that are left."""
+        count = min(self.left, max(LEAST_IN_A_TURN, IN_A_TURN * self.job.connections))
+        async with connected(self.job) as connections:
+            await send(connections, WARMUP_OF_A_TURN * self.job.connections)
+            cpu, start = cpu_ns(self.processes), time.perf_counter()
+            self.latencies += await send(connections, count)
+            self.seconds += time.perf_counter() - start
+            self.cpu += cpu_ns(self.processes) - cpu
+        self.left -= count
+
+    def sample(self) -> Sample:
+        requests, ordered = self.job.requests, sorted(self.latencies)
+        cpu, kernel = (now - then for now, then in zip(self.used(), self.begun, strict=True))
+        return Sample(
+            cpu_ms=self.cpu / 1e6 / requests,
+            rate=requests / self.seconds,
+            p50_ms=percentile(ordered, 0.50) * 1_000,
+            p99_ms=percentile(ordered, 0.99) * 1_000,
+            busy=self.cpu / 1e9 / self.seconds,
+            kernel=kernel / cpu if cpu else 0.0,
+        )
+
+
+@asynccontextmanager
+async def connected(job: Job) -> AsyncIterator[list[Connection]]:
+    """Open the connections of a job, and close them at the end."""
     loop = asyncio.get_running_loop()
     request = page.request(job.port, job.path, job.tag)
     status = http.client.NOT_MODIFIED if job.tag else http.client.OK
@@ -117,33 +175,35 @@ async def open_connections(job: Job) -> list[Connection]:
         await loop.create_connection(lambda: Connection(request, job.length, status), HOST, job.port)
         for _ in range(job.connections)
     ]
-    return [connection for _, connection in pairs]
+    try:
+        yield [connection for _, connection in pairs]
+    finally:
+        for transport, _ in pairs:
+            transport.close()
 
 
-async def measure(job: Job) -> Sample:
-    """Warm up, then measure."""
-    connections = await open_connections(job)
-    warmup, counter = Counter(job.warmup), Counter(job.requests)
-    await asyncio.gather(*(connection.run(warmup) for connection in connections))
-    cpu, kernel, start = cpu_seconds(job.pid), kernel_seconds(job.pid), time.perf_counter()
+async def send(connections: list[Connection], requests: int) -> list[float]:
+    """Send requests over all connections together. Return their latencies in seconds."""
+    counter = Counter(requests)
     await asyncio.gather(*(connection.run(counter) for connection in connections))
-    seconds = time.perf_counter() - start
-    cpu, kernel = cpu_seconds(job.pid) - cpu, kernel_seconds(job.pid) - kernel
-    ordered = sorted(counter.latencies)
-    return Sample(
-        cpu_ms=cpu * 1_000 / job.requests,
-        rate=job.requests / seconds,
-        p50_ms=percentile(ordered, 0.50) * 1_000,
-        p99_ms=percentile(ordered, 0.99) * 1_000,
-        busy=cpu / seconds,
-        kernel=kernel / cpu if cpu else 0.0,
-    )
+    return counter.latencies
+
+
+async def measure(jobs: list[Job]) -> list[Sample]:
+    """Warm up, then let the jobs take turns until each has sent its requests. Return a sample for each."""
+    measurements = [Measurement(job) for job in jobs]
+    for one in measurements:
+        await one.warm_up()
+    while left := [one for one in measurements if one.left]:
+        for one in left:
+            await one.take_turn()
+    return [one.sample() for one in measurements]
 
 
 def main() -> None:
-    """Run the job, and print the sample as JSON."""
-    job = Job(**orjson.loads(sys.argv[1]))
-    sys.stdout.buffer.write(orjson.dumps(asdict(uvloop.run(measure(job)))))
+    """Run the jobs, and print their samples as JSON."""
+    jobs = [Job(**job) for job in orjson.loads(sys.argv[1])]
+    sys.stdout.buffer.write(orjson.dumps([asdict(sample) for sample in uvloop.run(measure(jobs))]))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Rounds of measurement: each round measures every peer at every number of connections."""
+"""Rounds of measurement: each round measures every peer at every number of connections, and the peers take turns."""
 
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from statistics import median
 
 import orjson
@@ -13,7 +13,7 @@ from bench.peerlist import ROOT
 from bench.processes import spawn
 from bench.servers import Server
 
-SECONDS_FOR_A_RUN = 600
+SECONDS_FOR_A_ROUND = 1_800
 
 Samples = dict[str, dict[int, list[Sample]]]  # by peer, by connections, one a round
 
@@ -22,8 +22,8 @@ Samples = dict[str, dict[int, list[Sample]]]  # by peer, by connections, one a r
 class Settings:
     rounds: int
     requests: int  # a run, at one connection
-    warmup: int  # requests before every run
-    first_warmup: int  # requests before the first round, once for every server
+    warmup: int  # requests before the first turn of a round
+    first_warmup: int  # the same for a server that has answered nothing yet
     connections: tuple[int, ...] = (1, 16)
 
     def requests_at(self, connections: int) -> int:
@@ -31,28 +31,32 @@ class Settings:
         return self.requests if connections == 1 else 2 * self.requests
 
 
-def run(server: Server, settings: Settings, connections: int, core: int | None, *, warmup: int) -> Sample:
-    """Run the load generator once."""
-    job = Job(
+def job(server: Server, settings: Settings, connections: int, *, fresh: bool) -> Job:
+    """Return what the load generator does with one server."""
+    return Job(
         port=server.port,
         path=server.peer.path,
         pid=server.pid,
         length=0 if server.tag else len(server.body),
         tag=server.tag,
         connections=connections,
-        warmup=warmup,
+        warmup=settings.first_warmup if fresh else settings.warmup,
         requests=settings.requests_at(connections),
     )
-    command = [sys.executable, "-m", "bench.load", orjson.dumps(asdict(job)).decode()]
+
+
+def run(jobs: list[Job], core: int | None) -> list[Sample]:
+    """Run the load generator once. Return a sample for each job."""
+    command = [sys.executable, "-m", "bench.load", orjson.dumps(jobs).decode()]
     process = spawn(command, core, cwd=ROOT, stdout=subprocess.PIPE)
     try:
-        output, _ = process.communicate(timeout=SECONDS_FOR_A_RUN)
+        output, _ = process.communicate(timeout=SECONDS_FOR_A_ROUND)
     finally:
         process.kill()
     if process.returncode:
-        message = f"the load generator failed on {server.peer.name}"
+        message = "the load generator failed: see above"
         raise RuntimeError(message)
-    return Sample(**orjson.loads(output))
+    return [Sample(**sample) for sample in orjson.loads(output)]
 
 
 def rounds(servers: list[Server], settings: Settings, core: int | None, say: Callable[[str], None]) -> Samples:
@@ -69,18 +73,19 @@ def one_round(
     *,
     fresh: bool = False,
 ) -> Samples:
-    """Return the samples of one round, in which a server may be `fresh`: it has answered nothing yet.
+    """Return the samples of one round, in which the servers take turns. `fresh` ones have answered nothing yet.
 
-    Each round starts with a different peer, so that no peer always follows the same one.
+    Each round starts with a different server, so that no server always follows the same one.
     """
-    samples: Samples = {}
     shift = number % len(servers)
-    for server in servers[shift:] + servers[:shift]:
-        warmup = settings.first_warmup if fresh or number == 0 else settings.warmup
-        for count in settings.connections:
-            sample = run(server, settings, count, core, warmup=warmup)
-            samples.setdefault(server.peer.name, {})[count] = [sample]
-            warmup = settings.warmup
+    samples: Samples = {server.peer.name: {} for server in servers}
+    for count in settings.connections:
+        first = (fresh or number == 0) and count == settings.connections[0]
+        turns = servers[shift:] + servers[:shift]
+        for server, sample in zip(
+            turns, run([job(one, settings, count, fresh=first) for one in turns], core), strict=True
+        ):
+            samples[server.peer.name][count] = [sample]
             say(f"round {number + 1}: {server.peer.name}, {count} at once: {sample.cpu_ms:.2f} ms a request")
     return samples
 

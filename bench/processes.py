@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -98,11 +99,26 @@ def kernel_seconds(pid: int) -> float:
     return sum(stat.kernel_ticks for stat in family(pid)) / TICKS_PER_SECOND
 
 
+def cpu_ns(pids: Iterable[int]) -> int:
+    """Return the CPU time of all threads of these processes that still run, in nanoseconds."""
+    tasks = (task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir())
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+
+def tree(pid: int) -> set[int]:
+    """Return a process and its descendants."""
+    return set(_stats_of_tree(pid))
+
+
 def family(pid: int) -> list[Stat]:
     """Return what the system knows of a process and its descendants."""
+    return list(_stats_of_tree(pid).values())
+
+
+def _stats_of_tree(pid: int) -> dict[int, Stat]:
     stats = {int(entry.name): read_stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    tree, size = {pid}, 0
-    while len(tree) > size:
-        size = len(tree)
-        tree |= {child for child, stat in stats.items() if stat and stat.parent in tree}
-    return [stat for child in tree if (stat := stats.get(child))]
+    found, size = {pid}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {child for child, stat in stats.items() if stat and stat.parent in found}
+    return {child: stat for child in found if (stat := stats.get(child))}

@@ -61,7 +61,7 @@ def sampled(server: servers.Server, core: int | None, seconds: int, folder: Path
     """Return the samples of a server that is under load."""
     requests = seconds * 20_000  # more than there is time for
     job = Job(server.port, server.peer.path, server.pid, len(server.body), _CONNECTIONS, 1_000, requests)
-    command = [sys.executable, "-m", "bench.load", orjson.dumps(job).decode()]
+    command = [sys.executable, "-m", "bench.load", orjson.dumps([job]).decode()]
     samples = folder / "samples.txt"
     program = ["py-spy", "record", "--rate", f"{_SAMPLES_A_SECOND}", "--duration", f"{seconds}", "--format", "raw"]
     clients = spawn(command, core, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)

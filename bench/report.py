@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -49,8 +50,10 @@ def measured(**figures: Any) -> dict[str, Any]:
     return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), **figures}
 
 
-def ratio(sample: Sample, floor: Sample, name: str) -> float:
-    return round(float(getattr(sample, name) / getattr(floor, name)), 3)
+def ratio(samples: list[Sample], floor: list[Sample], name: str) -> float:
+    """Return the median of the rounds' ratios to the floor, which took turns with the peer in the same round."""
+    pairs = zip(samples, floor, strict=True)
+    return round(median(float(getattr(one, name) / getattr(other, name)) for one, other in pairs), 3)
 
 
 def rounded(sample: Sample) -> dict[str, float]:
@@ -61,11 +64,11 @@ def peer_figures(peer: Peer, samples: Samples) -> dict[str, Any]:
     """Return the figures of a peer by connections: medians over the rounds, ratios to the floor, and each round."""
     runs: dict[str, Any] = {}
     for count, taken in samples[peer.name].items():
-        sample, floor = median_of(taken), median_of(samples[FLOOR][count])
+        floor = samples[FLOOR][count]
         runs[str(count)] = {
-            **rounded(sample),
-            "cpu_ratio": ratio(sample, floor, "cpu_ms"),
-            "rate_ratio": ratio(sample, floor, "rate"),
+            **rounded(median_of(taken)),
+            "cpu_ratio": ratio(taken, floor, "cpu_ms"),
+            "rate_ratio": ratio(taken, floor, "rate"),
             "rounds": [rounded(one) for one in taken],
         }
     return {"name": peer.name, "versions": peer.versions(), "connections": runs}
@@ -134,7 +137,7 @@ def beside(row: dict[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def table(report: dict[str, Any], count: int) -> Table:
-    """Return the table for one number of connections. Every ratio is to the floor."""
+    """Return the table for one number of connections. A ratio is the median of the rounds' ratios to the floor."""
     result = Table(title=f"{count} connection{'s' if count > 1 else ''}", title_justify="left")
     result.add_column("peer")
     for heading in ("CPU ms/request", "ratio", "requests/s", "ratio", "p50 ms", "p99 ms"):
