@@ -15,6 +15,7 @@ from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS, keeper_key
 from portico.resolvers.game.world.room_turns import entry_of
 from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.game.world.turn_jobs import finish_turns
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.scene import assert_settled
@@ -145,4 +146,31 @@ async def test_a_room_forgets_a_turn_whose_last_step_another_call_has_sent(smith
     entry = entry_of(room, smithy.ann["_id"])
     assert entry is not None
     assert entry["took"] == []
+    await smithy.end()
+
+
+LATE = {"pick_up": ("sword", {"sword", "dagger"}), "buy": ("helmet", {"helmet", "dagger"}), "sell": ("dagger", set())}
+
+
+@pytest.mark.parametrize("action", LATE)
+async def test_a_call_that_is_late_is_answered_with_what_the_room_has_forgotten(smithy: Smithy, action: str) -> None:
+    name, expected = LATE[action]
+
+    async def end_and_forget() -> None:
+        smithy.clock.advance(seconds=6)
+        await finish_turns(smithy.db, Rooms(), now=smithy.clock.now())
+        [entry] = (await smithy.forgotten())["characters"]
+        assert entry["over"] == entry["turn"] == smithy.ann["turn"] + 1
+
+    late = interrupted(smithy.db, LOCATIONS.name, "update_one", end_and_forget)
+
+    answered = await getattr(smithy, action)(name, db=late)
+
+    stored = await smithy.stored()
+    assert "action" not in stored
+    assert names(answered["items"]) == names(stored["items"]) == expected
+    assert answered["gold"] == stored["gold"]
+    # The next turn begins with what this process remembers.
+    if action != "sell":
+        assert names((await smithy.drop(name))["items"]) == expected - {name}
     await smithy.end()

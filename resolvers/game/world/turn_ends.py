@@ -11,7 +11,8 @@ Until then the slot stays, which has these consequences:
   misses.
 * If the process stops before, the slot is the mark for the job, as after a crash between step 2 and step 3.
 * The room may forget what the turn gives only after the last step is acknowledged. If the next turn takes it over,
-  step 2 of that turn replaces what the entry says.
+  step 2 of that turn replaces what the entry says. A process that comes late to step 2 and finds it forgotten knows by
+  `over` that another one has finished the turn, and reads the character again.
 
 Only turns of one room that need nothing but the character's own things end in this way: a turn that moves a character
 changes which copies of rooms are refreshed, and a gift is stored before its turn ends.

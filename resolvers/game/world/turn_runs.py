@@ -80,9 +80,13 @@ class TurnRun:
         return {"kind": kind, "character": self.character, "turn": self.turn, "at": self.action["since"]}
 
     def entry(self, room: Document) -> Document:
-        """Returns the character's entry with the outcome of the turn. Raises TurnOver if it has a later one."""
+        """Returns the character's entry with the outcome of the turn.
+
+        Raises:   TurnOver (it has that of a later one, or has forgotten what this one has given, which the character
+                  has by then).
+        """
         entry = room_turns.entry_of(room, self.character)
-        if entry is None or entry["turn"] != self.turn:
+        if entry is None or entry["turn"] != self.turn or entry.get("over") == self.turn:
             raise TurnOver
         return entry
 
