@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -218,6 +219,15 @@ async def reader(
 def loaded_demo(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """The demo's data in a database of its own. Tests must not change it."""
     return load_demo_once(mongodb_uri, _folder_of_session(tmp_path_factory))
+
+
+@pytest.fixture
+async def demo_gateway(loaded_demo: Demo, settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A running gateway on the demo's data, which all tests share. The tests must not write."""
+    async with running(replace(settings, database=loaded_demo.database)) as gateway:
+        before = await stored_in(gateway.db)
+        yield gateway
+        assert await stored_in(gateway.db) == before, "a test that uses `demo_gateway` has written"
 
 
 @pytest.fixture(scope="module")

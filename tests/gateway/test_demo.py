@@ -36,19 +36,21 @@ async def shown(gateway: GatewayClient) -> Any:
     return await gateway.data(SHOP, token=gateway.token(demo_token.SUBJECT, [Role.ADMIN]))
 
 
-async def test_the_demo_has_stock_and_its_members_can_pay(gateway: GatewayClient, demo: Demo) -> None:
-    found = await shown(gateway)
+async def test_the_demo_has_stock_and_its_members_can_pay(demo_gateway: GatewayClient, loaded_demo: Demo) -> None:
+    found = await shown(demo_gateway)
 
     assert found["viewer"]["accounts"] == [
         {"name": "Everyday", "balance": {"amount": 50_000, "currency": "USD"}},
         {"name": "Savings", "balance": {"amount": 250_000, "currency": "USD"}},
     ]
     for member in demo_token.MEMBERS:
-        own = await gateway.data("{ viewer { accounts { balance { amount } } } }", token=gateway.token(member, []))
+        own = await demo_gateway.data(
+            "{ viewer { accounts { balance { amount } } } }", token=demo_gateway.token(member, [])
+        )
         assert min(account["balance"]["amount"] for account in own["viewer"]["accounts"]) >= 40_000
     assert (found["stocked"]["totalCount"], found["sold"]["totalCount"]) == (138, 12)
-    assert {"stock: 138 products", "accounts: 6 with money in them"} < set(demo.printed.splitlines())
-    await assert_invariants(gateway)
+    assert {"stock: 138 products", "accounts: 6 with money in them"} < set(loaded_demo.printed.splitlines())
+    await assert_invariants(demo_gateway)
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:8090"])

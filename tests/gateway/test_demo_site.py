@@ -24,17 +24,19 @@ BLOG = """
 """
 
 
-async def test_the_demo_has_a_blog_with_published_and_hidden_entries(gateway: GatewayClient, demo: Demo) -> None:
-    shown = (await gateway.data(BLOG, token=None))["content"]
-    everything = (await gateway.data(BLOG))["content"]
-    feed = await gateway.http.get("/feeds/blog.atom")
+async def test_the_demo_has_a_blog_with_published_and_hidden_entries(
+    demo_gateway: GatewayClient, loaded_demo: Demo
+) -> None:
+    shown = (await demo_gateway.data(BLOG, token=None))["content"]
+    everything = (await demo_gateway.data(BLOG))["content"]
+    feed = await demo_gateway.http.get("/feeds/blog.atom")
 
-    assert "posts: 7 created" in demo.printed
+    assert "posts: 7 created" in loaded_demo.printed
     assert [len(found["children"]["nodes"]) for found in (shown, everything)] == [5, 7]
     assert len(shown["entries"]["nodes"]) == 5
     assert all("<" in entry["html"] and entry["author"]["name"] for entry in shown["entries"]["nodes"])
     assert feed.text.count("<entry>") == 5
-    await assert_invariants(gateway)
+    await assert_invariants(demo_gateway)
 
 
 @pytest.mark.usefixtures("demo")

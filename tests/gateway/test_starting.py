@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 # Parts that few processes need, and few requests. Each takes one to four hundredths of a start.
 LATE = ("PIL", "brotli", "httpx", "markdown_it", "pygments", "rich", "strawberry.federation.schema_directives")
 START = f"""
@@ -49,16 +51,24 @@ MOST_CALLS = 1_100_000
 MOST_GENERATED = 3_000
 
 
-def test_a_process_loads_what_few_requests_need_when_they_do() -> None:
-    ended = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True)
-
-    assert ended.stdout.split() == []
-
-
-def test_a_process_loads_with_few_calls_and_little_generated_code() -> None:
+@pytest.fixture(scope="module")
+def started() -> tuple[list[str], int, int]:
+    """What a start loads of the late parts, its calls, and how much code it generates."""
     ended = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
+    late, counts = ended.stdout.splitlines()
+    calls, generated = map(int, counts.split())
+    return late.split(), calls, generated
 
-    calls, generated = map(int, ended.stdout.split())
+
+def test_a_process_loads_what_few_requests_need_when_they_do(started: tuple[list[str], int, int]) -> None:
+    late, _, _ = started
+
+    assert late == []
+
+
+def test_a_process_loads_with_few_calls_and_little_generated_code(started: tuple[list[str], int, int]) -> None:
+    _, calls, generated = started
+
     assert (calls < MOST_CALLS, generated < MOST_GENERATED) == (True, True), (calls, generated)
 
 

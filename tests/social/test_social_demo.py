@@ -27,25 +27,24 @@ VIEWER = """
 
 
 async def test_the_demo_has_members_with_a_past_and_its_viewer_is_one_of_them(
-    gateway: GatewayClient, demo: Demo
+    demo_gateway: GatewayClient, loaded_demo: Demo
 ) -> None:
-    counts = {name: await gateway.db[name].count_documents({}) for name in COLLECTIONS}
-    viewer = await gateway.db["social.members"].find_one({"_id": demo_token.SUBJECT})
-    months = {post["posted"].strftime("%Y%m") async for post in gateway.db["social.posts"].find()}
-    undelivered = await gateway.db["social.posts"].count_documents({"fan_out": {"$exists": True}})
+    counts = {name: await demo_gateway.db[name].count_documents({}) for name in COLLECTIONS}
+    viewer = await demo_gateway.db["social.members"].find_one({"_id": demo_token.SUBJECT})
+    months = {post["posted"].strftime("%Y%m") async for post in demo_gateway.db["social.posts"].find()}
+    undelivered = await demo_gateway.db["social.posts"].count_documents({"fan_out": {"$exists": True}})
 
-    assert "social network: 36 members, 74 posts" in demo.printed
+    assert "social network: 36 members, 74 posts" in loaded_demo.printed
     assert counts == dict(zip(COLLECTIONS, (36, 262, 74, 445, 39), strict=True))
     assert viewer is not None
     assert viewer["circles"] == CIRCLES
     assert sorted(months) == ["202409", "202410", "202411", "202412", "202501", "202502"]
     assert undelivered == 0
-    await assert_invariants(gateway)
+    await assert_invariants(demo_gateway)
 
 
-@pytest.mark.usefixtures("demo")
-async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(gateway: GatewayClient) -> None:
-    viewer = (await gateway.data(VIEWER, token=gateway.token(demo_token.SUBJECT, [])))["viewer"]
+async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(demo_gateway: GatewayClient) -> None:
+    viewer = (await demo_gateway.data(VIEWER, token=demo_gateway.token(demo_token.SUBJECT, [])))["viewer"]
 
     assert viewer["user"]["name"] == "Robin"
     assert [one["name"] for one in viewer["user"]["circles"]] == CIRCLES

@@ -81,6 +81,11 @@ def has_indexes(name: str) -> bool:
     return name in _indexed
 
 
+def note_indexes(name: str) -> None:
+    """Notes that a process has created all collections of the project in the database, with their indexes."""
+    _indexed.add(name)
+
+
 def skip_known_indexes() -> None:
     """Makes gateways of this process start without the creation of indexes that the database of the test has.
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from portico.gateway.cli import data as cli_data
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
-from tests.support.databases import time_of, written_since
+from tests.support.databases import note_indexes, time_of, written_since
 
 _NAME = "demo"
 
@@ -79,4 +79,5 @@ def load_demo_once(uri: str, folder: Path) -> Demo:
         if not printed.exists():
             settings = Settings(mongodb_uri=Secret(uri), database=_NAME, data_dir=folder / "demo")
             printed.write_text(asyncio.run(load_demo(settings)))
+    note_indexes(_NAME)
     return Demo(printed.read_text())

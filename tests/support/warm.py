@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
+import io
 import os
 import sys
 
@@ -13,11 +16,26 @@ from portico.gateway.app import create_app
 from portico.gateway.cli import commands, server
 from portico.gateway.domains import load, schema_of
 from portico.schema.markdown import page_html
+from tests.support import forks
 
-LOADED = (commands, create_app, server)
+LOADED = (commands, create_app, server, forks)
+# What a command loads when it prints a progress bar, or when it serves.
+LATE = (
+    "rich._emoji_codes",
+    "starlette_compress._brotli",
+    "starlette_compress._gzip",
+    "starlette_compress._zstd_legacy",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.uvloop",
+)
 schema_of(load())
 # Loads the parser.
 page_html("")
+for late in LATE:
+    importlib.import_module(late)
+# Loads what reads the options of a command, which takes longer than most commands.
+with contextlib.redirect_stdout(io.StringIO()):
+    commands.app(["serve", "--help"], standalone_mode=False)
 for name, module in list(sys.modules.items()):
     if name.startswith("portico."):
         # Loads a lazy module.
