@@ -22,11 +22,9 @@ import uvloop
 from bench import page
 from bench.processes import HOST, cpu_ns, cpu_seconds, kernel_seconds, tree
 
-# The requests of a turn: so many a connection, and at least so many together.
-IN_A_TURN = 10
-LEAST_IN_A_TURN = 40
-# So many requests of each connection are not measured when it is new.
-WARMUP_OF_A_TURN = 2
+# The requests of a turn, and those before them that are not measured: the server before has emptied the core's caches.
+IN_A_TURN = 120
+WARMUP_OF_A_TURN = 16
 
 
 @dataclass(frozen=True)
@@ -143,9 +141,9 @@ class Measurement:
 
     async def take_turn(self) -> None:
         """Send some of the requests that are left."""
-        count = min(self.left, max(LEAST_IN_A_TURN, IN_A_TURN * self.job.connections))
+        count = min(self.left, IN_A_TURN)
         async with connected(self.job) as connections:
-            await send(connections, WARMUP_OF_A_TURN * self.job.connections)
+            await send(connections, WARMUP_OF_A_TURN)
             cpu, start = cpu_ns(self.processes), time.perf_counter()
             self.latencies += await send(connections, count)
             self.seconds += time.perf_counter() - start
