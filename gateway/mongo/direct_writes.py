@@ -170,7 +170,8 @@ class Writer:
         Raises what `bson.encode` raises, and the errors of the driver if the connection is lost and does not return.
         """
         waiting = WAITING.get()
-        link = self._links.idle()
+        # A connection may have been opened since the notes were sent. One that is older implies them.
+        link = self._links.idle(oldest=waiting is not None and waiting.is_decision)
         if link is None:
             self._links.open_another()
         if waiting is not None and waiting.is_decision and not _has_all(link, waiting.notes):

@@ -271,9 +271,14 @@ class Links:
             link.close()
         self._fall_back()
 
-    def idle(self) -> Link | None:
-        """Returns an idle link like `take`; None if there is none at the moment."""
+    def idle(self, *, oldest: bool = False) -> Link | None:
+        """Returns an idle link like `take`; None if there is none at the moment.
+
+        Args:     oldest: whether to prefer the one that was opened first.
+        """
         self._current()
+        if oldest:
+            self._idle.sort(key=lambda link: -link.opened_at)
         now = monotonic()
         while self._idle:
             link = self._idle.pop()

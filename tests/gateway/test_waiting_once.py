@@ -20,7 +20,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.writes.waiting_once import Notes
-from tests.gateway.support.direct import opened, plain, warmed_to_write
+from tests.gateway.support.direct import another_connection, opened, plain, warmed_to_write
 from tests.support.harness import Commands
 from tests.support.processes import eventually
 from tests.support.replica_sets import START_SECONDS, TEST_COMMANDS, ReplicaSet, replica_set
@@ -81,6 +81,17 @@ async def test_a_decision_on_a_newer_connection_confirms_the_note_first(db: Data
     ]
     assert (noted["lsid"], noted["txnNumber"]) == (confirmed["lsid"], confirmed["txnNumber"])
     assert await keys(db) == ["decision", "note"]
+
+
+async def test_a_connection_that_opens_between_a_note_and_its_decision_is_not_used_for_the_decision(
+    db: Database, commands: Commands
+) -> None:
+    with Notes() as notes:
+        await notes.noting(insert(db, "note"))
+        await another_connection(db)
+        await notes.deciding(insert(db, "decision"))
+
+    assert concerns(commands) == [PRIMARY_ALONE, MAJORITY]
 
 
 async def test_a_decision_that_the_driver_sends_confirms_the_note_first(db: Database, commands: Commands) -> None:

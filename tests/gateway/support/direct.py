@@ -69,3 +69,12 @@ async def warmed_to_write(db: Database, count: int = 1) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("no direct connection")
+
+
+async def another_connection(db: Database) -> None:
+    """Return when one more connection for writes is open, the latest to be idle."""
+    links = writer_of(db)._links
+    before = links.connections
+    links.open_another()
+    while links.connections == before:
+        await asyncio.sleep(0.01)
