@@ -16,6 +16,7 @@ from uuid import uuid4
 from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
+from pymongo.write_concern import WriteConcern
 
 from portico.gateway import app
 from portico.resolvers.documents import CollectionSpec, Document
@@ -129,14 +130,21 @@ def empty(db: Database[dict[str, Any]]) -> None:
     }
     for name in changed:
         db.drop_collection(name)
-    for name in names - changed:
-        db[name].delete_many({})
+    _delete_all(db, sorted(names - changed))
     missing = _INDEXES.keys() & changed if written is not None else _INDEXES.keys() - (names - changed)
     if db.name in _indexed:
         create_all_indexes(db, missing)
     elif written is None and not missing:
         _indexed.add(db.name)
     _emptied[db.name] = now
+
+
+def _delete_all(db: Database[dict[str, Any]], names: Sequence[str]) -> None:
+    """Removes the documents of these collections. The last deletion on a majority implies the ones before."""
+    for name in names[:-1]:
+        db[name].with_options(write_concern=WriteConcern(w=1)).delete_many({})
+    for name in names[-1:]:
+        db[name].delete_many({})
 
 
 def create_all_indexes(db: Database[dict[str, Any]], names: Iterable[str] = _INDEXES) -> None:
