@@ -76,5 +76,8 @@ async def another_connection(db: Database) -> None:
     links = writer_of(db)._links
     before = links.connections
     links.open_another()
-    while links.connections == before:
+    for _ in range(500):
+        if links.connections > before:
+            return
         await asyncio.sleep(0.01)
+    raise AssertionError("no further connection")
