@@ -87,7 +87,7 @@ class Client(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self.answers += 1
-        if self.parser.get_status_code() != 200 or b'"errors"' in self.body:  # noqa: PLR2004
+        if self.parser.get_status_code() != 200 or b'"errors"' in self.body:  # noqa: PLR2004 - HTTP success
             self.seen.failures.append(self.body[:200].decode(errors="replace"))
         else:
             self.seen.latencies.append(time.perf_counter() - self.sent_at)
