@@ -197,7 +197,8 @@ class Writer:
             self._links.give_back(link)
         if answer is None or _is_retryable(answer):
             return await self._once_more(numbered, sent, session, waiting, began + self._seconds)
-        if waiting is None or waiting.is_decision:
+        if waiting is None or waiting.is_decision or not _count(answer):
+            # What has matched nothing is no note. MongoDB does not remember it either: sent again, it could match.
             self._sessions.append(session)
         else:
             waiting.notes.waiting.append(_Unconfirmed(self, numbered, session, answer, link.primary, began))
@@ -301,13 +302,18 @@ class Writer:
             await self._sessions.pop().lent.end_session()
 
 
-def _effect(command: Document, answer: Document) -> tuple[Any, Any]:
-    """Returns how many documents a write has matched or inserted, and the whole document that it has returned, if any.
+def _count(answer: Document) -> int:
+    """Returns how many documents a write has matched or inserted."""
+    count: int = answer.get("lastErrorObject", answer).get("n", 0)
+    return count
+
+
+def _effect(command: Document, answer: Document) -> tuple[int, Any]:
+    """Returns the count of a write, and the whole document that it has returned, if any.
 
     MongoDB answers a repeated write with the whole document, whatever its projection is.
     """
-    count = answer.get("lastErrorObject", answer).get("n")
-    return count, None if command.get("fields") else answer.get("value")
+    return _count(answer), None if command.get("fields") else answer.get("value")
 
 
 def _is_retryable(answer: Document) -> bool:

@@ -15,6 +15,9 @@ Otherwise the note is *confirmed* before the decision is sent: it is sent again 
 majority. MongoDB applies it once. If the note now matches another number of documents, or returns another document,
 nothing is decided.
 
+A note changes something. MongoDB does not remember a write that has changed nothing, and carries it out if it is sent
+again. So a write that has matched nothing is no note, and nothing may rely on it.
+
 A process that stops between both leaves what it has left before: a note without a decision, or nothing.
 
 Only direct writes do this, see `gateway/mongo/direct_writes`. All other writes wait for a majority each time.

@@ -149,6 +149,23 @@ async def test_nothing_is_decided_if_a_note_returns_another_document_now(db: Dat
     assert await keys(db) == ["open"]
 
 
+async def test_a_write_that_has_matched_nothing_is_no_note_and_is_not_sent_again(db: Database) -> None:
+    """Its second attempt is the note. Repeated before the decision, the first one would match, too."""
+    await plain(db)["written"].insert_one({"_id": "moved", "n": 1})
+    adding = {"$push": {"held": "one"}}
+    with Notes() as notes:
+        assert await notes.noting(db["written"].find_one_and_update({"_id": "moved", "n": 2}, adding)) is None
+        assert not (await notes.noting(db["written"].update_one({"_id": "moved", "n": 2}, adding))).matched_count
+        await plain(db)["written"].update_one({"_id": "moved"}, {"$set": {"n": 2}})
+        assert await notes.noting(db["written"].find_one_and_update({"_id": "moved", "n": 2}, adding)) is not None
+        for note in notes.waiting:
+            note._sent_at = 0.0  # type: ignore[attr-defined]
+        await notes.deciding(insert(db, "decision"))
+
+    assert await keys(db) == ["decision", "moved"]
+    assert (await plain(db)["written"].find_one({"_id": "moved"}) or {})["held"] == ["one"]
+
+
 async def test_writes_after_a_decision_wait_for_a_majority_again(db: Database, commands: Commands) -> None:
     with Notes() as notes:
         await notes.noting(insert(db, "note"))
