@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from portico.gateway.cache import fence
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
@@ -27,6 +25,7 @@ from tests.game.support.smithy import Smithy, names
 from tests.game.support.world import character_id, keeper_id
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock, running
 from tests.support.interruptions import delayed, interrupted
+from tests.support.kept_answers import caching, follow_changes, keep
 
 STEPS = 400 if IS_SOAK else 60
 
@@ -141,39 +140,28 @@ async def test_a_live_query_shows_the_decision_and_each_item_once(gateway: Gatew
     await smithy.end()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_kept_answer_is_no_older_than_the_decision(
-    settings: Settings, variant: Any, clock: SettableClock, smithy: Smithy, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, clock: SettableClock, smithy: Smithy
 ) -> None:
-    if variant[0] == "motor":
-        pytest.skip("the cache needs direct reads")
-    # No query runs because the machine is busy.
-    monkeypatch.setattr(fence, "WAIT_SECONDS", 10.0)
-    given = {"id": character_id(smithy.ann)}
-    async with running(replace(settings, cache_bytes=5_000_000), clock=clock) as cached:
-        ann = cached.as_caller("ann")
+    query, given = f"query ($id: ID!) {{ {CHARACTER} }}", {"id": character_id(smithy.ann)}
+    async with running(caching(settings), clock=clock) as cached:
+        await follow_changes(cached)
 
-        async def carried() -> set[str]:
-            return names((await ann.data(f"query ($id: ID!) {{ {CHARACTER} }}", given))["character"]["inventory"])
+        async def keeps(expected: set[str]) -> None:
+            """Checks the next answer, and one that is kept."""
+            now, kept = await cached.data(query, given, token=ann), await keep(cached, query, given, token=ann)
+            assert [names(one["character"]["inventory"]) for one in (now, kept)] == [expected, expected]
 
-        async def keep(expected: set[str]) -> None:
-            """Asks until the answer is kept. Each answer is the expected one."""
-            assert cached.state.cache is not None
-            counts = cached.state.cache.counts
-            before = counts.hits
-            for _ in range(20):
-                assert await carried() == expected
-                if counts.hits > before:
-                    return
-            raise AssertionError(counts)
-
-        await keep({"dagger"})
+        ann = cached.token("ann", [])
+        await keeps({"dagger"})
         await smithy.pick_up("sword")
-        await keep({"sword", "dagger"})
+        await keeps({"sword", "dagger"})
         assert "action" in await smithy.stored()
         await smithy.drop("dagger")
-        await keep({"sword"})
+        await keeps({"sword"})
         await smithy.settler.settled(smithy.db)
-        await keep({"sword"})
+        await keeps({"sword"})
     await smithy.end()
 
 
