@@ -2,7 +2,8 @@
 
 The driver inserts the documents that the import has stored, from memory, with the write concern `majority`, and then
 creates the indexes. It checks nothing. The import runs three times: into an empty collection; again, without a change;
-and with every product changed. MongoDB has a core of its own.
+and with every product changed. Then the driver changes the same fields of its own documents, by `_id` and without a
+guard: that is what MongoDB alone needs for these indexes. MongoDB has a core of its own.
 """
 
 import os
@@ -18,7 +19,8 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from pymongo import MongoClient, WriteConcern
+from pymongo import MongoClient, UpdateOne, WriteConcern
+from pymongo.collection import Collection
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +32,7 @@ from portico.resolvers.documents import Document
 
 RESULTS = Path(__file__).parent / "results" / "imports.json"
 DATABASE = "imports"
+LEAST = "insert_many, then the indexes"
 _BATCH = 1_000
 
 console = Console(width=120)
@@ -75,16 +78,29 @@ class Runs:
         return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def by_driver(uri: str, products: list[Document]) -> float:
-    """Insert the products, and create the indexes. Return the seconds of CPU that this process took."""
+def by_driver(uri: str, work: Callable[[Collection[Document]], object]) -> float:
+    """Do work on the driver's products. Return the seconds of CPU that this process took."""
     before = time.process_time()
     with MongoClient[Document](uri) as client:
-        collection = client["by_driver"].get_collection("products", write_concern=WriteConcern("majority"))
-        collection.drop()
-        for start in range(0, len(products), _BATCH):
-            collection.insert_many(products[start : start + _BATCH], ordered=False)
-        collection.create_indexes(list(PRODUCTS.indexes))
+        work(client["by_driver"].get_collection("products", write_concern=WriteConcern("majority")))
     return time.process_time() - before
+
+
+def insert(collection: Collection[Document], products: list[Document]) -> None:
+    for start in range(0, len(products), _BATCH):
+        collection.insert_many(products[start : start + _BATCH], ordered=False)
+    collection.create_indexes(list(PRODUCTS.indexes))
+
+
+def update(collection: Collection[Document], products: list[Document], prices: dict[Any, Document]) -> None:
+    """Set the parts of the prices that differ."""
+    updates = []
+    for product in products:
+        before, after = product["pricing"], prices[product["_id"]]
+        changes = {f"pricing.{name}": value for name, value in after.items() if before.get(name) != value}
+        updates.append(UpdateOne({"_id": product["_id"]}, {"$set": changes}))
+    for start in range(0, len(updates), _BATCH):
+        collection.bulk_write(updates[start : start + _BATCH], ordered=False)
 
 
 def run(count: int) -> dict[str, Any]:
@@ -101,15 +117,21 @@ def run(count: int) -> dict[str, Any]:
         }
         with MongoClient[Document](uri) as client:
             stored = list(client[DATABASE]["products"].find({}))
-        rows["every product changes"] = runs.measure(lambda: runs.imported("products", dearer))
-        rows["insert_many, then the indexes"] = runs.measure(lambda: by_driver(uri, stored))
+            rows["every product changes"] = runs.measure(lambda: runs.imported("products", dearer))
+            prices = {one["_id"]: one["pricing"] for one in client[DATABASE]["products"].find({}, {"pricing": 1})}
+            # The driver gets the whole cache, too.
+            client.drop_database(DATABASE)
+        rows[LEAST] = runs.measure(lambda: by_driver(uri, lambda products: insert(products, stored)))
+        rows["the same changes by the driver"] = runs.measure(
+            lambda: by_driver(uri, lambda products: update(products, stored, prices))
+        )
     return report.measured(products=count, imports=rows)
 
 
 def show(result: dict[str, Any]) -> None:
     report.show_place(console, result)
     rows = result["imports"]
-    least = rows["insert_many, then the indexes"]["seconds"]
+    least = rows[LEAST]["seconds"]
     table = Table("", "seconds", "ratio", "CPU: client", "CPU: mongod", title=f"{result['products']:,} products")
     for name, row in rows.items():
         cells = (row["seconds"], row["seconds"] / least, row["client_cpu"], row["mongod_cpu"])
