@@ -17,7 +17,7 @@ from tests.ads.support.serving import counted, counts, profile, record, seen, se
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
 
 # The pages that users load, each the same number of them, and the units of a campaign that they use up.
-PAGES, USERS, CAP = (2_000, 500, 700) if IS_SOAK else (200, 50, 70)
+PAGES, USERS, CAP = (2_000, 500, 700) if IS_SOAK else (100, 25, 35)
 
 
 async def test_200_parallel_pages_of_one_user_with_a_daily_cap_of_3_show_the_ad_3_times(

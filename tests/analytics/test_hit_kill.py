@@ -23,7 +23,7 @@ from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_
 from tests.support.processes import Served, environment, served
 
 ROUNDS = 30 if IS_SOAK else 2
-BATCHES, SIZE = 60, 20
+BATCHES, SIZE = 60 if IS_SOAK else 40, 20
 PAGES = ("/", "/other", "/third")
 # Days around the first of a month.
 BEGIN = datetime(2026, 2, 28)  # noqa: DTZ001 - stored times are naive UTC

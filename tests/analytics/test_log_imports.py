@@ -22,7 +22,7 @@ from tests.analytics.support.log_events import log, logged, page_counts, paths
 from tests.analytics.support.log_lines import COMBINED, COMMON
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
-from tests.support.harness import GatewayClient, SettableClock, running, with_settings
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, running, with_settings
 from tests.support.processes import environment, own_database, portico, started
 
 Counts = dict[str, int]
@@ -242,7 +242,7 @@ async def all_times(gateway: GatewayClient, **conditions: Any) -> list[datetime]
 
 async def test_an_import_that_is_killed_can_be_completed(mongodb_uri: str, tmp_path: Path) -> None:
     """The process is killed with SIGKILL while it stores records."""
-    number = 12_000
+    number = 12_000 if IS_SOAK else 6_000
     file = tmp_path / "access.log"
     file.write_text("".join(line(f"/{one % 100}", one % 60, f"192.0.2.{one % 7}") for one in range(number)))
     with own_database(mongodb_uri, tmp_path) as settings:

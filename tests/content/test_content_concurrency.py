@@ -25,7 +25,7 @@ from tests.support.ids import key_in
 from tests.support.interruptions import database_of, delayed
 
 Given = dict[str, Any]
-ROUNDS = 400 if IS_SOAK else 50
+ROUNDS = 400 if IS_SOAK else 25
 
 
 def kinds(results: list[Any]) -> Counter[str]:

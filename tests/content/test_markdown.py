@@ -117,7 +117,7 @@ def test_text_beyond_the_limits_is_shown_unrendered(render: object) -> None:
     assert render("<" * (LONGEST + 1)) == f"<pre>{'&lt;' * (LONGEST + 1)}</pre>"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("part", ["a\n\n", "* a\n", "*a*\n\n", "> > > > a\n\n"])
 def test_a_text_of_too_many_parts_is_shown_unrendered_and_takes_little_memory(part: str) -> None:
     text = part * (240_000 // len(part))

@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_file_that_is_not_a_picture_is_refused_and_leaves_nothing(
     gateway: GatewayClient, clock: SettableClock, name: str

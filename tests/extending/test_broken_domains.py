@@ -272,7 +272,7 @@ def install(folder: Path, broken: Broken) -> dict[str, str]:
     return environment(PYTHONPATH=str(folder))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("case", CASES)
 def test_a_broken_domain_ends_the_start_with_one_line_of_error(tmp_path: Path, case: str) -> None:
     done = portico("schema", env=install(tmp_path, CASES[case]), cwd=tmp_path)

@@ -21,7 +21,7 @@ from tests.support.harness import IS_SOAK, GatewayClient
 
 RACES = 1_000 if IS_SOAK else 30
 OWNERS = 12
-TRADES = 1_500 if IS_SOAK else 150
+TRADES = 1_500 if IS_SOAK else 75
 AT_ONCE = 32
 
 

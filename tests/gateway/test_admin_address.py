@@ -18,14 +18,13 @@ import pytest
 from portico.gateway.settings import Settings
 from tests.gateway.support.workers import serving_processes
 from tests.support.harness import running
-from tests.support.processes import Served, environment, eventually, is_running, portico, served
+from tests.support.processes import Served, environment, eventually, is_running, own_database, portico, served
 
 WORKERS = 2
 
 
-@pytest.fixture
-def ports() -> list[int]:
-    """Free ports, one after the other."""
+def free_ports() -> list[int]:
+    """Returns free ports, one after the other."""
     # Tests that run at the same time begin their search at other ports.
     for first in range(20_000 + os.getpid() % 900 * 10, 30_000, 10):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
@@ -35,12 +34,30 @@ def ports() -> list[int]:
     raise AssertionError("there are no free ports")
 
 
-@pytest.fixture
-def gateway(settings: Settings, ports: list[int], tmp_path: Path) -> Iterator[Served]:
+@contextlib.contextmanager
+def on_ports(settings: Settings, ports: list[int], folder: Path) -> Iterator[Served]:
+    """Serves with these ports for operators, and yields the gateway when all of them answer."""
     chosen = replace(settings, admin_address=f"127.0.0.1:{ports[0]}", drain_seconds=3.0)
-    with served(tmp_path, environment(chosen), "--workers", str(WORKERS)) as found:
-        for port in ports:
-            eventually(lambda port=port: _answers(port), 30)  # type: ignore[misc]
+    with served(folder, environment(chosen), "--workers", str(WORKERS)) as found:
+        wait_for(ports)
+        yield found
+
+
+def wait_for(ports: list[int]) -> None:
+    for port in ports:
+        assert eventually(lambda port=port: _answers(port), 30)  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module")
+def ports() -> list[int]:
+    return free_ports()
+
+
+@pytest.fixture(scope="module")
+def gateway(mongodb_uri: str, ports: list[int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway that the tests share. They leave it with a worker at each port."""
+    folder = tmp_path_factory.mktemp("served")
+    with own_database(mongodb_uri, folder) as settings, on_ports(settings, ports, folder) as found:
         yield found
 
 
@@ -57,10 +74,11 @@ def _operations(port: int) -> float:
 
 
 def test_the_metrics_of_all_workers_are_at_the_address_for_operators(gateway: Served, ports: list[int]) -> None:
+    before = sum(map(_operations, ports))
     for _ in range(20):
         assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
 
-    assert sum(map(_operations, ports)) == 20
+    assert sum(map(_operations, ports)) == before + 20
 
 
 def test_the_public_address_has_the_health_checks_and_no_metrics(gateway: Served, ports: list[int]) -> None:
@@ -77,17 +95,18 @@ def test_a_worker_that_replaces_another_takes_its_port(gateway: Served, ports: l
     # Not the ports: the next workers may answer there before anybody sees that they were free.
     eventually(lambda: not any(map(is_running, killed)))
 
-    for port in ports:
-        assert eventually(lambda port=port: _answers(port), 30)  # type: ignore[misc]
+    wait_for(ports)
 
 
-def test_the_address_for_operators_says_that_the_gateway_stops(gateway: Served, ports: list[int]) -> None:
-    gateway.process.terminate()
+def test_the_address_for_operators_says_that_the_gateway_stops(settings: Settings, tmp_path: Path) -> None:
+    ports = free_ports()
+    with on_ports(settings, ports, tmp_path) as gateway:
+        gateway.process.terminate()
 
-    for port in ports:
-        stopping = eventually(lambda port=port: _stopping(port))  # type: ignore[misc]
-        assert stopping == {"status": "stopping"}
-    gateway.process.wait()
+        for port in ports:
+            stopping = eventually(lambda port=port: _stopping(port))  # type: ignore[misc]
+            assert stopping == {"status": "stopping"}
+        gateway.process.wait()
 
 
 def _stopping(port: int) -> object:
@@ -95,7 +114,8 @@ def _stopping(port: int) -> object:
     return answer.json() if answer.status_code == 503 else None
 
 
-def test_a_port_that_is_taken_ends_the_start_with_one_line(settings: Settings, ports: list[int]) -> None:
+def test_a_port_that_is_taken_ends_the_start_with_one_line(settings: Settings) -> None:
+    ports = free_ports()
     chosen = environment(replace(settings, admin_address=f"127.0.0.1:{ports[0]}"))
     with socket.create_server(("127.0.0.1", ports[1])):
         ended = portico("serve", "--port", "0", "--workers", str(WORKERS), env=chosen)

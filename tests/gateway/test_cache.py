@@ -12,7 +12,7 @@ import pytest
 from portico.gateway.cache import fence as fences
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
-from tests.support.harness import Commands, GatewayClient, category_input, create_product, running
+from tests.support.harness import IS_SOAK, Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
 from tests.support.kept_answers import cache_of, caching, counts_of, follow_changes, keep
 from tests.support.sockets import listening, opened, streamed, until
@@ -179,7 +179,7 @@ async def test_a_lost_stream_empties_the_cache_and_another_one_begins(
 
 async def test_the_first_write_after_the_stream_has_begun_shows(gateway: GatewayClient, jazz: str) -> None:
     fence = cache_of(gateway).fence
-    for number in range(5):
+    for number in range(5 if IS_SOAK else 2):
         fence._close()
         await keep(gateway, NAME, JAZZ)
         # Nothing else was written since the stream has begun, so this is the time from which it delivers changes.

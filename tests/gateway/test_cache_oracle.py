@@ -28,12 +28,12 @@ from tests.support.operations import comparable
 from tests.support.replica_sets import ReplicaSet, replica_set
 from tests.support.sockets import until
 
-WRITES = 5_000 if IS_SOAK else 80
+WRITES = 5_000 if IS_SOAK else 40
 # Queries that are asked, over and over, and those of them that are asked after each write.
-QUERIES, SAMPLE = (200, 20) if IS_SOAK else (40, 6)
+QUERIES, SAMPLE = (200, 20) if IS_SOAK else (30, 6)
 SEEDS = range(5) if IS_SOAK else [1]
 # So many answers are compared with runs, and so many with the last acknowledged write.
-COMPARED, READ = (1_000_000, 1_000_000) if IS_SOAK else (960, 2_000)
+COMPARED, READ = (1_000_000, 1_000_000) if IS_SOAK else (480, 1_000)
 READERS = 6
 
 
@@ -172,7 +172,7 @@ async def test_no_answer_is_older_while_gateways_are_killed(
         async with httpx.AsyncClient(timeout=20.0) as http:
             remotes = [Remote(gateways, number, http, gateway.token()) for number in range(2)]
             async with counted(remotes, [*remotes, *remotes]) as counting:
-                for _ in range(20 if IS_SOAK else 2):
+                for _ in range(20 if IS_SOAK else 1):
                     await go_on(counting, 10)
                     gateways.kill_one()
                     await go_on(counting, 10)

@@ -27,7 +27,7 @@ from tests.support.processes import environment, node_modules, run_node, served
 
 AD = {"campaignId": "acme:spring", "adUnitId": "top", "ecpm": 100}
 OTHERS = ("bo", "mara")
-STEPS = 5_000 if IS_SOAK else 40
+STEPS = 5_000 if IS_SOAK else 20
 
 
 async def scene_of(gateway: GatewayClient) -> dict[str, object]:

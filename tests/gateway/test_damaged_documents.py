@@ -58,7 +58,7 @@ def test_every_job_has_a_case_with_damaged_documents() -> None:
     assert sorted([*LEFTOVERS, COLLECTING]) == sorted(job.name for job in JOBS)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("job", "leave"), CASES)
 async def test_a_job_settles_healthy_documents_behind_damaged_ones(
     gateway: GatewayClient, clock: SettableClock, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pymongo.pool_options import PoolOptions
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
+from tests.support.harness import IS_SOAK
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
@@ -49,6 +51,11 @@ async def connect_until_the_loop_ends(uri: str, turns: int) -> None:
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 
 
+def some_turns() -> Iterable[int]:
+    """Returns how many turns of the loop a client connects for: every second number in a run, all in a soak."""
+    return range(40) if IS_SOAK else range(random.randrange(2), 40, 2)
+
+
 @LOOPS
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -56,7 +63,7 @@ def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(
     mongodb_uri: str, new_loop: NewLoop, *, cancelled: bool
 ) -> None:
     with assert_nothing_is_left_open():
-        for turns in range(40):
+        for turns in some_turns():
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(connect_and_close(mongodb_uri, turns, cancelled=cancelled))
 
@@ -64,7 +71,7 @@ def test_a_client_that_is_closed_while_it_connects_leaves_no_socket_open(
 @LOOPS
 def test_a_loop_that_ends_while_the_driver_connects_leaves_no_socket_open(mongodb_uri: str, new_loop: NewLoop) -> None:
     with assert_nothing_is_left_open():
-        for turns in range(40):
+        for turns in some_turns():
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(connect_until_the_loop_ends(mongodb_uri, turns))
 

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,11 @@ import pytest
 from portico.gateway.demo import demo_token
 from portico.gateway.pages import explorer
 from portico.gateway.settings import Settings
+from portico.resolvers.configuration import Secret
+from tests.support.demo import RestoredDemo
 from tests.support.domains import DOMAINS
-from tests.support.harness import GatewayClient, running
-from tests.support.processes import chromium, environment, node_modules, run_node, served
+from tests.support.harness import SECRET, GatewayClient, running
+from tests.support.processes import Served, chromium, environment, node_modules, run_node, served
 from tests.support.sockets import listening
 
 POLICY = (
@@ -245,17 +247,27 @@ async def test_graphiql_can_be_turned_off(settings: Settings) -> None:
     assert answer == {"__typename": "Query"}
 
 
+@pytest.fixture(scope="module")
+def served_demo(
+    mongodb_uri: str, restored_demo: RestoredDemo, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """`portico demo`, which two browsers use, each with a storage of its own."""
+    folder = tmp_path_factory.mktemp("demo")
+    settings = Settings(
+        mongodb_uri=Secret(mongodb_uri), database=restored_demo.name, data_dir=folder, jwt_secret=SECRET, jobs=False
+    )
+    with served(folder, environment(settings), command="demo") as found:
+        yield found
+
+
 @needs_build
-@pytest.mark.usefixtures("demo")
-def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_path: Path) -> None:
+def test_graphiql_works_in_a_browser_within_its_policy(served_demo: Served) -> None:
     browser, project = chromium(), node_modules("browser")
 
-    with served(tmp_path, environment(settings), command="demo") as gateway:
-        done = run_node(project, "graphiql.mjs", browser, gateway.url + "/", *ASKED)
-        printed = gateway.process.output
+    done = run_node(project, "graphiql.mjs", browser, served_demo.url + "/", *ASKED)
 
     assert done.returncode == 0, done.stderr
-    assert "To pay by token, set PORTICO_PAYMENT_URL" in printed
+    assert "To pay by token, set PORTICO_PAYMENT_URL" in served_demo.process.output
     seen = json.loads(done.stdout)
     assert seen["title"] == "Portico"
     assert seen["tabs"] == list(EXAMPLES)
@@ -267,14 +279,10 @@ def test_graphiql_works_in_a_browser_within_its_policy(settings: Settings, tmp_p
 
 
 @needs_build
-@pytest.mark.usefixtures("demo")
-def test_on_a_narrow_screen_the_panes_are_below_each_other_and_no_button_covers_text(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_on_a_narrow_screen_the_panes_are_below_each_other_and_no_button_covers_text(served_demo: Served) -> None:
     browser, project = chromium(), node_modules("browser")
 
-    with served(tmp_path, environment(settings), command="demo") as gateway:
-        done = run_node(project, "narrow.mjs", browser, gateway.url + "/", *ASKED)
+    done = run_node(project, "narrow.mjs", browser, served_demo.url + "/", *ASKED)
 
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -71,7 +71,7 @@ async def test_every_mutation_takes_a_key_and_has_a_case_here(gateway: GatewayCl
         assert names & {"idempotencyKey", "eventId"}, field["name"]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_a_key_has_one_effect_and_one_answer_and_belongs_to_one_input_until_it_expires(
     gateway: GatewayClient, clock: SettableClock, mutation: str
@@ -173,7 +173,7 @@ async def test_a_repeated_call_gets_current_values_for_its_own_selection(gateway
 # Scope of a key
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_the_same_key_from_another_caller_is_another_operation(gateway: GatewayClient, mutation: str) -> None:
     given, other = await CASES[mutation](gateway)

@@ -38,7 +38,7 @@ from tests.support.sockets import opened, until
 
 # Live queries that are followed, and rounds of faults: in a soak each has all faults, otherwise one of them. Documents
 # change so often before and after a fault.
-QUERIES = 1_000 if IS_SOAK else 40
+QUERIES = 1_000 if IS_SOAK else 20
 ROUNDS = 40 if IS_SOAK else 1
 WRITES = 60 if IS_SOAK else 12
 # How long a client may have an older answer. An election takes a second or two; the driver notices it in ten at most.

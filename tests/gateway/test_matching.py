@@ -13,6 +13,10 @@ from portico.gateway.reads.paths import ALL_PATHS, NO_PATHS, Paths
 from portico.gateway.reads.queries import Query
 from portico.resolvers.documents import Database, Document
 from tests.gateway.support.filters import NAMES, document, query, value
+from tests.support.harness import IS_SOAK
+
+# So many random queries are compared by each test.
+QUERIES = 500 if IS_SOAK else 150
 
 
 async def test_a_known_answer_about_a_filter_is_that_of_mongodb(db: Database) -> None:
@@ -22,7 +26,7 @@ async def test_a_known_answer_about_a_filter_is_that_of_mongodb(db: Database) ->
     await collection.insert_many(documents)
     stored = await collection.find().to_list()
     known = 0
-    for _ in range(500):
+    for _ in range(QUERIES):
         wanted = query(rng)
         found = {one["_id"] for one in await collection.find(wanted, {"_id": 1}).to_list()}
         ours = Query(wanted).filter
@@ -31,7 +35,7 @@ async def test_a_known_answer_about_a_filter_is_that_of_mongodb(db: Database) ->
             known += answer is not None
             assert answer in (None, one["_id"] in found), (wanted, one)
             assert ours.may_match(one) or one["_id"] not in found
-    assert known > 0.85 * 500 * 300
+    assert known > 0.85 * QUERIES * 300
 
 
 async def test_a_window_has_every_row_up_to_its_last_one(db: Database) -> None:
@@ -57,7 +61,7 @@ async def test_an_update_that_changes_whether_a_document_matches_is_no_surprise(
     """`may_match` with changed paths holds for each document that matched before, or matches now."""
     rng = random.Random(9)
     collection = db["matching"]
-    for number in range(400):
+    for number in range(QUERIES):
         old = {"_id": number, **document(rng)}
         path = rng.choice(NAMES)
         new = {**old, path: value(rng)}
@@ -117,7 +121,7 @@ async def test_a_search_finds_no_document_that_cannot_contain_its_words(db: Data
     ]
     await collection.insert_many(rows)
     excluded = 0
-    for _ in range(400):
+    for _ in range(QUERIES):
         quoted = '"%s"' if rng.random() < 0.2 else "%s"
         wanted = {"$text": {"$search": quoted % _some_text(rng) + rng.choice(["", " -kind"])}}
         found = {one["_id"] for one in await collection.find(wanted, {"_id": 1}).to_list()}
@@ -126,7 +130,7 @@ async def test_a_search_finds_no_document_that_cannot_contain_its_words(db: Data
             assert ours.may_match(row) or row["_id"] not in found, (wanted, row)
             assert ours.widened().may_match(row)
             excluded += not ours.may_match(row)
-    assert excluded > 0.3 * 400 * 400
+    assert excluded > 0.3 * QUERIES * 400
 
 
 def _some_text(rng: random.Random) -> str:

@@ -52,7 +52,7 @@ def _selection(mutation: str) -> str:
     return f"... on {payload.name} {{ __typename {' '.join(parts)} }}"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mutation", CASES)
 async def test_every_field_of_a_payload_can_be_read_also_by_a_repeated_call(
     gateway: GatewayClient, mutation: str

@@ -42,7 +42,7 @@ async def test_every_failure_of_every_mutation_has_a_case_here(gateway: GatewayC
     assert members == FAILURES.keys() | UNFAILED
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("mutation", "member"), FAILURES)
 async def test_a_failure_is_repeated_even_after_its_cause_is_gone(
     gateway: GatewayClient, mutation: str, member: str

@@ -57,7 +57,7 @@ def contexts() -> int:
     return sum(type(found) in {Context, TooLong} for found in gc.get_objects())
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_an_answered_request_is_freed_at_once(gateway: GatewayClient, name: str) -> None:

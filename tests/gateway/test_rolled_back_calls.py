@@ -83,6 +83,7 @@ async def input_of(gateway: GatewayClient, mutation: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", ["deposit", "transfer"])
 async def test_a_call_whose_notes_are_rolled_back_has_one_effect_and_one_answer(
     settings: Settings, three: ReplicaSet, mutation: str
@@ -104,6 +105,7 @@ async def test_a_call_whose_notes_are_rolled_back_has_one_effect_and_one_answer(
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", ["deposit", "transfer"])
 async def test_a_call_whose_decision_is_rolled_back_has_one_effect_and_one_answer(
     settings: Settings, three: ReplicaSet, mutation: str

@@ -217,6 +217,7 @@ def _uri(folder: Path) -> str:
     return f"mongodb://127.0.0.1:{json.loads((folder / 'mongod.json').read_text())['port']}/?directConnection=true"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_killed_gateway_restarts_on_its_port_with_its_data(
     embedded: dict[str, str], data: Path, tmp_path: Path, workers: str

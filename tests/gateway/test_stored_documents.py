@@ -84,7 +84,7 @@ async def test_a_post_with_many_comments_is_stored_as_typed(gateway: GatewayClie
     assert "social.comment_pages" in await assert_typed(gateway.db)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("leave", LEAVING)
 async def test_what_a_crash_leaves_is_stored_as_typed(
     gateway: GatewayClient, leave: Callable[[GatewayClient], Awaitable[Left]]

@@ -6,6 +6,7 @@ A subscriber gets each comment once.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -24,20 +25,32 @@ from tests.support.sockets import POSTED, Socket, listening, opened, streamed, t
 
 IS_LONG = IS_SOAK
 # The number of comments in each storage. About a third is posted when the primary stops.
-COUNT = 1_000 if IS_LONG else 36
+COUNT = 1_000 if IS_LONG else 24
 WAYS = ["step down", "crash"] if IS_LONG else ["step down"]
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[ReplicaSet]:
-    with replica_set(tmp_path / "three") as found:
+# A name of its own for each test, because the harness knows the indexes of a database by its name.
+NAMES = (f"failover_{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
+    with replica_set(tmp_path_factory.mktemp("three")) as found:
         yield found
 
 
 @pytest.fixture
+def three(nodes: ReplicaSet) -> Iterator[ReplicaSet]:
+    """Three nodes that the tests share. One that has crashed is back after the test."""
+    before = nodes.ports
+    yield nodes
+    for port in {*before} - {*nodes.ports}:
+        nodes.restart(port)
+
+
+@pytest.fixture
 async def gateway(settings: Settings, three: ReplicaSet) -> AsyncIterator[GatewayClient]:
-    # A name of its own, because the harness knows the indexes of a database by its name.
-    own = replace(settings, mongodb_uri=Secret(three.uri), database="failover", max_waiting_events=10_000)
+    own = replace(settings, mongodb_uri=Secret(three.uri), database=next(NAMES), max_waiting_events=10_000)
     async with running(own) as client:
         yield client
 

@@ -324,6 +324,7 @@ async def test_without_the_extra_the_gateway_serves_and_says_that_telemetry_is_o
     assert collector.paths == {}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("signal_name", ["traces", "metrics"])
 def test_a_gateway_stops_in_time_while_the_collector_is_unreachable(
     mongodb_uri: str, tmp_path: Path, signal_name: str

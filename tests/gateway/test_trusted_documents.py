@@ -365,6 +365,7 @@ def test_the_command_checks_files(tmp_path: Path) -> None:
         assert "bad.json: a: Cannot query field 'nothing' on type 'Query'." in one.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_served_documents_reach_each_worker(settings: Settings, tmp_path: Path, workers: str) -> None:
     file, other = written(tmp_path, apollo([VIEWER])), written(tmp_path, relay([PRODUCTS]), "app.json")
@@ -374,6 +375,7 @@ def test_served_documents_reach_each_worker(settings: Settings, tmp_path: Path, 
         assert server.ask(VIEWER).json() == {"data": {"viewer": None}}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_document_that_does_not_fit_ends_the_start(settings: Settings, tmp_path: Path, workers: str) -> None:
     bad = written(tmp_path, {"a": "{ nothing }"})

@@ -147,7 +147,7 @@ def test_the_worst_operations_use_a_bounded_amount_of_memory(
     assert set(codes) <= REFUSED
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", BODIES)
 def test_the_worst_bodies_use_a_bounded_amount_of_memory(attacked: Attacked, name: str) -> None:
     text = json.dumps(BODIES[name])
@@ -162,6 +162,7 @@ def test_the_worst_bodies_use_a_bounded_amount_of_memory(attacked: Attacked, nam
 # Clients that do not read
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_unread_answers_use_a_bounded_amount_of_memory(target: Target, attacked: Attacked, accept: str) -> None:
     operations = largest(target.operations)

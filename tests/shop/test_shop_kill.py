@@ -33,7 +33,7 @@ from tests.support.harness import (
 )
 from tests.support.processes import Served, environment, portico, served
 
-ROUNDS = 40 if IS_SOAK else 4
+ROUNDS = 40 if IS_SOAK else 2
 BUYERS = 8
 DEPOSITED = 1_000_000
 Call = tuple[str, Given]

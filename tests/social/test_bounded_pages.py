@@ -165,6 +165,7 @@ async def test_a_page_before_hidden_posts_is_full_and_costs_the_same_however_man
     assert abs(many[2] - few[2]) <= 10
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", CONSIDERED)
 async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_list_continues(
     gateway: GatewayClient, commands: Commands, case: str

@@ -11,13 +11,13 @@ from portico.resolvers.social.names import searched
 from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
 from tests.social.support.social import block, circle, join
 from tests.support.explaining import explain
-from tests.support.harness import GatewayClient, SettableClock
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.routing import unroutable
 from tests.support.sending import assert_indexed, names, sent
 
 ME = "tester"
 MEMBERS, RELATIONS, RATES = "social.members", "social.relations", "social.rates"
-LARGE = 100_000
+LARGE = 100_000 if IS_SOAK else 20_000
 # Index keys and documents that a page of 20 members examines at most, among them the members themselves.
 MOST_EXAMINED = 250
 # The shard key begins with the member. So these go to the shards with the member's relations: one, or few.

@@ -18,7 +18,7 @@ from tests.social.support.social import join
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.processes import Served, environment, portico, served
 
-ROUNDS = 10 if IS_SOAK else 3
+ROUNDS = 10 if IS_SOAK else 2
 MEMBERS = [f"m{number:02}" for number in range(1_000 if IS_SOAK else 20)]
 # As many as the client has connections. With thousands of requests in its queue, it takes minutes to fail them all.
 CALLS_AT_A_TIME = 100
