@@ -1,8 +1,9 @@
 """`python -m bench.writes`: measure each write beside one multi-document transaction with the same effect.
 
 Portico gets each write as a mutation over HTTP. The transaction is sent with PyMongo, with the read concern `snapshot`
-and the write concern `majority`. It has no HTTP, no GraphQL, no checks of the input and no idempotency. One gateway has a core of its own; MongoDB and the clients of both
-sides share the other one. Both sides work in turns, in several rounds, on the same server.
+and the write concern `majority`. It has no HTTP, no GraphQL, no checks of the input and no idempotency. One gateway has
+a core of its own; MongoDB and the clients of both sides share the other one. Both sides work in turns, in several
+rounds, on the same server.
 
 * At one client, nobody contends: the latency is what one caller waits for.
 * At 64 clients, all write to one document, e.g. to the account that everybody pays.
