@@ -326,7 +326,7 @@ async def _undo(upload: _Upload) -> None:
     if node is None or upload.file_id not in photos.files_of(node):
         await assets.remove_files(upload.db, [upload.file_id], now=upload.timer.now())
     elif node["detail"]["file"] != upload.file_id:
-        await photos.abort_upload(upload.db, node, now=upload.timer.now())
+        await photos.abort_upload(upload.db, node, now=upload.timer.now(), is_own=True)
 
 
 async def _require_same_file(

@@ -148,20 +148,19 @@ async def require_unlocked(db: Database, node: Mapping[str, Any], *, now: dateti
         await abort_upload(db, node, now=now)
 
 
-async def abort_upload(db: Database, node: Mapping[str, Any], *, now: datetime) -> bool:
+async def abort_upload(db: Database, node: Mapping[str, Any], *, now: datetime, is_own: bool = False) -> bool:
     """Aborts the upload that the node was read with. Returns False if that upload has made progress since.
 
     Removes a photo without a complete upload; the same call may create it again. Other photos keep their bytes.
 
+    Args:     is_own: whether the caller carries out the upload. Then a renewed lock is no progress: the database may
+              carry out a cancelled renewal late.
     Writes:   operations, cms.nodes, cms.assets.files, cms.assets.chunks; one guarded update or removal of the node.
     """
     upload = node["detail"]["upload"]
-    mine = {
-        "_id": node["_id"],
-        "parent": node["parent"],
-        "detail.upload.file": upload["file"],
-        "detail.upload.until": upload["until"],
-    }
+    mine = {"_id": node["_id"], "parent": node["parent"], "detail.upload.file": upload["file"]}
+    if not is_own:
+        mine["detail.upload.until"] = upload["until"]
     if node["detail"].get("file") is None:
         # A call that stopped right before its last step has noted that the operation is done.
         await idempotency.note(db, upload["op"], done=False)
