@@ -60,17 +60,19 @@ async def test_a_renewal_that_the_database_carries_out_late_does_not_keep_what_i
     gateway: GatewayClient,
 ) -> None:
     """The renewal was cancelled, but it was sent already."""
-    database = gateway.db
+    database, renewed = gateway.db, asyncio.Event()
 
     async def renew() -> None:
         later = {"$set": {"detail.upload.until": datetime(2100, 1, 1)}}  # noqa: DTZ001 - stored times are naive UTC
         assert (await database["cms.nodes"].update_one({"detail.upload": {"$exists": True}}, later)).matched_count
+        renewed.set()
 
     given = photo_input(await create_gallery(gateway))
     slow = Slow("uploadPhoto", given, noise(2))
     with database_of(gateway, interrupted(database, "cms.nodes", "delete_one", renew)):
         response = await send(gateway, "uploadPhoto", given, b"", content=aiter(slow))
 
+    assert renewed.is_set()
     assert response.json()["errors"][0]["extensions"] == {"code": "UPLOAD_INCOMPLETE"}
     assert await stored(database) == (0, 0)
     assert await database["cms.nodes"].find_one({"detail.upload": {"$exists": True}}) is None

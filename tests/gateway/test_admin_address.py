@@ -39,13 +39,13 @@ def on_ports(settings: Settings, ports: list[int], folder: Path) -> Iterator[Ser
     """Serves with these ports for operators, and yields the gateway when all of them answer."""
     chosen = replace(settings, admin_address=f"127.0.0.1:{ports[0]}", drain_seconds=3.0)
     with served(folder, environment(chosen), "--workers", str(WORKERS)) as found:
-        wait_for(ports)
+        assert all_answer(ports)
         yield found
 
 
-def wait_for(ports: list[int]) -> None:
-    for port in ports:
-        assert eventually(lambda port=port: _answers(port), 30)  # type: ignore[misc]
+def all_answer(ports: list[int]) -> bool:
+    """Waits up to half a minute for an answer at each port. Fails if one is missing."""
+    return eventually(lambda: all(map(_answers, ports)), 30)
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +93,9 @@ def test_a_worker_that_replaces_another_takes_its_port(gateway: Served, ports: l
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     # Not the ports: the next workers may answer there before anybody sees that they were free.
-    eventually(lambda: not any(map(is_running, killed)))
+    assert eventually(lambda: not any(map(is_running, killed)))
 
-    wait_for(ports)
+    assert all_answer(ports)
 
 
 def test_the_address_for_operators_says_that_the_gateway_stops(settings: Settings, tmp_path: Path) -> None:
