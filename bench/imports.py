@@ -30,7 +30,6 @@ from bench.processes import cpu_seconds, share_out
 from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.documents import Document
 
-RESULTS = Path(__file__).parent / "results" / "imports.json"
 DATABASE = "imports"
 LEAST = "insert_many, then the indexes"
 _BATCH = 1_000
