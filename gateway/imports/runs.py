@@ -19,6 +19,8 @@ from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.errors import DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, is_overtaken, outcome_of, refusal_of
+from portico.resolvers.writes.retries import pause
+from portico.resolvers.writes.sweeps import is_outage
 
 BATCH = 500
 # The number of batches that are stored at the same time, so that the server is busy while the next batch is read.
@@ -30,6 +32,9 @@ MAX_LINE = 16 * 1024 * 1024
 # The pauses before retries, in seconds. A record is retried if another writer may have interfered. All of a run wait
 # together, at its end: a record that refers to nothing looks the same, and must not hold up the others.
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+# The pauses, in seconds, before a batch is stored again because the database was unreachable or timed out. The driver
+# looks for a server in each attempt, too, so an election ends within them.
+OUTAGE_PAUSES = (0.5, 2.0)
 # A report of the progress costs more than to read a line.
 _LINES_A_REPORT = 100
 # The maximum number of characters in the reason for an invalid record.
@@ -146,7 +151,7 @@ class Import:
             await asyncio.gather(*(task for task, _ in in_flight))
         await self._retry_waiting()
         if self.importer.finish is not None:
-            await self.importer.finish(self.db, now=self.clock.now())
+            await self._patiently(self.importer.finish)
         return self.summary
 
     async def _start_batch(self, batch: list[Row], in_flight: list[tuple[asyncio.Task[bool], set[Hashable]]]) -> None:
@@ -221,10 +226,10 @@ class Import:
         """Retries the records that others may have interfered with. Returns whether any was settled."""
         found, self._contested, moved = self._contested, [], False
         waiting: list[Row] = []
-        for number, pause in enumerate(PAUSES, start=1):
+        for number, seconds in enumerate(PAUSES, start=1):
             if not found:
                 break
-            await asyncio.sleep(pause)
+            await asyncio.sleep(seconds)
             rows, found = found, []
             outcomes = [outcome for batch in self._batched(rows) for outcome in await self._store(batch)]
             for row, outcome in zip(rows, outcomes, strict=True):
@@ -245,7 +250,7 @@ class Import:
         more = {"resources": self.resources} if has_resources else {}
         records = [record for _, _, record in rows]
         try:
-            return await self._put(records, now=self.clock.now(), **more)
+            return list(await self._patiently(self._put, records, **more))
         except Exception as error:
             refusal = refusal_of(error)
             if refusal is None:
@@ -254,12 +259,23 @@ class Import:
             return [refusal]
         return [outcome for row in rows for outcome in await self._store([row])]
 
-    async def _put(self, records: Sequence[Any], **given: Any) -> list[Outcome]:
+    async def _patiently(self, work: Callable[..., Awaitable[Any]], *given: Any, **more: Any) -> Any:
+        """Calls a function with the database, and again after an outage: what an import stores can be repeated."""
+        for seconds in OUTAGE_PAUSES:
+            try:
+                return await work(self.db, *given, now=self.clock.now(), **more)
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+            await pause(seconds)
+        return await work(self.db, *given, now=self.clock.now(), **more)
+
+    async def _put(self, db: Database, records: Sequence[Any], **given: Any) -> list[Outcome]:
         """Calls the importer's `put`: for each record, or once for all. Returns the outcomes."""
         put: Callable[..., Awaitable[Any]] = self.importer.put
         if self.importer.is_single:
-            return [await outcome_of(put(self.db, record, **given)) for record in records]
-        return list(await put(self.db, records, **given))
+            return [await outcome_of(put(db, record, **given)) for record in records]
+        return list(await put(db, records, **given))
 
     def _key(self, row: Row) -> Hashable:
         return self.importer.key(row[2])

@@ -9,8 +9,10 @@ from typing import Any
 
 import orjson
 import pytest
+from pymongo.errors import NetworkTimeout
 
 from portico.gateway.clock import SystemClock
+from portico.gateway.imports import runs
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.ads.images import ImageRules
@@ -24,7 +26,7 @@ from tests.content.support.photos import picture
 from tests.support.databases import delete_documents
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
-from tests.support.interruptions import stopping
+from tests.support.interruptions import interrupted, stopping
 
 Line = dict[str, Any]
 
@@ -262,4 +264,30 @@ async def test_a_killed_import_of_comments_can_be_completed(
         assert await count(gateway, discussion) == 2, stop
         if not was_killed:
             assert stop > 0, "nothing was killed"
+            break
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("kind", RECORDS)
+async def test_an_import_goes_on_when_a_command_has_timed_out(
+    importing: Importing, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it waits, the jobs of a gateway settle what the first try of the batch has left."""
+    monkeypatch.setattr(runs, "pause", lambda _seconds: importing.jobs())
+    records = RECORDS[kind]
+    for stop in some_stops(2):
+        await rebuild(importing.gateway)
+        lost: list[NetworkTimeout] = []
+
+        async def time_out(lost: list[NetworkTimeout] = lost) -> None:
+            lost.append(NetworkTimeout("the server is slow"))
+            raise lost[0]
+
+        database = interrupted(importing.gateway.db, None, None, time_out, skip=stop)
+        found, bad = await importing.run(database, kind, *records.files)
+
+        assert (sum(found.values()), bad) == (sum(map(len, records.files)), []), stop
+        await importing.complete(records)
+        if not lost:
+            assert stop > 0, "no command timed out"
             break
