@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from portico.gateway.app import Gateway
 
 _TICK_SECONDS = 0.1
+# How long a worker may take until it serves. On a busy machine, it cannot say for seconds that it lives.
+_START_SECONDS = 120.0
 # The pauses between the starts of a worker that cannot start.
 _RESTART_SECONDS = 1.0
 _MAX_RESTART_SECONDS = 30.0
@@ -136,6 +138,12 @@ class _Worker(multiprocess.Process):
         super().__init__(config, sockets)
         # The parent also learns it of a worker that has died before it could be asked.
         self.serving: Event = multiprocessing.get_context("spawn").Event()
+        self._start_ends = time.monotonic() + _START_SECONDS
+
+    def is_alive(self, timeout: float = 5) -> bool:
+        if self.serving.is_set():
+            return super().is_alive(timeout)
+        return self.process.is_alive() and time.monotonic() < self._start_ends
 
     @property
     def server(self) -> uvicorn.Server:
