@@ -76,9 +76,7 @@ def _serves_reads(index: IndexModel) -> bool:
 
 async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, rebuild: bool) -> None:
     try:
-        # The build of an index takes longer than any other command, and would start again after a timeout.
-        with timeout(None):
-            await collection.create_indexes(indexes)
+        await _build(collection, indexes)
     except OperationFailure as error:
         if error.code not in _DEFINED_OTHERWISE:
             raise
@@ -88,7 +86,14 @@ async def _create_indexes(collection: Collection, indexes: list[IndexModel], *, 
                 await _create_indexes(collection, [index], rebuild=rebuild)
         elif rebuild:
             await _drop_like(collection, indexes[0].document)
-            await collection.create_indexes(indexes)
+            await _build(collection, indexes)
+
+
+async def _build(collection: Collection, indexes: list[IndexModel]) -> None:
+    """Builds indexes, however long that takes. After a timeout, the build would start again."""
+    # The driver ignores None here, and applies the timeout of the client.
+    with timeout(0):
+        await collection.create_indexes(indexes)
 
 
 async def _drop_like(collection: Collection, wanted: Mapping[str, Any]) -> None:
