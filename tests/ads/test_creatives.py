@@ -232,8 +232,5 @@ async def test_the_doctor_names_a_missing_image_a_damaged_one_and_a_dangerous_li
     assert set(problems) == {
         (f"ad creative {red['_id']}", f"its image {red['image']['checksum']} is missing"),
         (f"ad image {blue['image']['checksum']}", "its bytes do not match its checksum"),
-        (
-            f"ad creative {third}",
-            f"its link cannot be followed: {NO_LINK}",
-        ),
+        (f"ad creative {third}", f"its link cannot be followed: {NO_LINK}"),
     }

@@ -12,19 +12,7 @@ from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.counters import random_token
 from portico.testing import assert_budget
 from tests.ads.support.ads import ad, deactivate, keyed, place, units
-from tests.ads.support.serving import (
-    RECORD,
-    SERVE,
-    counted,
-    counts,
-    profile,
-    record,
-    seen,
-    serve,
-    settled,
-    shown,
-    view,
-)
+from tests.ads.support.serving import RECORD, SERVE, counted, counts, profile, record, seen, serve, settled, shown, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
 from tests.support.interruptions import database_of, interrupted
 from tests.support.routing import unroutable

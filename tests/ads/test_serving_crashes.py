@@ -89,9 +89,7 @@ async def test_the_last_impression_of_a_crashed_call_is_given_to_another_after_t
     assert await counted(gateway) == 1
 
 
-async def test_a_zone_that_was_not_told_of_an_exhausted_ad_learns_it_from_the_next_call(
-    gateway: GatewayClient,
-) -> None:
+async def test_a_zone_that_was_not_told_of_an_exhausted_ad_learns_it_from_the_next_call(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=1), ad(unit="next", ecpm=1, dailyCap=9))
     await serve(gateway)
     await gateway.db["ads.zones"].update_one({}, {"$set": {"ads.0.shown": 0, "nonce": -1.0}})

@@ -179,13 +179,7 @@ async def test_the_durability_is_the_write_concern(
 
 
 async def test_events_are_listed_latest_first_by_path_host_and_time(gateway: GatewayClient) -> None:
-    await log(
-        gateway,
-        event("/a", 1),
-        event("/b", 2, host="::1"),
-        event("/a", 3, host="::1"),
-        event("/c", 4),
-    )
+    await log(gateway, event("/a", 1), event("/b", 2, host="::1"), event("/a", 3, host="::1"), event("/c", 4))
 
     assert await paths(gateway) == ["/c", "/a", "/b", "/a"]
     assert await paths(gateway, host="::1") == ["/a", "/b"]

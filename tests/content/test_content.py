@@ -151,11 +151,7 @@ async def test_each_type_of_node_is_created_only_below_its_kind_of_section(gatew
     folder, blog, gallery = [await create_section(gateway, kind) for kind in ("FOLDER", "BLOG", "GALLERY")]
     page, entry = await create_page(gateway), await create_entry(gateway, blog)
     places = {"folder": folder, "blog": blog, "gallery": gallery, "page": page, "entry": entry}
-    expected = {
-        "createSection": {"folder", "blog", "gallery"},
-        "createPage": {"folder"},
-        "createBlogEntry": {"blog"},
-    }
+    expected = {"createSection": {"folder", "blog", "gallery"}, "createPage": {"folder"}, "createBlogEntry": {"blog"}}
 
     for mutation, allowed in expected.items():
         for name, place in places.items():

@@ -109,9 +109,7 @@ async def test_concurrent_editors_who_retry_with_the_merged_text_all_succeed(gat
     await assert_invariants(gateway)
 
 
-async def test_concurrent_edits_of_all_kinds_are_each_written_or_refused(
-    gateway: GatewayClient,
-) -> None:
+async def test_concurrent_edits_of_all_kinds_are_each_written_or_refused(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="0")
     (first,) = await texts_of(gateway, page)
     now = page

@@ -107,9 +107,7 @@ async def test_readers_see_no_revisions(gateway: GatewayClient) -> None:
     assert (await gateway.data(by_id, {"id": revision["id"]}))["node"] == {"id": revision["id"]}
 
 
-async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_text(
-    gateway: GatewayClient,
-) -> None:
+async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_text(gateway: GatewayClient) -> None:
     page = await create_page(gateway, title="About", text="One.\n\nTwo.\n\nThree.\n")
     first = await saved(gateway, page, "ONE.\n\nTwo.\n\nThree.\n")
 

@@ -124,24 +124,15 @@ NO_INSTANT = "publishOn: `DateTime` must be an RFC 3339 string with a zone, for 
 NO_DAY = "date: `DateTime` must be an existing date and time; got '2014-02-30T00:00:00Z'."
 BAD: list[tuple[Given, str]] = [
     ({"slug": None}, "slug: is missing"),
-    (
-        {"slug": "A b"},
-        NO_SLUG,
-    ),
+    ({"slug": "A b"}, NO_SLUG),
     ({"title": ""}, "title: Title must not be empty."),
     ({"title": 1}, "title: must be a string"),
     ({"text": None}, "text: is missing"),
     ({"text": "x" * 300_000}, "text: Text has 300,000 characters; 262,144 are allowed."),
     ({"tags": "x"}, "tags: must be a list"),
     ({"tags": ["x", ""]}, "tags.1: Tags must not be empty."),
-    (
-        {"publishOn": "yesterday"},
-        NO_INSTANT,
-    ),
-    (
-        {"publishOn": None, "date": "2014-02-30"},
-        NO_DAY,
-    ),
+    ({"publishOn": "yesterday"}, NO_INSTANT),
+    ({"publishOn": None, "date": "2014-02-30"}, NO_DAY),
     ({"blog": "blog"}, "blog: it must be a path, e.g. '/blog'"),
     ({"blog": "/../etc"}, "blog: it must be a path, e.g. '/blog'"),
     ({"blog": "/none/blog"}, "blog: there is no section '/none'"),

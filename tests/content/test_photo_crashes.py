@@ -11,11 +11,7 @@ from starlette.types import Message
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.content import assets, photo_jobs, photos
 from tests.content.support.photo_scene import NEW, OLD, SEEN, Photos
-from tests.content.support.photos import (
-    sha256,
-    stored,
-    upload_body,
-)
+from tests.content.support.photos import sha256, stored, upload_body
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted

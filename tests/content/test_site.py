@@ -116,10 +116,7 @@ async def test_a_photo_with_an_upload_in_progress_may_not_be_deleted(gateway: Ga
     photo = await create_photo(gateway, await create_gallery(gateway))
     upload = {"op": "other", "file": ObjectId(), "until": SystemClock().now() + timedelta(minutes=1)}
     locked = {"detail.upload": upload, "detail.locked": SystemClock().now()}
-    for change, may, result in (
-        ({"$set": locked}, False, "PhotoLocked"),
-        ({"$unset": locked}, True, "DeletedPayload"),
-    ):
+    for change, may, result in (({"$set": locked}, False, "PhotoLocked"), ({"$unset": locked}, True, "DeletedPayload")):
         await gateway.db["cms.nodes"].update_one({"type": "photo"}, change)
         [found] = (await gateway.data(MAY, {"ids": [photo["id"]]}))["nodes"]
         assert found == {"viewerCanEdit": True, "viewerCanDelete": may}
@@ -164,14 +161,7 @@ async def test_a_picture_of_another_server_has_no_size(gateway: GatewayClient) -
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Words",
-        "![a](javascript:alert)",
-        "`![a](/b.png)`",
-        f"![gone](/assets/{ObjectId()}/{'0' * 64}/a.png)",
-    ],
+    "text", ["", "Words", "![a](javascript:alert)", "`![a](/b.png)`", f"![gone](/assets/{ObjectId()}/{'0' * 64}/a.png)"]
 )
 async def test_an_entry_without_a_picture_has_no_cover(gateway: GatewayClient, text: str) -> None:
     assert await _cover(gateway, text) is None

@@ -106,11 +106,7 @@ class SizedSubscription:
 
 
 DOMAIN = Domain(
-    name="sized",
-    about="Sizes.",
-    mutations=(SizedMutation,),
-    queries=(SizedQuery,),
-    subscriptions=(SizedSubscription,),
+    name="sized", about="Sizes.", mutations=(SizedMutation,), queries=(SizedQuery,), subscriptions=(SizedSubscription,)
 )
 LAZILY = "{ __typename ... on UserError { message } }"
 SHOWN = "{ __typename ... on UserError { message } ... on InvalidInput { path } }"
