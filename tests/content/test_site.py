@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
 from tests.content.support.photos import create_gallery, create_photo
-from tests.content.support.site import create_entry, create_page, create_section
+from tests.content.support.site import create_entry, create_page, create_section, own
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
 
@@ -108,7 +108,7 @@ async def test_an_editor_may_delete_what_has_no_children(gateway: GatewayClient,
         none = {"viewerCanEdit": False, "viewerCanDelete": False}
         assert (await gateway.data(MAY, {"ids": ids}, token=caller))["nodes"] == [none] * 3
     for node, is_allowed in zip((section, empty, page), may, strict=True):
-        answer = await gateway.data(DELETE, {"input": {"id": node["id"], "nonce": node["nonce"]}})
+        answer = await gateway.data(DELETE, {"input": own(node)})
         assert (answer["deleteContent"]["__typename"] == "DeletedPayload") is is_allowed
 
 
@@ -120,7 +120,7 @@ async def test_a_photo_with_an_upload_in_progress_may_not_be_deleted(gateway: Ga
         await gateway.db["cms.nodes"].update_one({"type": "photo"}, change)
         [found] = (await gateway.data(MAY, {"ids": [photo["id"]]}))["nodes"]
         assert found == {"viewerCanEdit": True, "viewerCanDelete": may}
-        answer = await gateway.data(DELETE, {"input": {"id": photo["id"], "nonce": photo["nonce"]}})
+        answer = await gateway.data(DELETE, {"input": own(photo)})
         assert answer["deleteContent"]["__typename"] == result
 
 
@@ -249,7 +249,7 @@ async def test_a_typo_finds_only_the_pages_that_the_caller_sees(gateway: Gateway
 
 async def test_an_edit_of_the_title_changes_by_what_a_page_is_suggested(gateway: GatewayClient) -> None:
     page = await create_page(gateway, title="Before")
-    given = {"id": page["id"], "nonce": page["nonce"], "title": "Afterwards"}
+    given = own(page, title="Afterwards")
 
     await gateway.result("editMetadata", given)
 
