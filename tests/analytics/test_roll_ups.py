@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Settings
 from portico.testing.repeated_writes import RepeatedWrites
 from portico.testing.stages import Stage
 from tests.analytics.support.session_cases import (
@@ -29,7 +27,7 @@ from tests.analytics.support.session_cases import (
     stats,
     stored_roll_ups,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
 from tests.support.interruptions import crashing, database_of, delayed, interrupted, stopping
 from tests.support.overtaking import overtaken
 
@@ -68,14 +66,6 @@ class Scene(Stage):
 @pytest.fixture
 def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     return Scene(gateway, clock)
-
-
-@pytest.fixture
-async def other(settings: Settings, clock: SettableClock, gateway: GatewayClient) -> AsyncIterator[GatewayClient]:
-    """Another gateway on the same database."""
-    assert gateway.settings is settings
-    async with running(settings, clock=clock) as found:
-        yield found
 
 
 async def test_without_pending_sessions_the_figures_are_as_of_now(gateway: GatewayClient, clock: SettableClock) -> None:

@@ -12,7 +12,6 @@ from bson import Int64, ObjectId
 from bson.datetime_ms import DatetimeMS
 
 from portico.gateway.domains.analytics import DOMAIN
-from portico.gateway.settings import Settings
 from portico.resolvers.analytics.session_checks import repair
 from portico.resolvers.analytics.sessions import Period
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Document
@@ -35,7 +34,7 @@ from tests.analytics.support.session_cases import (
     stored_roll_ups,
 )
 from tests.support.damage import damage_in_front
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, some_stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 from tests.support.interruptions import database_of, delayed
 from tests.support.overtaking import overtaken
 from tests.support.stored import empty
@@ -265,7 +264,7 @@ async def test_the_doctor_names_a_damaged_session(rolled_up: GatewayClient, name
 
 
 async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_rolled_up(
-    gateway: GatewayClient, settings: Settings, clock: SettableClock
+    gateway: GatewayClient, other: GatewayClient, clock: SettableClock
 ) -> None:
     rng = random.Random(5)
     is_over = False
@@ -276,15 +275,14 @@ async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_
             await recorded(through, *(session(time) for time in times))
             await roll_up(through, clock)
 
-    async with running(settings, clock=clock) as other:
-        found: list[Any] = []
-        with database_of(gateway, delayed(gateway.db, rng, 0.005)):
-            busy = asyncio.create_task(record_and_roll_up(other))
-            checked = gateway.domains
-            for _ in range(8):
-                found += [one for invariant in checked.invariants[-2:] async for one in invariant.check(gateway.db)]
-            is_over = True
-            await busy
+    found: list[Any] = []
+    with database_of(gateway, delayed(gateway.db, rng, 0.005)):
+        busy = asyncio.create_task(record_and_roll_up(other))
+        checked = gateway.domains
+        for _ in range(8):
+            found += [one for invariant in checked.invariants[-2:] async for one in invariant.check(gateway.db)]
+        is_over = True
+        await busy
     assert [problem for problem in found if not problem.is_open] == []
     await roll_up(gateway, clock)
     await assert_invariants(gateway)
