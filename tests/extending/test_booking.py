@@ -17,9 +17,9 @@ from portico.testing import WAYS, Case, Given, Stage
 from portico.writes import marks
 from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
 from tests.support import databases
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, run_jobs, running
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, run_jobs
 from tests.support.ids import key_in
-from tests.support.library import served
+from tests.support.library import serving
 
 from .booking import USHER, BoxOffice
 
@@ -37,9 +37,9 @@ PRICE = 30
 async def theater(
     settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayClient]:
-    with served(monkeypatch, "booking", "tests.extending.booking"):
-        async with running(replace(settings, domains="accounts,comments,booking"), clock=clock) as gateway:
-            yield gateway
+    chosen = replace(settings, domains="accounts,comments,booking")
+    async with serving(monkeypatch, chosen, "booking", "tests.extending.booking", clock=clock) as gateway:
+        yield gateway
 
 
 async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
@@ -212,9 +212,9 @@ async def test_a_database_that_was_used_before_gets_the_indexes_of_the_domain(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(databases, "_indexed", {settings.database})
-    with served(monkeypatch, "booking", "tests.extending.booking"):
-        async with running(replace(settings, domains="accounts,booking")) as gateway:
-            indexes = await gateway.db["bookings"].index_information()
+    chosen = replace(settings, domains="accounts,booking")
+    async with serving(monkeypatch, chosen, "booking", "tests.extending.booking") as gateway:
+        indexes = await gateway.db["bookings"].index_information()
 
     assert set(indexes) == {"_id_", "show_1_seat_1", "state_1_held_1"}
 
@@ -223,13 +223,12 @@ async def test_the_booker_is_notified(
     settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notified = "{ viewer { notifications { nodes { reason node { ... on Booking { seat } } } } } }"
-    with served(monkeypatch, "booking", "tests.extending.booking"):
-        chosen = replace(settings, domains="accounts,booking,notifications")
-        async with running(chosen, clock=clock) as gateway:
-            await run_jobs(gateway, clock, "write-notifications")
-            await book(gateway, await open_show(gateway), await open_account(gateway.db, 100), seat=2)
-            await run_jobs(gateway, clock, "write-notifications")
+    chosen = replace(settings, domains="accounts,booking,notifications")
+    async with serving(monkeypatch, chosen, "booking", "tests.extending.booking", clock=clock) as gateway:
+        await run_jobs(gateway, clock, "write-notifications")
+        await book(gateway, await open_show(gateway), await open_account(gateway.db, 100), seat=2)
+        await run_jobs(gateway, clock, "write-notifications")
 
-            (row,) = (await gateway.data(notified))["viewer"]["notifications"]["nodes"]
+        (row,) = (await gateway.data(notified))["viewer"]["notifications"]["nodes"]
 
     assert row == {"reason": "SEAT_BOOKED", "node": {"seat": 2}}
