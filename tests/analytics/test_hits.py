@@ -119,9 +119,6 @@ async def test_a_call_counts_up_to_1000_hits(gateway: GatewayClient) -> None:
     assert (await record_hits(gateway))["recorded"] == 0
 
 
-# Ranges
-
-
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
@@ -173,9 +170,6 @@ async def test_a_year_of_days_is_read_by_one_command(gateway: GatewayClient) -> 
     assert [hits for _, hits in found] == [1] * 366
 
 
-# Hits that are sent again
-
-
 async def test_one_operation_has_a_bounded_number_of_points(gateway: GatewayClient) -> None:
     field = HITS[HITS.index("hits(") : HITS.rindex("}")]
     head = HITS[: HITS.index("hits(")]
@@ -224,9 +218,6 @@ async def test_ids_of_hits_are_kept_for_good_by_default(gateway: GatewayClient, 
     await record_hits(gateway, hit(eventId="one"))
 
     assert await total(gateway) == 1
-
-
-# Many hits
 
 
 @contextlib.asynccontextmanager
@@ -379,9 +370,6 @@ async def test_hits_on_the_first_of_a_month_are_counted_on_every_level_in_any_or
         assert await points(gateway, "MINUTE", time, time + timedelta(minutes=1)) == expected(
             sent, "MINUTE", time, time + timedelta(minutes=1)
         )
-
-
-# Roles
 
 
 async def test_only_analysts_read_and_only_services_record(gateway: GatewayClient) -> None:
