@@ -20,6 +20,7 @@ from tests.content.support.site import (
     entry_input,
     own,
     page_input,
+    section_input,
 )
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
 
@@ -371,12 +372,13 @@ async def test_a_retried_edit_is_saved_once_and_a_conflict_is_checked_again(gate
 
 
 @pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("merchant", "FORBIDDEN")])
-async def test_only_editors_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
+async def test_only_editors_create_and_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
     page = await create_page(gateway)
     blog = await create_section(gateway, "BLOG")
     caller = None if token is None else gateway.token(roles=[MERCHANT])
     by_nonce = own(page)
     calls: dict[str, Given] = {
+        "createSection": section_input(),
         "createPage": page_input(),
         "createBlogEntry": entry_input(blog),
         "editText": {**by_nonce, "text": "x"},

@@ -31,39 +31,19 @@ def _quick(gateway: GatewayClient) -> None:
     use_pictures(gateway, PicturesHere())
 
 
-async def test_an_upload_sends_one_command_per_megabyte_and_a_dozen_others(gateway: GatewayClient) -> None:
+@pytest.mark.parametrize(("mutation", "begun"), [("uploadPhoto", _BEGUN), ("replacePhoto", ["update cms.nodes"])])
+async def test_an_upload_sends_one_command_per_megabyte_and_a_dozen_others(
+    gateway: GatewayClient, mutation: str, begun: list[str]
+) -> None:
     gallery = await create_gallery(gateway)
+    given = photo_input(gallery) if mutation == "uploadPhoto" else own(await create_photo(gateway, gallery))
     gateway.commands.clear()
-    await result(gateway, "uploadPhoto", photo_input(gallery), noise(6))
+    await result(gateway, mutation, given, noise(6))
 
-    assert gateway.commands.names() == [
-        "find cms.nodes",
-        *_BEGUN,
-        "insert cms.assets.files",
-        *_CHUNKS,
-        *_EXAMINED,
-        *_ENDED,
-        # This command reads the path for the response.
-        "find cms.nodes",
-    ]
-    assert set(unroutable(gateway.commands.sent)) == {BY_ID}
-    await assert_indexed(gateway, list(gateway.commands.sent))
-
-
-async def test_a_replacement_sends_one_command_per_megabyte_and_a_few_others(gateway: GatewayClient) -> None:
-    photo = await create_photo(gateway, await create_gallery(gateway))
-    gateway.commands.clear()
-    await result(gateway, "replacePhoto", own(photo), noise(6))
-
-    assert gateway.commands.names() == [
-        "find cms.nodes",
-        "update cms.nodes",
-        "insert cms.assets.files",
-        *_CHUNKS,
-        *_EXAMINED,
-        *_ENDED,
-        "find cms.nodes",
-    ]
+    # The first command reads the gallery or the photo, and the last one the path for the response.
+    read = ["find cms.nodes"]
+    expected = [*read, *begun, "insert cms.assets.files", *_CHUNKS, *_EXAMINED, *_ENDED, *read]
+    assert gateway.commands.names() == expected
     assert set(unroutable(gateway.commands.sent)) == {BY_ID}
     await assert_indexed(gateway, list(gateway.commands.sent))
 

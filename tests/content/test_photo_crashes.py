@@ -61,9 +61,6 @@ async def test_late_chunks_of_an_abandoned_file_are_deleted(scene: Photos) -> No
     assert await db[assets.FILES.name].count_documents({}) == 0
 
 
-# Clients that disconnect
-
-
 async def cut_off(gateway: GatewayClient, body: bytes) -> None:
     """Send the beginning of a request to the gateway, and disconnect."""
     app = gateway.http._transport.app  # type: ignore[attr-defined]
@@ -101,9 +98,6 @@ async def test_an_upload_that_is_cut_off_anywhere_changes_nothing(scene: Photos,
     assert await scene.outcome(mutation, given) == "PhotoPayload"
     await scene.run_jobs(seconds=61)
     await scene.assert_settled()
-
-
-# Operations during uploads
 
 
 async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) -> None:

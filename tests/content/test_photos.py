@@ -135,9 +135,6 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-# Permissions and invalid input
-
-
 async def test_only_editors_upload_photos(gateway: GatewayClient) -> None:
     gallery = await create_gallery(gateway)
     given = photo_input(gallery)
@@ -235,9 +232,6 @@ async def test_a_multipart_query_has_the_usual_time_limit(settings: Settings) ->
 
     assert late.json()["errors"][0]["extensions"]["code"] == "TIMEOUT"
     assert in_time.json() == {"data": {"categories": {"nodes": []}}}
-
-
-# During an upload
 
 
 async def test_only_editors_see_a_photo_until_its_bytes_are_complete(gateway: GatewayClient) -> None:
