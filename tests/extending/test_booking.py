@@ -82,7 +82,6 @@ class Seats(Stage):
         return states, await balances(self.gateway.db, *self.accounts)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", Seats.cases)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_call_has_one_effect(theater: GatewayClient, clock: SettableClock, case: str, way: str) -> None:
