@@ -38,7 +38,7 @@ for _name in [name for name in os.environ if name.startswith(("PORTICO_", "OTEL_
     del os.environ[_name]
 
 # Fixtures of several modules.
-pytest_plugins = ["tests.support.kept_answers"]
+pytest_plugins = ["tests.support.kept_answers", "tests.support.fixtures"]
 # A driver and an executor. Every test runs on the first. The tests with the mark `both_drivers`, which together send
 # every kind of command and run every kind of field, run on both if the seed chooses them. `make soak` runs all tests on
 # both.

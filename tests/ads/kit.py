@@ -25,19 +25,9 @@ KIT = Kit(
     failures=cases.FAILURES,
     unfailed=cases.ELSEWHERE,
     leftovers={
-        "settle-ads": (
-            leftovers.pending_ad,
-            leftovers.ending_campaign,
-        ),
-        "settle-ad-claims": (
-            leftovers.undecided_claim,
-            leftovers.decided_claim,
-        ),
-        "forget-ad-events": (
-            leftovers.old_event,
-            leftovers.profile_of_an_old_call,
-            leftovers.old_click,
-        ),
+        "settle-ads": (leftovers.pending_ad, leftovers.ending_campaign),
+        "settle-ad-claims": (leftovers.undecided_claim, leftovers.decided_claim),
+        "forget-ad-events": (leftovers.old_event, leftovers.profile_of_an_old_call, leftovers.old_click),
         "forget-ad-images": (leftovers.unused_image,),
     },
     background=("ads.counters",),

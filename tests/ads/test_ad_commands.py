@@ -7,7 +7,7 @@ from typing import Any
 
 from portico.testing.kits import mutation_text
 from tests.ads.kit import KIT
-from tests.ads.support.ads import CHOOSE, SITE, ZONE_OF, ad, choose, keyed, place, placement
+from tests.ads.support.ads import CHOOSE, SITE, ZONE_OF, ad, choose, fill_zone, keyed, place, placement
 from tests.ads.support.creatives import banner, creative, send, set_creative
 from tests.ads.support.serving import PROFILE
 from tests.support.domains import SCHEMA
@@ -95,10 +95,7 @@ async def test_a_creative_finds_the_zones_of_its_ad_by_an_index(gateway: Gateway
 
 async def test_choices_of_a_zone_with_a_thousand_ads_send_as_many_commands(gateway: GatewayClient) -> None:
     await place(gateway, ad(keywords=["jazz"]))
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
-    ads = [{**zone["ads"][0], "ad_unit_id": f"unit-{number:03}", "ecpm": 1000 - number} for number in range(1000)]
-    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads, "nonce": 0.5}})
+    await fill_zone(gateway, ({"ad_unit_id": f"unit-{number:03}", "ecpm": 1000 - number} for number in range(1000)))
 
     commands = await sent(gateway, partial(choose, gateway, user="robin", keywords=["jazz"], limit=100))
     chosen = await choose(gateway, keywords=["jazz"], limit=100)

@@ -219,15 +219,6 @@ async def test_an_operation_folds_each_keyword_of_its_pages_once(
     assert sorted(folds) == ["JAZZ", "blues"]
 
 
-async def test_the_user_id_is_nowhere_in_the_database(gateway: GatewayClient) -> None:
-    await place(gateway, ad())
-    await choose(gateway, user="somebody@example.org")
-
-    for name in await gateway.db.list_collection_names():
-        for document in await gateway.db[name].find({}).to_list():
-            assert "somebody" not in str(document)
-
-
 async def test_sites_with_the_same_zones_have_their_own_ads(gateway: GatewayClient) -> None:
     await place(gateway, ad())
     text = 'query { chooseAds(siteId: "other.example", zoneId: "front") { ads { ecpm } } }'

@@ -14,16 +14,7 @@ from portico.gateway.mongo.faults import Crash
 from portico.gateway.settings import Settings
 from portico.resolvers.ads.clicks import ClickLinks
 from tests.ads.support.ads import ad, deactivate, keyed, place
-from tests.ads.support.creatives import (
-    LINK,
-    PAGE,
-    click_url,
-    clicks,
-    creative,
-    follow,
-    served_page,
-    set_creative,
-)
+from tests.ads.support.creatives import LINK, PAGE, click_url, clicks, creative, follow, served_page, set_creative
 from tests.ads.support.serving import profile, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import crashing

@@ -34,12 +34,16 @@ class Claims:
         self.gateway, self.clock = gateway, clock
         self.writer = gateway.state.resources.of(Counters)
 
-    async def of_another_process(self, number: int, cap: int) -> Changes:
-        """Claims impressions for another process. Returns the changes that conclude the claims."""
-        tokens = [counters.random_token() for _ in range(number)]
-        claims = [{"token": token, "at": self.clock.now(), "profile": "another"} for token in tokens]
+    async def of_another_process(self, number: int, cap: int) -> None:
+        """Claims impressions for another process."""
+        self.others = [counters.random_token() for _ in range(number)]
+        claims = [{"token": token, "at": self.clock.now(), "profile": "another"} for token in self.others]
         await counters.apply(self.gateway.db, AD, Changes(cap=cap, claims=claims))
-        return Changes(concluded=tokens)
+
+    async def assert_exhausted(self, asked: Sequence[asyncio.Task[Outcome]]) -> None:
+        """Asserts that these claims get nothing as soon as the other process has shown its ads."""
+        await counters.apply(self.gateway.db, AD, Changes(concluded=self.others))
+        assert await self.outcomes(asked) == {EXHAUSTED}
 
     def ask(self, number: int, cap: int, *, is_patient: bool = True) -> list[asyncio.Task[Outcome]]:
         return [asyncio.create_task(self._ask(cap, is_patient=is_patient)) for _ in range(number)]
@@ -69,7 +73,7 @@ def claims(gateway: GatewayClient, clock: SettableClock) -> Claims:
 
 
 async def test_claims_with_another_cap_are_answered_while_a_claim_waits(claims: Claims) -> None:
-    concluded = await claims.of_another_process(2, cap=2)
+    await claims.of_another_process(2, cap=2)
     patient = claims.ask(1, cap=2)
     await asyncio.sleep(0.05)
 
@@ -77,27 +81,22 @@ async def test_claims_with_another_cap_are_answered_while_a_claim_waits(claims: 
     assert await claims.outcomes(claims.ask(1, cap=3, is_patient=False)) == {GRANTED}
     assert not patient[0].done()
 
-    await counters.apply(claims.gateway.db, AD, concluded)
-    assert await claims.outcomes(patient) == {EXHAUSTED}
+    await claims.assert_exhausted(patient)
 
 
 async def test_waiting_claims_of_two_caps_look_seldom_and_are_all_answered(claims: Claims) -> None:
-    concluded = await claims.of_another_process(2, cap=2)
+    await claims.of_another_process(2, cap=2)
     patient = [*claims.ask(1, cap=2), *claims.ask(1, cap=1)]
 
     await claims.assert_looks_seldom()
-
-    await counters.apply(claims.gateway.db, AD, concluded)
-    assert await claims.outcomes(patient) == {EXHAUSTED}
+    await claims.assert_exhausted(patient)
 
 
 async def test_more_waiting_claims_than_one_update_takes_look_seldom_and_keep_nobody_waiting(claims: Claims) -> None:
-    concluded = await claims.of_another_process(1, cap=1)
+    await claims.of_another_process(1, cap=1)
     patient = claims.ask(1_100, cap=1)
     await asyncio.sleep(0.3)
 
     await claims.assert_looks_seldom()
     assert await claims.outcomes(claims.ask(1, cap=1, is_patient=False)) == {FILLED}
-
-    await counters.apply(claims.gateway.db, AD, concluded)
-    assert await claims.outcomes(patient) == {EXHAUSTED}
+    await claims.assert_exhausted(patient)

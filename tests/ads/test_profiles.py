@@ -19,7 +19,7 @@ from portico.schema.ads.advertisers import ADVERTISER
 from portico.schema.analytics.analysts import ANALYST
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.roles import Role
-from tests.ads.support.ads import ad, choose, keyed, place
+from tests.ads.support.ads import ad, choose, fill_zone, keyed, place
 from tests.ads.support.serving import (
     PROFILE,
     RECORD,
@@ -50,9 +50,6 @@ def set_time(clock: SettableClock, hour: int, minute: int = 0, second: int = 0) 
     wanted = profiles.day_of(now) + timedelta(days=1, hours=hour, minutes=minute, seconds=second)
     clock.advance(seconds=(wanted - now).total_seconds())
     return wanted
-
-
-# Days
 
 
 async def test_a_new_day_begins_with_new_daily_caps(gateway: GatewayClient, clock: SettableClock) -> None:
@@ -102,9 +99,6 @@ async def test_a_day_that_is_over_is_not_counted_again(
 
     assert (await stored_profile(gateway))["day"] == profiles.day_of(clock.now())
     assert await counts(gateway) == {BANNER: 2}
-
-
-# Bounds
 
 
 async def test_a_profile_keeps_the_latest_200_events_and_a_few_more(gateway: GatewayClient) -> None:
@@ -158,11 +152,8 @@ async def test_beyond_2000_ads_in_a_day_a_preview_and_a_page_show_and_reject_the
 
 async def test_a_profile_stays_small_however_large_the_ads_of_its_calls_are(gateway: GatewayClient) -> None:
     await place(gateway, ad(unit="0", dailyCap=99, keywords=["first"]))
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
     keywords = [f"{number:02}" + "x" * 98 for number in range(50)]
-    ads = [{**zone["ads"][0], "ad_unit_id": f"unit-{number}", "keywords": keywords} for number in range(100)]
-    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads, "nonce": -1.0}})
+    await fill_zone(gateway, ({"ad_unit_id": f"unit-{number}", "keywords": keywords} for number in range(100)))
     given = [keyed(**view(limit=100)) for _ in range(CALLS)]
 
     served = [await serve(gateway, one) for one in given]
@@ -270,9 +261,6 @@ async def test_a_profile_that_a_crashed_call_has_created_is_forgotten(
     assert await gateway.db["ads.profiles"].count_documents({}) == 0
 
 
-# Privacy
-
-
 async def test_a_user_id_is_nowhere_in_the_database(gateway: GatewayClient, clock: SettableClock) -> None:
     secret = "plain-user@example.com"
     await place(gateway, ad(totalCap=9, dailyCap=9))
@@ -282,6 +270,7 @@ async def test_a_user_id_is_nowhere_in_the_database(gateway: GatewayClient, cloc
     await gateway.ask(RECORD, {"input": keyed(**seen(user=secret, campaignId="no:such"))}, token=None)
     await profile(gateway, secret)
     await settle_old_claims(gateway, clock)
+    await choose(gateway, user=secret)
 
     documents = [text async for text in everything(gateway)]
 
@@ -312,14 +301,13 @@ async def test_any_text_is_a_user_id(gateway: GatewayClient, user: str) -> None:
     await assert_invariants(gateway)
 
 
+@pytest.mark.parametrize("is_keyed", [True, False])
 @pytest.mark.parametrize("user", ["", "x" * 1_001, "a\0b"])
-async def test_an_invalid_user_id_is_refused_with_its_path(gateway: GatewayClient, user: str) -> None:
+async def test_an_invalid_user_id_is_refused_with_its_path(gateway: GatewayClient, user: str, is_keyed: bool) -> None:
     for text, given in ((SERVE, view(user)), (RECORD, seen(user=user))):
-        (answer,) = (await gateway.data(text, {"input": given}, token=None)).values()
+        sent = {"input": keyed(**given) if is_keyed else given}
+        (answer,) = (await gateway.data(text, sent, token=None)).values()
         assert (answer["__typename"], answer["path"]) == ("InvalidInput", ["userId"])
-
-
-# Roles
 
 
 async def test_only_advertisers_and_administrators_see_profiles(gateway: GatewayClient) -> None:

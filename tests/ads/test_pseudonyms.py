@@ -15,7 +15,7 @@ from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.settings import AdsSettings
 from portico.resolvers.configuration import Secret
 from tests.ads.support.ads import ad, keyed, place
-from tests.ads.support.serving import RECORD, SERVE, pseudonym, seen, serve, view
+from tests.ads.support.serving import SERVE, pseudonym, serve, view
 from tests.support.harness import GatewayClient
 from tests.support.processes import environment, portico
 
@@ -87,15 +87,6 @@ async def test_the_user_of_a_repeatable_call_cannot_be_guessed_from_its_record(g
     assert record is not None
     assert record["fingerprint"] != guess("robin")
     assert record["fingerprint"] == guess(pseudonym(gateway))
-
-
-@pytest.mark.parametrize("given", [view(""), seen(user="")])
-async def test_an_invalid_user_id_is_refused_also_with_a_key(gateway: GatewayClient, given: dict[str, object]) -> None:
-    text = RECORD if "kind" in given else SERVE
-
-    (answer,) = (await gateway.data(text, {"input": keyed(**given)}, token=None)).values()
-
-    assert (answer["__typename"], answer["path"]) == ("InvalidInput", ["userId"])
 
 
 @pytest.mark.parametrize(("user", "code"), [("robin", None), ("kim", "IDEMPOTENCY_KEY_REUSED")])

@@ -7,26 +7,13 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Settings
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.counters import random_token
 from portico.testing import assert_budget
-from tests.ads.support.ads import ad, deactivate, keyed, place, units
-from tests.ads.support.serving import (
-    RECORD,
-    SERVE,
-    counted,
-    counts,
-    profile,
-    record,
-    seen,
-    serve,
-    settled,
-    shown,
-    view,
-)
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
-from tests.support.interruptions import database_of, interrupted
+from tests.ads.support.ads import ad, deactivate, fill_zone, keyed, place, units
+from tests.ads.support.serving import RECORD, SERVE, counted, counts, profile, record, seen, serve, settled, shown, view
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
+from tests.support.overtaking import overtaken
 from tests.support.routing import unroutable
 
 
@@ -116,32 +103,26 @@ async def test_a_key_gets_the_same_refused_event_again(gateway: GatewayClient) -
 
 @pytest.mark.parametrize("kind", ["page", "event"])
 async def test_a_parallel_call_with_the_key_of_a_refused_one_is_refused_and_counts_nothing(
-    gateway: GatewayClient, settings: Settings, clock: SettableClock, kind: str
+    gateway: GatewayClient, other: GatewayClient, clock: SettableClock, kind: str
 ) -> None:
     await place(gateway, ad(dailyCap=1))
     await serve(gateway)
     given, text = (keyed(**view()), SERVE) if kind == "page" else (keyed(**seen()), RECORD)
-    twins: list[Any] = []
 
-    async with running(settings, clock=clock) as other:
+    async def overtake() -> Any:
+        # The first call has decided, but not stored its answer. Meanwhile, the cap is raised.
+        await place(other, ad(dailyCap=5))
+        clock.advance(seconds=31)
+        twin = await other.data(text, {"input": given}, token=None)
+        await settled(other)
+        return twin
 
-        async def overtake() -> None:
-            # The first call has decided, but not stored its answer. Meanwhile, the cap is raised.
-            await place(other, ad(dailyCap=5))
-            clock.advance(seconds=31)
-            twins.append(await other.data(text, {"input": given}, token=None))
-            await settled(other)
-
-        database = interrupted(gateway.db, "operations", "update_one", overtake)
-        with database_of(gateway, database):
-            first = await gateway.data(text, {"input": given}, token=None)
+    with overtaken(gateway, overtake, before=("operations", "update_one")) as twins:
+        first = await gateway.data(text, {"input": given}, token=None)
 
     assert twins == [first]
     assert await counts(gateway) == {ad_key("acme:spring", "banner"): 1}
     await assert_invariants(gateway)
-
-
-# Changed caps
 
 
 async def test_a_total_cap_can_be_raised_lowered_and_removed(gateway: GatewayClient) -> None:
@@ -191,8 +172,6 @@ async def test_clicks_of_a_deactivated_campaign_are_recorded(gateway: GatewayCli
     assert await record(gateway, seen("CLICK"))
 
 
-# Invalid input
-
 INVALID = {
     "no site": (view(siteId=""), ["siteId"]),
     "a long zone": (view(zone="z" * 201), ["zoneId"]),
@@ -202,7 +181,6 @@ INVALID = {
     "too many keywords": (view(keywords=["x"] * 10_001), ["keywords"]),
     "too many characters": (view(keywords=["x" * 100] * 1_001), ["keywords"]),
     "a long keyword": (view(keywords=["ok", "x" * 101]), ["keywords", "1"]),
-    "no user": (view(""), ["userId"]),
     "an unknown campaign": (seen(campaignId="acme:none"), ["campaignId"]),
     "no advertiser": (seen(campaignId=":spring"), ["campaignId"]),
     "no ad unit": (seen(adUnitId=""), ["adUnitId"]),
@@ -241,9 +219,6 @@ async def test_hostile_ids_are_only_text(gateway: GatewayClient, text: str) -> N
     await assert_invariants(gateway)
 
 
-# Commands
-
-
 async def test_commands_of_a_served_page(gateway: GatewayClient) -> None:
     await place(gateway, ad(unit="capped", ecpm=9, totalCap=99, dailyCap=2), ad(unit="free", ecpm=1, dailyCap=9))
     reads = ["find ads.zones", "find ads.profiles"]
@@ -267,15 +242,10 @@ async def test_commands_of_a_served_page(gateway: GatewayClient) -> None:
 
 async def test_a_page_before_a_thousand_used_up_ads_takes_few_commands(gateway: GatewayClient) -> None:
     await place(gateway, ad(unit="first", ecpm=1_000, totalCap=1), ad(unit="last", ecpm=0, dailyCap=9))
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
-    used_up = [{**zone["ads"][0], "ad_unit_id": f"unit-{number}", "ecpm": 900} for number in range(200)]
-    ads = [zone["ads"][0], *used_up, zone["ads"][1]]
-    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads, "nonce": -1.0}})
+    used_up = await fill_zone(gateway, [{}, *({"ad_unit_id": f"unit-{number}", "ecpm": 900} for number in range(200))])
     await gateway.db["ads.counters"].delete_many({})
     await gateway.db["ads.counters"].insert_many(
-        {"_id": ad_key("acme:spring", one["ad_unit_id"]), "shown": 1, "claims": [], "highest_cap": 1}
-        for one in ads[:-1]
+        {"_id": ad_key("acme:spring", one["ad_unit_id"]), "shown": 1, "claims": [], "highest_cap": 1} for one in used_up
     )
     gateway.commands.clear()
 
@@ -293,10 +263,7 @@ async def test_a_page_before_300_ads_that_crashed_calls_have_claimed_takes_few_c
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     await place(gateway, ad(unit="first", ecpm=9, totalCap=1), ad(unit="last", ecpm=0, dailyCap=9))
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
-    claimed = [{**zone["ads"][0], "ad_unit_id": f"unit-{number}"} for number in range(300)]
-    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": [*claimed, zone["ads"][1]], "nonce": -1.0}})
+    claimed = await fill_zone(gateway, ({"ad_unit_id": f"unit-{number}"} for number in range(300)))
     at = clock.now() - timedelta(seconds=5)
     await gateway.db["ads.counters"].insert_many(
         {

@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from portico.testing.kits import Given
 from tests.ads.support.ads import ad, choose, place
 from tests.ads.support.serving import SERVE, counted, serve, settle_old_claims, view
 from tests.ads.support.serving_stages import BEFORE, CASES, Serving
 from tests.support.harness import GatewayClient, SettableClock, some_stops
 from tests.support.interruptions import crashing
+from tests.support.overtaking import paused_calls
 
 
 @pytest.fixture
 def scene(gateway: GatewayClient, clock: SettableClock) -> Serving:
     return Serving(gateway, clock)
-
-
-async def without_key(scene: Serving, name: str) -> tuple[str, Given]:
-    """Restores the zones, and returns the mutation and its input."""
-    return CASES[name].mutation, {**await scene.set(name), "idempotencyKey": None}
 
 
 def was_told(scene: Serving) -> bool:
@@ -33,7 +28,7 @@ def was_told(scene: Serving) -> bool:
 @pytest.mark.parametrize("name", [name for name in CASES if "without a cap" not in name])
 async def test_a_call_without_a_key_that_crashes_anywhere_counts_all_or_nothing(scene: Serving, name: str) -> None:
     for stop in some_stops(2):
-        if not await scene.crash(*await without_key(scene, name), stop):
+        if not await scene.crash(CASES[name].mutation, {**await scene.set(name), "idempotencyKey": None}, stop):
             break
         await scene.run_jobs()
         await scene.assert_is(CASES[name].after, *([] if was_told(scene) else [BEFORE]), place=stop)
@@ -61,17 +56,12 @@ async def test_an_uncapped_ad_that_a_page_shows_is_counted_once_whatever_crashes
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 async def test_a_call_without_a_key_that_resumes_after_the_jobs_counts_once(scene: Serving, name: str) -> None:
-    for command in some_stops(2):
-        call, wake = await scene.asleep(*await without_key(scene, name), command)
-        if call.done():
-            break
+    async for call in paused_calls(scene, name, some_stops(2), least=1, idempotencyKey=None):
         await scene.run_jobs()
-        wake()
 
-        assert (await call).codes == []
+        assert (await call.resume()).codes == []
         await scene.run_jobs()
-        await scene.assert_is(CASES[name].after, place=command)
-    assert command > 1
+        await scene.assert_is(CASES[name].after, place=call.command)
 
 
 async def test_the_last_impression_of_a_crashed_call_is_given_to_another_after_the_jobs(
@@ -89,9 +79,7 @@ async def test_the_last_impression_of_a_crashed_call_is_given_to_another_after_t
     assert await counted(gateway) == 1
 
 
-async def test_a_zone_that_was_not_told_of_an_exhausted_ad_learns_it_from_the_next_call(
-    gateway: GatewayClient,
-) -> None:
+async def test_a_zone_that_was_not_told_of_an_exhausted_ad_learns_it_from_the_next_call(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=1), ad(unit="next", ecpm=1, dailyCap=9))
     await serve(gateway)
     await gateway.db["ads.zones"].update_one({}, {"$set": {"ads.0.shown": 0, "nonce": -1.0}})

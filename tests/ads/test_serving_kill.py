@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from portico.gateway.settings import Settings
 from tests.ads.support.ads import Given, ad, place
 from tests.ads.support.serving import SERVE, pseudonym, serve, settle_old_claims, settled, units_of, view
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
-from tests.support.processes import Served, environment, served
+from tests.support.killed_servers import answers_until_killed
+from tests.support.processes import environment, served
 
 ROUNDS = 30 if IS_SOAK else 2
 USERS = [f"user-{number}" for number in range(40)]
@@ -27,25 +26,6 @@ CAPS = {"banner": 150, "poster": 60}
 def anyio_backend() -> str:
     """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
     return "asyncio"
-
-
-async def load_pages(server: Served, given: list[Given], seconds: float) -> list[Any]:
-    """Serves ads for all pages, and kills the gateway after this time. Returns an answer, or None, for each page."""
-    async with httpx.AsyncClient(timeout=20) as client:
-
-        async def load(one: Given) -> Any:
-            try:
-                answer = await client.post(server.graphql, json={"query": SERVE, "variables": {"input": one}})
-            except httpx.TransportError:
-                return None
-            return answer.json()["data"]["serveAds"]
-
-        # The first request to a process takes longer than later ones.
-        await client.post(server.graphql, json={"query": "{ __typename }"})
-        asked = [asyncio.create_task(load(one)) for one in given]
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(server.process.kill)
-        return [await one for one in asked]
 
 
 async def test_caps_hold_and_sums_are_right_when_gateways_are_killed(
@@ -60,7 +40,7 @@ async def test_caps_hold_and_sums_are_right_when_gateways_are_killed(
             batch = [view(user, idempotencyKey=f"{number}-{user}-{page}") for user in USERS for page in range(3)]
             rng.shuffle(batch)
             with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
-                answers += await load_pages(server, batch, rng.uniform(0.1, 0.5))
+                answers += await answers_until_killed(server, SERVE, batch, seconds=rng.uniform(0.1, 0.5))
             pages += batch
             await assert_shown_at_most(gateway)
         assert None in answers

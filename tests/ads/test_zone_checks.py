@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.ads.support.ads import ad, deactivate, place, units, zone_of
+from tests.ads.support.ads import ad, deactivate, place, problems_of, units, zone_of
 from tests.ads.support.serving import serve, units_of, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 
 
-async def problems(gateway: GatewayClient) -> list[Any]:
-    (domain,) = (one for one in gateway.domains.all if one.name == "ads")
-    return [found for invariant in domain.invariants async for found in invariant.check(gateway.db)]
+async def assert_mended(gateway: GatewayClient, text: str) -> None:
+    """Asserts that the doctor finds this problem alone, and mends it."""
+    (problem,) = await problems_of(gateway)
+    assert problem.text.startswith(text)
+    assert await problem.mend()
+    await assert_invariants(gateway)
 
 
 DAMAGE: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -43,7 +46,7 @@ async def test_damage_is_reported(gateway: GatewayClient, what: str) -> None:
     collection, update, text = DAMAGE[what]
     await gateway.db[collection].update_one({}, update)
 
-    found = await problems(gateway)
+    found = await problems_of(gateway)
 
     assert [problem.text for problem in found if problem.text.startswith(text)] != [], found
     assert not any(problem.repair for problem in found)
@@ -52,13 +55,10 @@ async def test_damage_is_reported(gateway: GatewayClient, what: str) -> None:
 async def test_ads_in_the_wrong_order_are_sorted(gateway: GatewayClient) -> None:
     await place(gateway, ad(ecpm=5), ad(unit="second", ecpm=4))
     await gateway.db["ads.zones"].update_one({}, {"$set": {"ads.0.ecpm": 1}})
-    (problem,) = await problems(gateway)
 
-    assert problem.text == "its ads are not in the order of their prices"
-    assert await problem.mend()
+    await assert_mended(gateway, "its ads are not in the order of their prices")
 
     assert units((await zone_of(gateway))["ads"]) == ["second", "banner"]
-    await assert_invariants(gateway)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,8 @@ async def test_a_wrong_cap_is_worked_out_again(gateway: GatewayClient, collectio
     await place(gateway, ad(), zone="side")
     await assert_invariants(gateway)
     await gateway.db[collection].update_one({}, change)
-    (problem,) = await problems(gateway)
 
-    assert problem.text.startswith("the cap of its ad banner is ")
-    assert await problem.mend()
-
-    await assert_invariants(gateway)
+    await assert_mended(gateway, "the cap of its ad banner is ")
 
 
 async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_by_jobs(
@@ -111,22 +107,17 @@ async def test_ads_of_a_deactivated_campaign_are_removed(gateway: GatewayClient)
     assert before is not None
     await deactivate(gateway)
     await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": before["ads"]}})
-    (problem,) = await problems(gateway)
 
-    assert problem.text == "the campaign acme:spring of its ads is deactivated"
-    assert await problem.mend()
+    await assert_mended(gateway, "the campaign acme:spring of its ads is deactivated")
 
     assert [one["campaignId"] for one in (await zone_of(gateway))["ads"]] == ["other:one"]
-    await assert_invariants(gateway)
 
 
 async def test_a_deactivation_that_no_job_finds_is_finished(gateway: GatewayClient) -> None:
     await place(gateway, ad())
     await gateway.db["ads.campaigns"].update_one({}, {"$set": {"state": "ENDING"}})
-    (problem,) = await problems(gateway)
 
-    assert problem.text == "no job finds that it is being deactivated"
-    assert await problem.mend()
+    await assert_mended(gateway, "no job finds that it is being deactivated")
 
     assert (await deactivate(gateway))["zones"] == 1
     await assert_invariants(gateway)

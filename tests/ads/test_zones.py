@@ -8,7 +8,8 @@ import pytest
 
 from portico.resolvers.ads.ads import ad_key
 from portico.schema.roles import Role
-from tests.ads.support.ads import ad, choose, deactivate, keyed, place, placement, units, zone_of
+from tests.ads.support.ads import ad, choose, deactivate, fill_zone, keyed, place, placement, units, zone_of
+from tests.ads.support.creatives import creative
 from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants
 from tests.support.roles import all_but
 
@@ -129,10 +130,7 @@ async def test_the_highest_and_the_lowest_values_are_allowed(gateway: GatewayCli
 
 async def test_a_zone_takes_a_thousand_ads_and_changes_of_them(gateway: GatewayClient) -> None:
     await place(gateway, ad())
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
-    ads = [{**zone["ads"][0], "ad_unit_id": f"unit-{number:03}"} for number in range(1000)]
-    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads}})
+    await fill_zone(gateway, ({"ad_unit_id": f"unit-{number:03}"} for number in range(1_000)))
 
     changed = await place(gateway, ad(unit="unit-500", ecpm=900))
     refused = await gateway.result("placeAd", placement(ad(unit="one-more")))
@@ -150,10 +148,7 @@ async def test_a_thousand_ads_at_all_bounds_can_be_placed_read_and_deactivated(g
     keywords = [f"{number:02}{wide * 9}ab" for number in range(50)]
     dear = ad(f"a:{wide * 198}", f"000{wide * 197}", 2**31 - 1, dailyCap=2**31 - 1, totalCap=2**53 - 1)
     await place(gateway, {**dear, "keywords": keywords})
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
-    ads = [{**zone["ads"][0], "ad_unit_id": f"{number:03}{wide * 197}"} for number in range(999)]
-    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": ads}})
+    await fill_zone(gateway, ({"ad_unit_id": f"{number:03}{wide * 197}"} for number in range(999)))
 
     placed = await place(gateway, {**dear, "adUnitId": f"999{wide * 197}", "keywords": keywords})
     size: list[Any] = [{"$project": {"size": {"$bsonSize": "$$ROOT"}}}]
@@ -183,9 +178,6 @@ async def test_hostile_names_are_only_names(gateway: GatewayClient, text: str) -
     assert units(chosen["ads"]) == [text, "banner"]
     assert (await deactivate(gateway, f"{text}:{text}"))["zones"] == 1
     assert units((await zone_of(gateway, text))["ads"]) == ["banner"]
-
-
-# ------------------------------------------------------------- deactivating
 
 
 async def test_a_deactivated_campaign_leaves_all_zones(gateway: GatewayClient) -> None:
@@ -240,12 +232,12 @@ async def test_a_refused_first_ad_leaves_an_empty_zone(gateway: GatewayClient) -
     assert (await zone_of(gateway, "new"))["ads"] == []
 
 
-# -------------------------------------------------------------------- callers
+WRITES = {"placeAd": placement(ad()), "deactivateCampaign": {"campaignId": "acme:spring"}, "setAdCreative": creative()}
 
 
-@pytest.mark.parametrize("mutation", ["placeAd", "deactivateCampaign"])
+@pytest.mark.parametrize("mutation", WRITES)
 async def test_only_advertisers_and_admins_write(gateway: GatewayClient, mutation: str) -> None:
-    given = placement(ad()) if mutation == "placeAd" else {"campaignId": "acme:spring"}
+    given = WRITES[mutation]
     await place(gateway, ad())
     others = all_but("ADVERTISER")
 

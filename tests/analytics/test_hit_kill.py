@@ -5,14 +5,12 @@ An event whose call was answered is in every level at once, also if a killed gat
 
 from __future__ import annotations
 
-import asyncio
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from portico.gateway.settings import Settings
@@ -20,7 +18,8 @@ from portico.resolvers.analytics.periods import Granularity
 from tests.analytics.support.hits import RECORD, expected, hit, points, record_hits
 from tests.analytics.support.log_events import Given, service
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
-from tests.support.processes import Served, environment, served
+from tests.support.killed_servers import answers_until_killed
+from tests.support.processes import environment, served
 
 ROUNDS = 30 if IS_SOAK else 2
 BATCHES, SIZE = 60 if IS_SOAK else 40, 20
@@ -48,31 +47,6 @@ def batches_of(rng: random.Random, number: int) -> list[list[Given]]:
     return [[event() for _ in range(SIZE)] for _ in range(BATCHES)]
 
 
-async def send_until_killed(server: Served, token: str, batches: list[list[Given]], seconds: float) -> list[Any]:
-    """Sends all batches, and kills the gateway this time after its first answer.
-
-    Returns an answer, or None, for each batch.
-    """
-    async with httpx.AsyncClient(timeout=20, headers={"authorization": f"Bearer {token}"}) as client:
-        line = asyncio.Semaphore(8)
-
-        async def send(batch: list[Given]) -> Any:
-            async with line:
-                try:
-                    answer = await client.post(server.graphql, json={"query": RECORD, "variables": {"input": batch}})
-                except httpx.TransportError:
-                    return None
-                return answer.json()["data"]["recordHits"]
-
-        # The first request to a process takes longer than later ones.
-        await client.post(server.graphql, json={"query": "{ __typename }"})
-        sent = [asyncio.create_task(send(batch)) for batch in batches]
-        await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(server.process.kill)
-        return [await one for one in sent]
-
-
 async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_repeat(
     settings: Settings, clock: SettableClock, tmp_path: Path
 ) -> None:
@@ -84,7 +58,9 @@ async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_r
         for number in range(ROUNDS):
             new = batches_of(rng, number)
             with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
-                found = await send_until_killed(server, token, new, rng.uniform(0, 0.1))
+                found = await answers_until_killed(
+                    server, RECORD, new, token=token, at_once=8, first=True, seconds=rng.uniform(0, 0.1)
+                )
             # Another gateway gets a part of the batches again, at once.
             for place in rng.sample(range(BATCHES), BATCHES // 3):
                 found[place] = await record_hits(gateway, *new[place])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from portico.resolvers.analytics.hit_writing import HitWriter
 from portico.resolvers.problems import Problem
 from tests.analytics.support.hits import COLLECTIONS, hit, points, record_hits
 from tests.support.harness import GatewayClient, assert_invariants, some_of_part
-from tests.support.interruptions import crashing, interrupted, stopping
+from tests.support.interruptions import crashing, stopping
+from tests.support.overtaking import overtaken
+from tests.support.stored import empty
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FIRST = datetime(2024, 3, 1)  # noqa: DTZ001 - stored times are naive UTC
@@ -31,8 +34,7 @@ async def counted(gateway: GatewayClient) -> GatewayClient:
 
 
 async def count(gateway: GatewayClient) -> None:
-    for name in COLLECTIONS:
-        await gateway.db[name].delete_many({})
+    await empty(gateway.db, COLLECTIONS)
     gateway.state.resources[HitWriter] = HitWriter()
     for hits in FLUSHES:
         await record_hits(gateway, *hits)
@@ -155,18 +157,12 @@ async def test_a_repair_that_stops_anywhere_can_be_repeated(gateway: GatewayClie
 @pytest.mark.parametrize("level", ["days", "months"])
 async def test_hits_that_arrive_anywhere_during_a_repair_are_counted_once(gateway: GatewayClient, level: str) -> None:
     more = [hit(at=FIRST + 10 * HOUR), hit(at=FIRST + 11 * HOUR), hit(at=SECOND + 10 * HOUR)]
-    arrived: list[bool] = []
-
-    async def arrive() -> None:
-        arrived.append(True)
-        await record_hits(gateway, *more)
-
     for skip in some_of_part(int(level == "days"), of=4):
         await count(gateway)
         await lose(gateway, level)
-        arrived.clear()
-        await repair(gateway, interrupted(gateway.db, None, None, arrive, skip=skip))
-        if not arrived:
+        with overtaken(gateway, partial(record_hits, gateway, *more), skip=skip) as outcome:
+            await repair(gateway, gateway.db)
+        if not outcome:
             break
 
         await repair(gateway)

@@ -118,9 +118,6 @@ async def test_the_earliest_and_the_latest_time_are_recorded(gateway: GatewayCli
     assert [one["time"] for one in (await logged(gateway))["nodes"]] == times[::-1]
 
 
-# Events that are sent again
-
-
 async def test_an_event_that_is_sent_twice_is_kept_once(gateway: GatewayClient) -> None:
     twice = [event("/first", eventId="one"), event("/second", eventId="one"), event("/third", eventId="two")]
 
@@ -150,9 +147,6 @@ async def test_events_without_an_id_are_recorded_each_time(gateway: GatewayClien
     assert await paths(gateway) == ["/", "/", "/"]
 
 
-# Durability
-
-
 @pytest.mark.parametrize(
     ("durability", "expected"),
     [("NONE", {"w": 0}), ("ACKNOWLEDGED", {"w": 1}), ("MAJORITY", {"w": "majority", "j": True})],
@@ -175,17 +169,8 @@ async def test_the_durability_is_the_write_concern(
     assert await paths(gateway) == ["/b", "/a"]
 
 
-# Lists
-
-
 async def test_events_are_listed_latest_first_by_path_host_and_time(gateway: GatewayClient) -> None:
-    await log(
-        gateway,
-        event("/a", 1),
-        event("/b", 2, host="::1"),
-        event("/a", 3, host="::1"),
-        event("/c", 4),
-    )
+    await log(gateway, event("/a", 1), event("/b", 2, host="::1"), event("/a", 3, host="::1"), event("/c", 4))
 
     assert await paths(gateway) == ["/c", "/a", "/b", "/a"]
     assert await paths(gateway, host="::1") == ["/a", "/b"]
@@ -223,9 +208,6 @@ async def test_an_empty_range_is_refused(gateway: GatewayClient) -> None:
     )
 
 
-# Roles
-
-
 async def test_only_analysts_read_and_only_services_record(gateway: GatewayClient) -> None:
     await log(gateway, event())
     (found,) = (await logged(gateway))["nodes"]
@@ -239,9 +221,6 @@ async def test_only_analysts_read_and_only_services_record(gateway: GatewayClien
     admin = gateway.as_caller("root", Role.ADMIN)
     assert (await admin.data(LOG, {"input": [event()]}))["logEvents"]["recorded"] == 1
     assert len((await admin.data(EVENTS, {"filter": {}}))["logEvents"]["nodes"]) == 2
-
-
-# Retention
 
 
 async def test_old_events_are_deleted_and_not_recorded_again(settings: Settings) -> None:
@@ -274,9 +253,6 @@ async def test_events_are_kept_for_good_by_default(gateway: GatewayClient, clock
     await run_jobs(gateway, clock)
 
     assert await paths(gateway) == ["/"]
-
-
-# Crashes
 
 
 @pytest.mark.parametrize("durability", ["ACKNOWLEDGED", "MAJORITY"])

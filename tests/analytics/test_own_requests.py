@@ -8,7 +8,8 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.support.wire import through_wire
 
 LOG = "analytics.log_events"
 QUERY = "{ __typename }"
+Start = Callable[..., AbstractAsyncContextManager[GatewayClient]]
 
 
 def logging(settings: Settings, share: float = 1.0) -> Settings:
@@ -34,12 +36,21 @@ def logging(settings: Settings, share: float = 1.0) -> Settings:
 
 
 @pytest.fixture
-async def logged_gateway(
-    settings: Settings, clock: SettableClock, commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[GatewayClient]:
-    """A gateway that logs all requests, every 50 ms."""
-    monkeypatch.setattr(own_requests, "SECONDS", 0.05)
-    async with running(logging(settings), clock=clock, commands=commands) as gateway:
+def start(clock: SettableClock, commands: Commands, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Starts a gateway. By keyword: the constants of its log, which records every 50 ms by default."""
+
+    def start(settings: Settings, **constants: object) -> AbstractAsyncContextManager[GatewayClient]:
+        for name, value in {"SECONDS": 0.05, **constants}.items():
+            monkeypatch.setattr(own_requests, name, value)
+        return running(settings, clock=clock, commands=commands)
+
+    return start
+
+
+@pytest.fixture
+async def logged_gateway(settings: Settings, start: Start) -> AsyncIterator[GatewayClient]:
+    """A gateway that logs all requests."""
+    async with start(logging(settings)) as gateway:
         yield gateway
 
 
@@ -167,13 +178,9 @@ async def test_a_caller_whose_name_is_no_text_loses_no_requests_of_others(logged
     assert [one["user"] for one in found] == [None, "ada"]
 
 
-async def test_a_share_of_the_requests_is_logged(
-    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_share_of_the_requests_is_logged(settings: Settings, start: Start) -> None:
     numbers = itertools.cycle([0.1, 0.2, 0.3, 0.9])
-    monkeypatch.setattr(own_requests, "SECONDS", 0.05)
-    monkeypatch.setattr(own_requests, "random", lambda: next(numbers))
-    async with running(logging(settings, 0.25), clock=clock) as gateway:
+    async with start(logging(settings, 0.25), random=lambda: next(numbers)) as gateway:
         for number in range(8):
             await gateway.http.get(f"/{number}")
 
@@ -181,11 +188,9 @@ async def test_a_share_of_the_requests_is_logged(
 
 
 async def test_requests_that_find_the_queue_full_are_counted(
-    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_requests, "MAX_WAITING", 3)
-    monkeypatch.setattr(own_requests, "SECONDS", 3_600)
-    async with running(logging(settings), clock=clock) as gateway:
+    async with start(logging(settings), SECONDS=3_600, MAX_WAITING=3) as gateway:
         answers = [await gateway.http.get(f"/{number}") for number in range(5)]
         assert await counted(gateway) == {"logged": 0, "not_logged": 2}
         # From now on, the log does not wait long.
@@ -200,11 +205,9 @@ async def test_requests_that_find_the_queue_full_are_counted(
 
 
 async def test_many_requests_are_recorded_before_the_second_is_over(
-    settings: Settings, clock: SettableClock, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, start: Start, commands: Commands
 ) -> None:
-    monkeypatch.setattr(own_requests, "SECONDS", 3_600)
-    monkeypatch.setattr(own_requests, "BATCH", 10)
-    async with running(logging(settings), clock=clock, commands=commands) as gateway:
+    async with start(logging(settings), SECONDS=3_600, BATCH=10) as gateway:
         for number in range(25):
             await gateway.http.get(f"/{number}")
 
@@ -215,10 +218,9 @@ async def test_many_requests_are_recorded_before_the_second_is_over(
 
 
 async def test_a_gateway_that_stops_records_the_requests_that_wait(
-    settings: Settings, clock: SettableClock, gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, start: Start, gateway: GatewayClient
 ) -> None:
-    monkeypatch.setattr(own_requests, "SECONDS", 3_600)
-    async with running(logging(settings), clock=clock) as stopping:
+    async with start(logging(settings), SECONDS=3_600) as stopping:
         for number in range(600):
             await stopping.http.get(f"/{number % 3}")
             if number == 400:
@@ -228,12 +230,9 @@ async def test_a_gateway_that_stops_records_the_requests_that_wait(
     assert found == {"/0": 200, "/1": 200, "/2": 200}
 
 
-async def test_an_outage_slows_no_request_and_the_requests_are_logged_once(
-    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_requests, "SECONDS", 0.05)
+async def test_an_outage_slows_no_request_and_the_requests_are_logged_once(settings: Settings, start: Start) -> None:
     with through_wire(replace(logging(settings), database_seconds=20)) as (wire, over_wire):
-        async with running(over_wire, clock=clock) as gateway:
+        async with start(over_wire) as gateway:
             await gateway.http.get("/before")
             await events(gateway, 1)
             wire.cut()
@@ -247,13 +246,9 @@ async def test_an_outage_slows_no_request_and_the_requests_are_logged_once(
             assert sorted(one["path"] for one in found) == sorted(["/before", *(f"/{number}" for number in range(40))])
 
 
-async def test_a_batch_that_an_outage_outlasts_is_counted_as_lost(
-    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_requests, "SECONDS", 0.05)
-    monkeypatch.setattr(own_requests, "_PAUSE_SECONDS", 0.01)
+async def test_a_batch_that_an_outage_outlasts_is_counted_as_lost(settings: Settings, start: Start) -> None:
     with through_wire(replace(logging(settings), database_seconds=1, log_level="error")) as (wire, over_wire):
-        async with running(over_wire, clock=clock) as gateway:
+        async with start(over_wire, _PAUSE_SECONDS=0.01) as gateway:
             wire.cut()
             await gateway.http.get("/lost")
             async with asyncio.timeout(30):
@@ -266,12 +261,9 @@ async def test_a_batch_that_an_outage_outlasts_is_counted_as_lost(
             assert (await counted(gateway))["not_logged"] == 1
 
 
-async def test_a_stop_during_an_outage_is_not_held_up(
-    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own_requests, "STOP_SECONDS", 0.1)
+async def test_a_stop_during_an_outage_is_not_held_up(settings: Settings, start: Start) -> None:
     with through_wire(logging(settings)) as (wire, over_wire):
-        async with asyncio.timeout(20), running(over_wire, clock=clock) as gateway:
+        async with asyncio.timeout(20), start(over_wire, SECONDS=own_requests.SECONDS, STOP_SECONDS=0.1) as gateway:
             log = gateway.state.resources.of(own_requests.RequestLog)
             wire.cut()
             for number in range(3):

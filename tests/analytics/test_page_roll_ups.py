@@ -14,14 +14,7 @@ from portico.resolvers.analytics.settings import AnalyticsSettings
 from portico.schema.scalars import format_instant
 from tests.analytics.support.log_events import NOON, Given, event, log, page_counts
 from tests.analytics.support.page_roll_ups import DAY, JOB, counted, marks, roll_up, rolled_days, unused_counts
-from tests.support.harness import (
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    run_jobs,
-    running,
-    with_settings,
-)
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, with_settings
 
 MIDNIGHT = NOON.replace(hour=0)
 

@@ -35,6 +35,8 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, delayed, interrupted, stopping
 from tests.support.machines import examples
+from tests.support.overtaking import overtaken
+from tests.support.stored import empty
 
 MIDNIGHT = NOON.replace(hour=0)
 END = MIDNIGHT + 3 * DAY
@@ -118,6 +120,8 @@ async def test_an_expiry_that_crashes_anywhere_counts_no_deleted_events(settings
 
 # What happens between any two commands of a roll-up.
 
+Action = Callable[[GatewayClient, SettableClock], Awaitable[None]]
+
 
 async def another_build(gateway: GatewayClient, clock: SettableClock) -> None:
     await roll_up_day(gateway.db, MIDNIGHT, now=clock.now())
@@ -131,58 +135,45 @@ async def late_events(gateway: GatewayClient, _clock: SettableClock) -> None:
     await log(gateway, *LATE)
 
 
-async def late_events_and_another_build(gateway: GatewayClient, clock: SettableClock) -> None:
-    await late_events(gateway, clock)
-    await another_build(gateway, clock)
+def one_after_the_other(*actions: Action) -> Action:
+    async def act(gateway: GatewayClient, clock: SettableClock) -> None:
+        for action in actions:
+            await action(gateway, clock)
+
+    return act
 
 
-async def another_build_and_late_events(gateway: GatewayClient, clock: SettableClock) -> None:
-    await another_build(gateway, clock)
-    await late_events(gateway, clock)
-
-
-async def builds_around_late_events(gateway: GatewayClient, clock: SettableClock) -> None:
-    await another_build(gateway, clock)
-    await late_events(gateway, clock)
-    await another_build(gateway, clock)
-
-
-Action = Callable[[GatewayClient, SettableClock], Awaitable[None]]
-BETWEEN: tuple[Action, ...] = (
-    another_build,
-    another_run,
-    late_events,
-    late_events_and_another_build,
-    another_build_and_late_events,
-    builds_around_late_events,
-)
+BETWEEN = {
+    "another build": one_after_the_other(another_build),
+    "another run": one_after_the_other(another_run),
+    "late events": one_after_the_other(late_events),
+    "late events and another build": one_after_the_other(late_events, another_build),
+    "another build and late events": one_after_the_other(another_build, late_events),
+    "builds around late events": one_after_the_other(another_build, late_events, another_build),
+}
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("action", BETWEEN)
+@pytest.mark.parametrize("name", BETWEEN)
 async def test_whatever_happens_between_two_commands_of_a_build_each_event_counts_once(
-    gateway: GatewayClient, clock: SettableClock, action: Action
+    gateway: GatewayClient, clock: SettableClock, name: str
 ) -> None:
-    has_late = action not in {another_build, another_run}
+    events = [*EVENTS, MORE, *(LATE if "late events" in name else [])]
+
+    async def act() -> None:
+        await BETWEEN[name](gateway, clock)
+        # What the paused process has not done yet is missing in no answer.
+        assert await all_counts(gateway) == counted(events)
+
     for skip in some_stops(3):
-        for name in COLLECTIONS:
-            await gateway.db[name].delete_many({})
+        await empty(gateway.db, COLLECTIONS)
         await log(gateway, *EVENTS)
         await another_build(gateway, clock)
         await log(gateway, MORE)
-        ran: list[int] = []
-
-        async def act(*, ran: list[int] = ran) -> None:
-            ran.append(1)
-            await action(gateway, clock)
-            # What the paused process has not done yet is missing in no answer.
-            assert await all_counts(gateway) == counted([*EVENTS, MORE, *(LATE if has_late else [])])
-
-        database = interrupted(gateway.db, None, None, act, skip=skip)
-        await roll_up_day(database, MIDNIGHT, now=clock.now())
-        if not ran:
+        with overtaken(gateway, act, skip=skip) as outcome:
+            await roll_up_day(gateway.db, MIDNIGHT, now=clock.now())
+        if not outcome:
             break
-        events = [*EVENTS, MORE, *(LATE if has_late else [])]
 
         assert await all_counts(gateway) == counted(events)
         await assert_settled(gateway, clock, events)
@@ -190,29 +181,26 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("action", BETWEEN)
+@pytest.mark.parametrize("name", BETWEEN)
 async def test_whatever_happens_between_two_commands_of_a_read_it_counts_each_earlier_event_once(
-    gateway: GatewayClient, clock: SettableClock, action: Action
+    gateway: GatewayClient, clock: SettableClock, name: str
 ) -> None:
+    wanted = [tuple(one.values()) for one in counted(EVENTS)]
+
+    async def act() -> None:
+        await BETWEEN[name](gateway, clock)
+        # Deletes the counts that were replaced.
+        await another_run(gateway, clock)
+
     for skip in some_stops(3):
-        for name in COLLECTIONS:
-            await gateway.db[name].delete_many({})
+        await empty(gateway.db, COLLECTIONS)
         await log(gateway, *EVENTS)
         await roll_up(gateway, clock)
-        ran: list[int] = []
-
-        async def act(*, ran: list[int] = ran) -> None:
-            ran.append(1)
-            await action(gateway, clock)
-            # Deletes the counts that were replaced.
-            await another_run(gateway, clock)
-
-        database = interrupted(gateway.db, None, None, act, skip=skip)
-        found = await reads.count_pages(database, MIDNIGHT, END, limit=1_000, max_events=1_000)
-        if not ran:
+        with overtaken(gateway, act, skip=skip) as outcome:
+            found = await reads.count_pages(gateway.db, MIDNIGHT, END, limit=1_000, max_events=1_000)
+        if not outcome:
             break
         pages = [(one["path"], format_instant(one["day"]), one["hits"], one["visitors"]) for one in found]
-        wanted = [tuple(one.values()) for one in counted(EVENTS)]
 
         assert [one for one in pages if one[0] != "/late"] == wanted, skip
     # Four commands: the marks, the days, the counts, and the days again.
@@ -316,8 +304,7 @@ STEPS = st.one_of(
 async def test_random_events_roll_ups_crashes_and_reads_have_the_counts_of_the_model(
     gateway: GatewayClient, clock: SettableClock, steps: list[tuple[str, Any]]
 ) -> None:
-    for name in COLLECTIONS:
-        await gateway.db[name].delete_many({})
+    await empty(gateway.db, COLLECTIONS)
     model: dict[Any, Given] = {}
     for step, value in steps:
         if step == "log":

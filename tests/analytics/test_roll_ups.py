@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Settings
 from portico.testing.repeated_writes import RepeatedWrites
 from portico.testing.stages import Stage
 from tests.analytics.support.session_cases import (
@@ -29,8 +27,9 @@ from tests.analytics.support.session_cases import (
     stats,
     stored_roll_ups,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
 from tests.support.interruptions import crashing, database_of, delayed, interrupted, stopping
+from tests.support.overtaking import overtaken
 
 # The commands of a run for a batch of sessions that nobody else rolls up.
 COMMANDS = [
@@ -67,14 +66,6 @@ class Scene(Stage):
 @pytest.fixture
 def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
     return Scene(gateway, clock)
-
-
-@pytest.fixture
-async def other(settings: Settings, clock: SettableClock, gateway: GatewayClient) -> AsyncIterator[GatewayClient]:
-    """Another gateway on the same database."""
-    assert gateway.settings is settings
-    async with running(settings, clock=clock) as found:
-        yield found
 
 
 async def test_without_pending_sessions_the_figures_are_as_of_now(gateway: GatewayClient, clock: SettableClock) -> None:
@@ -123,11 +114,8 @@ async def test_every_session_that_was_acknowledged_before_the_time_is_in_the_fig
     for stop in stops():
         await scene.restore()
         acknowledged = [scene.clock.now()] * 7
-        was_read = False
 
         async def read(acknowledged: list[datetime] = acknowledged) -> None:
-            nonlocal was_read
-            was_read = True
             for _ in range(2):
                 await assert_complete(other, acknowledged)
                 scene.clock.advance(seconds=1)
@@ -135,10 +123,10 @@ async def test_every_session_that_was_acknowledged_before_the_time_is_in_the_fig
                 acknowledged.append(scene.clock.now())
                 scene.clock.advance(seconds=1)
 
-        with database_of(scene.gateway, interrupted(scene.gateway.db, None, None, read, skip=stop)):
+        with overtaken(scene.gateway, read, skip=stop) as outcome:
             await roll_up(scene.gateway, scene.clock)
         await assert_complete(other, acknowledged)
-        if not was_read:
+        if not outcome:
             break
     assert stop == len(COMMANDS)
 
@@ -149,21 +137,18 @@ async def test_a_read_during_which_sessions_are_rolled_up_promises_no_more_than_
     for stop in stops():
         await scene.restore()
         acknowledged = [scene.clock.now()] * 7
-        was_late = False
 
         async def overtake(acknowledged: list[datetime] = acknowledged) -> None:
-            nonlocal was_late
-            was_late = True
             await recorded(other, session(length=3))
             acknowledged.append(scene.clock.now())
             await roll_up(other, scene.clock)
             scene.clock.advance(seconds=1)
 
-        with database_of(scene.gateway, interrupted(scene.gateway.db, None, None, overtake, skip=stop)):
+        with overtaken(scene.gateway, overtake, skip=stop) as outcome:
             found = await report(scene.gateway)
         total = sum(one["sessions"] for one in found["stats"])
         assert total >= sum(shown(time) < found["asOf"] for time in acknowledged), stop
-        if not was_late:
+        if not outcome:
             break
     assert stop == 2
 
@@ -174,11 +159,8 @@ async def test_a_run_that_is_suspended_anywhere_and_resumes_late_replaces_nothin
 ) -> None:
     for stop in stops():
         model = await scene.model()
-        was_late = False
 
         async def overtake(model: Model = model) -> None:
-            nonlocal was_late
-            was_late = True
             # Twice, so that the other stores a second revision, too.
             for number in range(2 * records):
                 late = [session(f"2026-01-31T11:5{number}:00Z", 9), session("2025-01-31T11:50:00Z", 9, "bob")]
@@ -188,9 +170,9 @@ async def test_a_run_that_is_suspended_anywhere_and_resumes_late_replaces_nothin
             await roll_up(other, scene.clock)
             assert await pending(other.db) == 0
 
-        with database_of(scene.gateway, interrupted(scene.gateway.db, None, None, overtake, skip=stop)):
+        with overtaken(scene.gateway, overtake, skip=stop) as outcome:
             await roll_up(scene.gateway, scene.clock)
-        if not was_late:
+        if not outcome:
             break
         await assert_matches(scene.gateway, model)
         await assert_invariants(scene.gateway)

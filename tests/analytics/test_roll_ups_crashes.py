@@ -22,15 +22,11 @@ from tests.analytics.support.session_cases import (
 )
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
 from tests.support.interruptions import crashing, stopping
+from tests.support.stored import empty
 
 # Of two users, in several hours, some before and after New Year in week 53, and one on a leap day.
 TIMES = ("2020-12-31T23:00:00Z", "2021-01-01T00:00:00Z", "2021-01-01T00:30:00Z", "2024-02-29T10:00:00Z")
 SESSIONS = [session(time, 0.1 * number, user) for number, time in enumerate(TIMES, 1) for user in ("ann", "bob")]
-
-
-async def empty(gateway: GatewayClient) -> None:
-    for name in COLLECTIONS:
-        await gateway.db[name].delete_many({})
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ async def whole(gateway: GatewayClient, clock: SettableClock) -> list[bytes]:
     model.record(SESSIONS)
     await assert_matches(gateway, model)
     found = await stored_roll_ups(gateway.db)
-    await empty(gateway)
+    await empty(gateway.db, COLLECTIONS)
     return found
 
 
@@ -50,7 +46,7 @@ async def test_a_recording_that_crashes_anywhere_and_is_repeated_counts_once(
     gateway: GatewayClient, clock: SettableClock, whole: list[bytes]
 ) -> None:
     for stop in stops():
-        await empty(gateway)
+        await empty(gateway.db, COLLECTIONS)
         with crashing(gateway, stop) as faulty:
             answer = await gateway.ask(RECORD, {"input": SESSIONS})
         if not faulty.has_crashed:

@@ -23,6 +23,7 @@ from tests.analytics.support.session_cases import (
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.interruptions import crashing, stopping
 from tests.support.machines import examples
+from tests.support.stored import empty
 
 USERS = st.sampled_from(["ann", "bob", "$x.y"])
 # Many fall into the same periods; others are at their edges, or anywhere.
@@ -73,8 +74,7 @@ async def read(gateway: GatewayClient, model: Model, user: str, told: list[tuple
 async def test_random_recordings_crashes_and_reads_have_the_figures_of_the_model(
     gateway: GatewayClient, clock: SettableClock, steps: list[tuple[str, Any]]
 ) -> None:
-    for name in COLLECTIONS:
-        await gateway.db[name].delete_many({})
+    await empty(gateway.db, COLLECTIONS)
     model = Model()
     told: list[tuple[datetime, str]] = []
     for step, value in steps:

@@ -11,7 +11,7 @@ import pytest
 from bson import Int64, ObjectId
 from bson.datetime_ms import DatetimeMS
 
-from portico.gateway.settings import Settings
+from portico.gateway.domains.analytics import DOMAIN
 from portico.resolvers.analytics.session_checks import repair
 from portico.resolvers.analytics.sessions import Period
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Document
@@ -34,8 +34,10 @@ from tests.analytics.support.session_cases import (
     stored_roll_ups,
 )
 from tests.support.damage import damage_in_front
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, some_stops
-from tests.support.interruptions import database_of, delayed, interrupted
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
+from tests.support.interruptions import database_of, delayed
+from tests.support.overtaking import overtaken
+from tests.support.stored import empty
 
 FIRST = [session(f"2026-01-{day}T1{hour}:00:00Z", 5) for day in (30, 31) for hour in (0, 1)]
 LATE = [session("2026-01-31T10:59:00Z", 7, user) for user in ("ann", "bob")]
@@ -60,15 +62,13 @@ async def rolled_up(gateway: GatewayClient, clock: SettableClock, model: Model) 
 async def problems(gateway: GatewayClient) -> list[Problem]:
     """What `portico doctor` finds."""
     db = gateway.db.with_options(codec_options=LENIENT_FOR_REPAIRS)
-    analytics = next(domain for domain in gateway.domains.all if domain.name == "analytics")
-    return [problem for invariant in analytics.invariants async for problem in invariant.problems(db)]
+    return [problem for invariant in DOMAIN.invariants async for problem in invariant.problems(db)]
 
 
 async def repaired(gateway: GatewayClient) -> int:
     """Repairs as `portico doctor --repair` does: each problem as soon as it is found."""
     db = gateway.db.with_options(codec_options=LENIENT_FOR_REPAIRS)
-    analytics = next(domain for domain in gateway.domains.all if domain.name == "analytics")
-    return sum([await problem.mend() for invariant in analytics.invariants async for problem in invariant.problems(db)])
+    return sum([await problem.mend() for invariant in DOMAIN.invariants async for problem in invariant.problems(db)])
 
 
 async def test_damaged_sessions_stop_no_others(gateway: GatewayClient, clock: SettableClock) -> None:
@@ -223,21 +223,17 @@ async def test_a_repair_deletes_no_roll_up_that_is_stored_meanwhile(
     model = Model()
     model.record(sessions)
     superfluous = {**HOUR, "_id": Period.at("ann", "HOUR", HOUR["start"]).key, "sessions": Int64(3)}
+
+    async def record_and_roll_up() -> None:
+        await recorded(gateway, *sessions)
+        await roll_up(gateway, clock)
+
     for skip in some_stops(2):
-        for name in COLLECTIONS:
-            await gateway.db[name].delete_many({})
+        await empty(gateway.db, COLLECTIONS)
         await roll_ups.insert_one(superfluous)
-        is_recorded = False
-
-        async def record_and_roll_up() -> None:
-            nonlocal is_recorded
-            is_recorded = True
-            await recorded(gateway, *sessions)
-            await roll_up(gateway, clock)
-
-        await repair(interrupted(gateway.db, None, None, record_and_roll_up, skip=skip), superfluous["_id"])
-
-        if not is_recorded:
+        with overtaken(gateway, record_and_roll_up, skip=skip) as outcome:
+            await repair(gateway.db, superfluous["_id"])
+        if not outcome:
             break
         await assert_matches(gateway, model)
     assert skip > 2
@@ -268,7 +264,7 @@ async def test_the_doctor_names_a_damaged_session(rolled_up: GatewayClient, name
 
 
 async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_rolled_up(
-    gateway: GatewayClient, settings: Settings, clock: SettableClock
+    gateway: GatewayClient, other: GatewayClient, clock: SettableClock
 ) -> None:
     rng = random.Random(5)
     is_over = False
@@ -279,15 +275,14 @@ async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_
             await recorded(through, *(session(time) for time in times))
             await roll_up(through, clock)
 
-    async with running(settings, clock=clock) as other:
-        found: list[Any] = []
-        with database_of(gateway, delayed(gateway.db, rng, 0.005)):
-            busy = asyncio.create_task(record_and_roll_up(other))
-            checked = gateway.domains
-            for _ in range(8):
-                found += [one for invariant in checked.invariants[-2:] async for one in invariant.check(gateway.db)]
-            is_over = True
-            await busy
+    found: list[Any] = []
+    with database_of(gateway, delayed(gateway.db, rng, 0.005)):
+        busy = asyncio.create_task(record_and_roll_up(other))
+        checked = gateway.domains
+        for _ in range(8):
+            found += [one for invariant in checked.invariants[-2:] async for one in invariant.check(gateway.db)]
+        is_over = True
+        await busy
     assert [problem for problem in found if not problem.is_open] == []
     await roll_up(gateway, clock)
     await assert_invariants(gateway)

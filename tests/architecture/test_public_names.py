@@ -64,14 +64,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.elections": ("retries of the own combined writes", {"met_election"}),
     "resolvers.errors": (
         "of HTTP or of several built-in domains",
-        {
-            "OperationKeyReused",
-            "OperationRefused",
-            "SlugTaken",
-            "UnacceptableFile",
-            "error_type",
-            "one_of",
-        },
+        {"OperationKeyReused", "OperationRefused", "SlugTaken", "UnacceptableFile", "error_type", "one_of"},
     ),
     "resolvers.hints": ("reads that name their index", {"with_hint"}),
     "resolvers.import_outcomes": ("imports in bulk", {"refused_row", "rejected_rows"}),
@@ -103,10 +96,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "resolvers.server_time": ("claims that expire", {"server_time"}),
     "resolvers.snapshots": ("invariants over several collections", {"read_at_one_time"}),
     "resolvers.tasks": ("services that end with the gateway, and what ends although it stops", {"complete", "end"}),
-    "resolvers.texts": (
-        "limits of the own forms",
-        {"MAX_AUTHOR", "MAX_SLUG"},
-    ),
+    "resolvers.texts": ("limits of the own forms", {"MAX_AUTHOR", "MAX_SLUG"}),
     "resolvers.urls": ("links in the own forms", {"require_web_url"}),
     "resolvers.typed_text": (
         "how typed words are compared with those of titles and names",
@@ -120,13 +110,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "resolvers.writes.idempotency": (
         "operations of several documents, and what they note",
-        {
-            "LEASE",
-            "note",
-            "notes",
-            "renew",
-            "require_not_done",
-        },
+        {"LEASE", "note", "notes", "renew", "require_not_done"},
     ),
     "resolvers.writes.intents": (
         "writes with a record of intent: categories, products, photos",
@@ -177,14 +161,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     "schema.fingerprints": ("inputs that must not be stored", {"secret_by"}),
     "schema.nodes": (
         "rules of visibility over several kinds; other domains use `load_one` and `find_visible`",
-        {
-            "is_visible",
-            "load",
-            "loader_of",
-            "projection_of",
-            "require",
-            "shown",
-        },
+        {"is_visible", "load", "loader_of", "projection_of", "require", "shown"},
     ),
     "schema.parts": ("ids of the items of lists", {"digest_of", "part_id"}),
     "schema.rendering": ("texts in Markdown", {"in_thread", "rendered"}),

@@ -172,11 +172,7 @@ def test_every_connection_has_the_same_shape(schema: GraphQLSchema, connection: 
     edge = schema.type_map[f"{name}Edge"]
 
     fields = {field: str(declared.type) for field, declared in found.fields.items()}
-    assert fields.items() >= {
-        ("edges", f"[{name}Edge!]!"),
-        ("nodes", f"[{row}!]!"),
-        ("pageInfo", "PageInfo!"),
-    }
+    assert fields.items() >= {("edges", f"[{name}Edge!]!"), ("nodes", f"[{row}!]!"), ("pageInfo", "PageInfo!")}
     assert isinstance(edge, GraphQLObjectType)
     assert {name: str(field.type) for name, field in edge.fields.items()}.items() >= {
         ("cursor", "String!"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from portico.resolvers.content import assets
 from tests.catalog.support.catalog import shared_gateway
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, noise_of, result, use_pictures
+from tests.content.support.site import own
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.ids import key_in
 
@@ -256,7 +257,7 @@ async def test_only_callers_who_see_a_photo_get_its_bytes(gateway: GatewayClient
 
 async def test_a_url_of_a_photo_never_returns_other_bytes(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), DATA)
-    replaced = await result(gateway, "replacePhoto", {"id": photo["id"], "nonce": photo["nonce"]}, noise_of(30, 30))
+    replaced = await result(gateway, "replacePhoto", own(photo), noise_of(30, 30))
 
     old = await gateway.http.get(photo["url"], headers={"if-none-match": f'"{photo["checksum"]}"'})
     new = await gateway.http.get(replaced["photo"]["url"])

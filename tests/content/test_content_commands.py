@@ -18,6 +18,7 @@ from tests.content.support.site import (
     create_page,
     create_section,
     entry_input,
+    own,
     page_input,
     section_input,
 )
@@ -104,7 +105,7 @@ async def test_every_read_sends_few_indexed_commands(gateway: GatewayClient) -> 
 async def test_revisions_are_read_by_one_command_on_one_shard(gateway: GatewayClient) -> None:
     page = await create_page(gateway)
     for number in range(4):
-        given = {"id": page["id"], "nonce": page["nonce"], "text": str(number)}
+        given = own(page, text=str(number))
         page = (await gateway.result("editText", given))["content"]
     text = REVISIONS.replace("first: 100", "first: 2").replace("nodes {", "pageInfo { endCursor } nodes {")
     after = None
@@ -120,10 +121,6 @@ async def test_revisions_are_read_by_one_command_on_one_shard(gateway: GatewayCl
     by_id = {"id": Kind.encode_id("Revision", revision["_id"])}
     commands = await sent(gateway, lambda: gateway.data("query ($id: ID!) { node(id: $id) { id } }", by_id))
     assert (names(commands), unroutable(commands)) == ([f"find {TEXTS}"], [])
-
-
-def _ids(node: Given) -> Given:
-    return {"id": node["id"], "nonce": node["nonce"]}
 
 
 # An edit reads the node, writes it, copies its text to a revision, and removes the mark. Without a text it copies
@@ -142,17 +139,17 @@ WRITES: dict[str, tuple[str, Any, list[str]]] = {
     ),
     "another text": (
         "editText",
-        lambda known: {**_ids(known["page"]), "text": "x"},
+        lambda known: own(known["page"], text="x"),
         [f"find {NODES}", f"findAndModify {NODES}", f"insert {TEXTS}", f"update {NODES}"],
     ),
     "a text that comes too late": (
         "editText",
-        lambda known: {**_ids(known["page"]), "text": "y"},
+        lambda known: own(known["page"], text="y"),
         [f"find {NODES}", f"find {TEXTS}"],
     ),
     "another title of a section": (
         "editMetadata",
-        lambda known: {**_ids(known["docs"]), "title": "x"},
+        lambda known: own(known["docs"], title="x"),
         [f"find {NODES}", f"findAndModify {NODES}"],
     ),
     "more tags": (
@@ -167,7 +164,7 @@ WRITES: dict[str, tuple[str, Any, list[str]]] = {
     ),
     "deleting a page": (
         "deleteContent",
-        lambda known: _ids(known["gone"]),
+        lambda known: own(known["gone"]),
         [
             f"delete {NODES}",
             f"delete {TEXTS}",
@@ -181,7 +178,7 @@ WRITES: dict[str, tuple[str, Any, list[str]]] = {
     ),
     "deleting a section": (
         "deleteContent",
-        lambda known: _ids(known["other"]),
+        lambda known: own(known["other"]),
         [
             f"delete {NODES}",
             f"delete {TEXTS}",
@@ -216,9 +213,9 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: Gatew
     known = await scene(gateway)
     for mutation, given, stop in (
         ("createPage", page_input(parentId=known["docs"]["id"]), 1),
-        ("editText", {**_ids(known["page"]), "text": "x"}, 1),
-        ("deleteContent", _ids(known["other"]), 2),
-        ("deleteContent", _ids(known["gone"]), 1),
+        ("editText", own(known["page"], text="x"), 1),
+        ("deleteContent", own(known["other"]), 2),
+        ("deleteContent", own(known["gone"]), 1),
     ):
         with crashing(gateway, stop) as faulty:
             await gateway.ask(MUTATIONS[mutation], {"input": given})
@@ -244,10 +241,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: Gatew
         "find cms.nodes type unrevised",
         "find cms.revisions ",
     }
-    for command in commands:
-        for plan in await explain(gateway.db, command):
-            assert not plan.scans_collection, command
-            assert not plan.sorts_in_memory, command
+    await assert_indexed(gateway, commands)
 
 
 async def test_a_page_of_a_long_list_examines_few_more_documents_than_it_shows(gateway: GatewayClient) -> None:

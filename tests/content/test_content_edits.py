@@ -18,7 +18,9 @@ from tests.content.support.site import (
     create_page,
     create_section,
     entry_input,
+    own,
     page_input,
+    section_input,
 )
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
 
@@ -26,7 +28,7 @@ Given = dict[str, Any]
 
 
 async def edit(gateway: GatewayClient, node: Given, text: str, **options: Any) -> Given:
-    given = {"id": node["id"], "nonce": node["nonce"], "text": text}
+    given = own(node, text=text)
     found: Given = await gateway.result("editText", given, **options)
     return found
 
@@ -107,9 +109,7 @@ async def test_readers_see_no_revisions(gateway: GatewayClient) -> None:
     assert (await gateway.data(by_id, {"id": revision["id"]}))["node"] == {"id": revision["id"]}
 
 
-async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_text(
-    gateway: GatewayClient,
-) -> None:
+async def test_a_conflict_includes_the_current_state_the_diff_and_the_merged_text(gateway: GatewayClient) -> None:
     page = await create_page(gateway, title="About", text="One.\n\nTwo.\n\nThree.\n")
     first = await saved(gateway, page, "ONE.\n\nTwo.\n\nThree.\n")
 
@@ -176,7 +176,7 @@ async def test_a_revision_of_another_node_is_not_found(gateway: GatewayClient) -
     page, other = await create_page(gateway), await create_page(gateway)
     (revision,) = await revisions(gateway, other)
     for revision_id in (revision["id"], page["id"], "x"):
-        given = {"id": page["id"], "nonce": page["nonce"], "revisionId": revision_id}
+        given = own(page, revisionId=revision_id)
 
         assert (await gateway.result("restoreRevision", given))["__typename"] == "NotFound"
 
@@ -212,7 +212,7 @@ async def test_a_new_slug_of_a_section_changes_the_paths_below_it(gateway: Gatew
     inner = await create_section(gateway, slug="inner", parentId=section["id"])
     await create_page(gateway, slug="page", parentId=inner["id"])
 
-    await gateway.result("editMetadata", {"id": section["id"], "nonce": section["nonce"], "slug": "new"})
+    await gateway.result("editMetadata", own(section, slug="new"))
 
     assert await at(gateway, "/old/inner/page") is None
     found = await at(gateway, "/new/inner/page")
@@ -233,7 +233,7 @@ async def test_a_new_slug_of_a_section_changes_the_paths_below_it(gateway: Gatew
 async def test_invalid_metadata_is_refused(gateway: GatewayClient, changes: Given, path: list[str]) -> None:
     page = await create_page(gateway)
 
-    outcome = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], **changes})
+    outcome = await gateway.result("editMetadata", own(page, **changes))
 
     assert (outcome["__typename"], outcome["path"]) == ("InvalidInput", path)
 
@@ -241,10 +241,10 @@ async def test_invalid_metadata_is_refused(gateway: GatewayClient, changes: Give
 async def test_a_slug_of_another_node_is_taken(gateway: GatewayClient) -> None:
     page, other = await create_page(gateway, slug="a"), await create_section(gateway, slug="b")
 
-    outcome = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], "slug": "b"})
+    outcome = await gateway.result("editMetadata", own(page, slug="b"))
 
     assert outcome == {"__typename": "SlugTaken", "message": "The slug 'b' is taken.", "slug": "b"}
-    same = await gateway.result("editMetadata", {"id": other["id"], "nonce": other["nonce"], "slug": "b"})
+    same = await gateway.result("editMetadata", own(other, slug="b"))
     assert same["__typename"] == "ContentPayload"
     await assert_invariants(gateway)
 
@@ -252,10 +252,10 @@ async def test_a_slug_of_another_node_is_taken(gateway: GatewayClient) -> None:
 async def test_editing_metadata_with_a_stale_nonce_is_a_conflict(gateway: GatewayClient) -> None:
     page, section = await create_page(gateway, text="One."), await create_section(gateway)
     await saved(gateway, page, "Two.")
-    await gateway.result("editMetadata", {"id": section["id"], "nonce": section["nonce"], "title": "Other"})
+    await gateway.result("editMetadata", own(section, title="Other"))
 
-    of_page = await gateway.result("editMetadata", {"id": page["id"], "nonce": page["nonce"], "title": "x"})
-    of_section = await gateway.result("editMetadata", {"id": section["id"], "nonce": section["nonce"], "title": "x"})
+    of_page = await gateway.result("editMetadata", own(page, title="x"))
+    of_section = await gateway.result("editMetadata", own(section, title="x"))
 
     assert (of_page["__typename"], of_page["baseText"], of_page["diff"], of_page["mergedText"]) == (
         "EditConflict",
@@ -327,7 +327,7 @@ async def test_a_page_is_deleted_with_its_revisions(gateway: GatewayClient) -> N
     page = await create_page(gateway, slug="page", text="One.")
     edited = await saved(gateway, page, "Two.")
 
-    late = await gateway.result("deleteContent", {"id": page["id"], "nonce": page["nonce"]})
+    late = await gateway.result("deleteContent", own(page))
     gone = await gateway.result("deleteContent", {"id": page["id"], "nonce": edited["nonce"]})
     again = await gateway.result("deleteContent", {"id": page["id"], "nonce": edited["nonce"]})
 
@@ -344,10 +344,10 @@ async def test_a_page_is_deleted_with_its_revisions(gateway: GatewayClient) -> N
 async def test_a_section_can_be_deleted_only_when_it_is_empty(gateway: GatewayClient) -> None:
     section = await create_section(gateway, slug="docs")
     page = await create_page(gateway, parentId=section["id"])
-    given = {"id": section["id"], "nonce": section["nonce"]}
+    given = own(section)
 
     outcome = await gateway.result("deleteContent", given)
-    await gateway.result("deleteContent", {"id": page["id"], "nonce": page["nonce"]})
+    await gateway.result("deleteContent", own(page))
     gone = await gateway.result("deleteContent", given)
 
     assert outcome == {"__typename": "SectionNotEmpty", "message": "The section still has children."}
@@ -357,7 +357,7 @@ async def test_a_section_can_be_deleted_only_when_it_is_empty(gateway: GatewayCl
 
 async def test_a_retried_edit_is_saved_once_and_a_conflict_is_checked_again(gateway: GatewayClient) -> None:
     page = await create_page(gateway, text="One.")
-    given = {"id": page["id"], "nonce": page["nonce"], "text": "Two.", "idempotencyKey": "one"}
+    given = own(page, text="Two.", idempotencyKey="one")
 
     first, again = [await gateway.result("editText", given) for _ in range(2)]
     late = {**given, "text": "Late.", "idempotencyKey": "two"}
@@ -372,12 +372,13 @@ async def test_a_retried_edit_is_saved_once_and_a_conflict_is_checked_again(gate
 
 
 @pytest.mark.parametrize(("token", "code"), [(None, "UNAUTHENTICATED"), ("merchant", "FORBIDDEN")])
-async def test_only_editors_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
+async def test_only_editors_create_and_edit(gateway: GatewayClient, token: str | None, code: str) -> None:
     page = await create_page(gateway)
     blog = await create_section(gateway, "BLOG")
     caller = None if token is None else gateway.token(roles=[MERCHANT])
-    by_nonce = {"id": page["id"], "nonce": page["nonce"]}
+    by_nonce = own(page)
     calls: dict[str, Given] = {
+        "createSection": section_input(),
         "createPage": page_input(),
         "createBlogEntry": entry_input(blog),
         "editText": {**by_nonce, "text": "x"},

@@ -112,11 +112,7 @@ def _bombs() -> dict[str, tuple[str, str, str]]:
             "\n".join(line if number % 2 else f"x{line}" for number, line in enumerate(numbers)),
             "\n".join(line if number % 3 else f"y{line}" for number, line in enumerate(numbers)),
         ),
-        "shuffled": (
-            "\n".join(numbers),
-            "\n".join(reversed(numbers)),
-            "\n".join(rng.sample(numbers, len(numbers))),
-        ),
+        "shuffled": ("\n".join(numbers), "\n".join(reversed(numbers)), "\n".join(rng.sample(numbers, len(numbers)))),
         "a few lines, often": drawn(list("abcdefgh"), LONG // 2),
         "many lines, now and then": drawn(numbers[:1000], LONG // 4),
     }

@@ -15,7 +15,7 @@ from pymongo.errors import ConnectionFailure
 
 from portico.gateway.settings import Settings
 from portico.resolvers.content.settings import ContentSettings
-from tests.content.support.site import FUTURE, create_entry, create_page, create_section
+from tests.content.support.site import FUTURE, create_entry, create_page, create_section, own
 from tests.support.harness import Commands, GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import database_of
 
@@ -112,8 +112,8 @@ async def test_an_entry_keeps_its_id_when_its_title_or_path_changes(
 ) -> None:
     entry = await create_entry(gateway, blog)
     before = await atom(gateway)
-    await gateway.result("editMetadata", {"id": entry["id"], "nonce": entry["nonce"], "slug": "x", "title": "X"})
-    await gateway.result("editMetadata", {"id": blog["id"], "nonce": blog["nonce"], "slug": "news"})
+    await gateway.result("editMetadata", own(entry, slug="x", title="X"))
+    await gateway.result("editMetadata", own(blog, slug="news"))
 
     after = await atom(gateway, "/feeds/news.atom")
 
@@ -162,8 +162,8 @@ async def test_an_unchanged_feed_is_not_sent_again(
         ("addTags", {"tags": ["new"]}),
     ):
         clock.advance(seconds=2)
-        own = {"id": entry["id"]} if mutation == "addTags" else {"id": entry["id"], "nonce": entry["nonce"]}
-        entry = (await gateway.result(mutation, {**own, **changes}))["content"]
+        given = {"id": entry["id"], **changes} if mutation == "addTags" else own(entry, **changes)
+        entry = (await gateway.result(mutation, given))["content"]
         changed = await get(gateway, "/feeds/blog.atom", if_none_match=known)
         assert changed.status_code == 200, mutation
         known = changed.headers["etag"]
@@ -176,11 +176,11 @@ async def test_withdrawals_deletions_and_late_entries_change_the_feed(
     older = await create_entry(gateway, blog, title="Older", publishOn="2020-01-01T00:00:00Z")
     newer = await create_entry(gateway, blog, title="Newer", publishOn="2020-02-01T00:00:00Z")
     shown, known = [], ""
-    withdrawn = {"id": newer["id"], "nonce": newer["nonce"], "publishOn": None}
+    withdrawn = own(newer, publishOn=None)
     for change in (
         create_entry(gateway, blog, title="Late", publishOn="2019-12-31T00:00:00Z"),
         gateway.result("editMetadata", withdrawn),
-        gateway.result("deleteContent", {"id": older["id"], "nonce": older["nonce"]}),
+        gateway.result("deleteContent", own(older)),
     ):
         await change
         # `If-Modified-Since` is ignored, even with the date of the current second.

@@ -5,21 +5,21 @@ The kit has the crashes and pauses of each call.
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
+
 import pytest
 from starlette.types import Message
 
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.content import assets, photo_jobs, photos
-from tests.content.support.photo_scene import NEW, OLD, SEEN, Photos
-from tests.content.support.photos import (
-    sha256,
-    stored,
-    upload_body,
-)
+from tests.content.support.photo_scene import NEW, OLD, Photos
+from tests.content.support.photos import sha256, stored, upload_body
+from tests.content.support.site import own
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.ids import key_in
-from tests.support.interruptions import crashing, database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
+from tests.support.overtaking import overtaken
 
 # The checksum of the bytes that a reader finds at the photo's path before an upload.
 BEFORE = {"uploadPhoto": None, "replacePhoto": sha256(OLD)}
@@ -34,6 +34,9 @@ def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.Monk
 
 # The number of changes after which an upload has left something for the jobs.
 UNFINISHED = 4
+# The first command that writes bytes. A successful upload updates a file only to settle it.
+WRITING = assets.CHUNKS.name, "insert_many"
+SETTLING = assets.FILES.name, "update_one"
 
 
 async def test_late_chunks_of_an_abandoned_file_are_deleted(scene: Photos) -> None:
@@ -41,9 +44,7 @@ async def test_late_chunks_of_an_abandoned_file_are_deleted(scene: Photos) -> No
     db = scene.gateway.db
     scene = scene.trying("uploadPhoto")
     given = await scene.set("uploadPhoto")
-    with crashing(scene.gateway, UNFINISHED) as faulty:
-        await scene.outcome("uploadPhoto", given)
-    assert faulty.has_crashed
+    assert await scene.crash("uploadPhoto", given, UNFINISHED)
     await scene.run_jobs(seconds=31)
     removed = await db[assets.FILES.name].find_one({})
     assert removed is not None
@@ -58,9 +59,6 @@ async def test_late_chunks_of_an_abandoned_file_are_deleted(scene: Photos) -> No
 
     await scene.run_jobs(seconds=24 * 3600)
     assert await db[assets.FILES.name].count_documents({}) == 0
-
-
-# Clients that disconnect
 
 
 async def cut_off(gateway: GatewayClient, body: bytes) -> None:
@@ -94,7 +92,7 @@ async def test_an_upload_that_is_cut_off_anywhere_changes_nothing(scene: Photos,
         await cut_off(scene.gateway, body[:cut])
 
         assert await scene.state() == BEFORE[mutation], cut
-        assert (await scene.gateway.data(SEEN))["content"] is None or mutation == "replacePhoto", cut
+        assert await scene.shown() is None or mutation == "replacePhoto", cut
         assert await stored(scene.gateway.db) == ((0, 0) if mutation == "uploadPhoto" else (1, 1)), cut
         await scene.assert_settled()
     assert await scene.outcome(mutation, given) == "PhotoPayload"
@@ -102,19 +100,10 @@ async def test_an_upload_that_is_cut_off_anywhere_changes_nothing(scene: Photos,
     await scene.assert_settled()
 
 
-# Operations during uploads
-
-
 async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) -> None:
     given = await scene.set("replacePhoto")
-    outcome: list[str] = []
 
-    async def others() -> None:
-        with database_of(scene.gateway, db):
-            outcome.append(await scene.outcome("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
-
-    db = scene.gateway.db
-    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", others)):
+    with overtaken(scene.gateway, partial(scene.delete, given), before=WRITING) as outcome:
         replaced = await scene.outcome("replacePhoto", given)
 
     assert (outcome, replaced) == (["PhotoLocked"], "PhotoPayload")
@@ -126,14 +115,8 @@ async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) ->
 @pytest.mark.parametrize("skip", range(12))
 async def test_a_photo_is_either_replaced_or_deleted(scene: Photos, skip: int) -> None:
     given = await scene.set("replacePhoto")
-    outcome: list[str] = []
-    db = scene.gateway.db
 
-    async def others() -> None:
-        with database_of(scene.gateway, db):
-            outcome.append(await scene.outcome("deleteContent", {"id": given["id"], "nonce": given["nonce"]}))
-
-    with database_of(scene.gateway, interrupted(db, None, None, others, skip=skip)):
+    with overtaken(scene.gateway, partial(scene.delete, given), skip=skip) as outcome:
         replaced = await scene.outcome("replacePhoto", given)
 
     assert (*outcome, replaced) in {
@@ -150,32 +133,26 @@ async def test_a_photo_is_either_replaced_or_deleted(scene: Photos, skip: int) -
 async def test_a_photo_that_is_deleted_just_before_its_file_is_settled_leaves_nothing(scene: Photos, by: str) -> None:
     scene = scene.trying(mutation := "replacePhoto" if by == "replacePhoto" else "uploadPhoto")
     given = await scene.set(mutation)
-    db = scene.gateway.db
-    outcome: list[str] = []
 
-    async def delete() -> None:
-        with database_of(scene.gateway, db):
-            found = (await scene.gateway.data(SEEN))["content"]
-            outcome.append(await scene.outcome("deleteContent", {"id": found["id"], "nonce": found["nonce"]}))
+    async def delete() -> str:
+        return await scene.delete(await scene.shown())
 
-    async def stop() -> None:
+    async def stop() -> str:
         raise Crash
 
-    # A successful upload updates a file only to settle it.
-    settling = interrupted(db, assets.FILES.name, "update_one", stop if by == "the jobs" else delete)
-    with database_of(scene.gateway, settling):
-        outcome.append(await scene.outcome(mutation, given))
+    with overtaken(scene.gateway, stop if by == "the jobs" else delete, before=SETTLING) as deleted:
+        outcome = await scene.outcome(mutation, given)
     scene.clock.advance(seconds=31)
     if by == "the jobs":
-        settling = interrupted(db, assets.FILES.name, "update_one", delete)
-        assert await photo_jobs.finish_uploads(settling, now=scene.clock.now()) == 0
+        with overtaken(scene.gateway, delete, before=SETTLING) as deleted:
+            assert await photo_jobs.finish_uploads(scene.gateway.db, now=scene.clock.now()) == 0
 
-    assert outcome == (["INTERNAL", "DeletedPayload"] if by == "the jobs" else ["DeletedPayload", "PhotoPayload"])
+    assert (outcome, deleted) == ("INTERNAL" if by == "the jobs" else "PhotoPayload", ["DeletedPayload"])
     await scene.run_jobs(seconds=70)
     assert await scene.state() is None
     await scene.assert_settled()
     await scene.run_jobs(seconds=2 * 24 * 3600)
-    assert await db["cms.assets.files"].count_documents({}) == 0
+    assert await scene.gateway.db["cms.assets.files"].count_documents({}) == 0
 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["complete", "in flight"])
@@ -186,18 +163,16 @@ async def test_a_photo_that_is_uploaded_again_while_the_jobs_delete_its_first_up
     scene = scene.trying("uploadPhoto")
     given = await scene.set("uploadPhoto")
     db = scene.gateway.db
-    with crashing(scene.gateway, UNFINISHED) as faulty:
-        await scene.outcome("uploadPhoto", given)
+    assert await scene.crash("uploadPhoto", given, UNFINISHED)
     node = await db["cms.nodes"].find_one({"type": "photo"})
     assert node is not None
-    assert faulty.has_crashed
     scene.clock.advance(seconds=31)
     assert await photos.abort_upload(db, node, now=scene.clock.now())
 
     async def forget() -> None:
         await photos.delete_bytes(db, node["_id"], now=scene.clock.now())
 
-    with database_of(scene.gateway, db if is_whole else interrupted(db, assets.FILES.name, "update_one", forget)):
+    with contextlib.nullcontext() if is_whole else overtaken(scene.gateway, forget, before=SETTLING):
         assert await scene.outcome("uploadPhoto", given) == "PhotoPayload"
     await forget()
     assert await scene.state() == sha256(NEW)
@@ -209,16 +184,16 @@ async def test_a_photo_that_is_uploaded_again_while_the_jobs_delete_its_first_up
 
 async def test_a_deleted_photo_leaves_nothing(scene: Photos) -> None:
     given = await scene.set("replacePhoto")
-    photo = (await scene.gateway.data(SEEN))["content"]
+    photo = await scene.shown()
     for width in (80, 160):
         assert (await scene.gateway.http.get(f"{photo['url']}?width={width}")).status_code == 200
     assert await scene.outcome("replacePhoto", given) == "PhotoPayload"
-    now = (await scene.gateway.data(SEEN))["content"]
+    now = await scene.shown()
     assert (await scene.gateway.http.get(f"{now['url']}?width=80")).status_code == 200
     # The files are the new bytes, the old ones, and the thumbnails of both: a picture of 40 pixels has one thumbnail.
     assert (await stored(scene.gateway.db))[0] == 4
 
-    assert await scene.outcome("deleteContent", {"id": now["id"], "nonce": now["nonce"]}) == "DeletedPayload"
+    assert await scene.delete(now) == "DeletedPayload"
 
     assert await stored(scene.gateway.db) == (0, 0)
     assert (await scene.gateway.http.get(now["url"])).status_code == 404
@@ -227,20 +202,13 @@ async def test_a_deleted_photo_leaves_nothing(scene: Photos) -> None:
 
 async def test_a_title_that_is_edited_during_an_upload_is_kept(scene: Photos) -> None:
     given = await scene.set("replacePhoto")
-    db = scene.gateway.db
+    edit = partial(scene.gateway.result, "editMetadata", own(given, title="Other"))
 
-    async def others() -> None:
-        text = """mutation ($input: EditMetadataInput!) { editMetadata(input: $input) { __typename } }"""
-        with database_of(scene.gateway, db):
-            edited = await scene.gateway.data(
-                text, {"input": {"id": given["id"], "nonce": given["nonce"], "title": "Other"}}
-            )
-        assert edited["editMetadata"]["__typename"] == "ContentPayload"
-
-    with database_of(scene.gateway, interrupted(db, assets.CHUNKS.name, "insert_many", others)):
+    with overtaken(scene.gateway, edit, before=WRITING) as edited:
         assert await scene.outcome("replacePhoto", given) == "PhotoPayload"
 
-    node = await db["cms.nodes"].find_one({"_id": key_in("ContentNode", given["id"])})
+    assert [one["__typename"] for one in edited] == ["ContentPayload"]
+    node = await scene.gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", given["id"])})
     assert node is not None
     assert (node["title"], node["detail"]["checksum"], node["revision"]) == ("Other", sha256(NEW), 3)
     await scene.run_jobs(seconds=61)

@@ -26,7 +26,7 @@ from tests.content.support.photos import (
     stored,
     upload_body,
 )
-from tests.content.support.site import at
+from tests.content.support.site import at, own
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, with_settings
 
 
@@ -264,7 +264,7 @@ async def test_a_file_may_be_as_large_as_the_setting_allows(settings: Settings, 
         gallery = await create_gallery(gateway)
         exact = await create_photo(gateway, gallery, data)
         refused = await result(gateway, "uploadPhoto", photo_input(gallery, slug="more"), data + b"\0")
-        wrong = {"id": exact["id"], "nonce": exact["nonce"]}
+        wrong = own(exact)
         replaced = await result(gateway, "replacePhoto", wrong, data + b"\0")
 
         message = f"The file has more than {len(data):,} bytes."

@@ -10,7 +10,7 @@ from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
 from tests.content.support.photos import create_gallery, create_photo
-from tests.content.support.site import create_entry, create_page, create_section
+from tests.content.support.site import create_entry, create_page, create_section, own
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient
 
@@ -108,7 +108,7 @@ async def test_an_editor_may_delete_what_has_no_children(gateway: GatewayClient,
         none = {"viewerCanEdit": False, "viewerCanDelete": False}
         assert (await gateway.data(MAY, {"ids": ids}, token=caller))["nodes"] == [none] * 3
     for node, is_allowed in zip((section, empty, page), may, strict=True):
-        answer = await gateway.data(DELETE, {"input": {"id": node["id"], "nonce": node["nonce"]}})
+        answer = await gateway.data(DELETE, {"input": own(node)})
         assert (answer["deleteContent"]["__typename"] == "DeletedPayload") is is_allowed
 
 
@@ -116,14 +116,11 @@ async def test_a_photo_with_an_upload_in_progress_may_not_be_deleted(gateway: Ga
     photo = await create_photo(gateway, await create_gallery(gateway))
     upload = {"op": "other", "file": ObjectId(), "until": SystemClock().now() + timedelta(minutes=1)}
     locked = {"detail.upload": upload, "detail.locked": SystemClock().now()}
-    for change, may, result in (
-        ({"$set": locked}, False, "PhotoLocked"),
-        ({"$unset": locked}, True, "DeletedPayload"),
-    ):
+    for change, may, result in (({"$set": locked}, False, "PhotoLocked"), ({"$unset": locked}, True, "DeletedPayload")):
         await gateway.db["cms.nodes"].update_one({"type": "photo"}, change)
         [found] = (await gateway.data(MAY, {"ids": [photo["id"]]}))["nodes"]
         assert found == {"viewerCanEdit": True, "viewerCanDelete": may}
-        answer = await gateway.data(DELETE, {"input": {"id": photo["id"], "nonce": photo["nonce"]}})
+        answer = await gateway.data(DELETE, {"input": own(photo)})
         assert answer["deleteContent"]["__typename"] == result
 
 
@@ -164,14 +161,7 @@ async def test_a_picture_of_another_server_has_no_size(gateway: GatewayClient) -
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Words",
-        "![a](javascript:alert)",
-        "`![a](/b.png)`",
-        f"![gone](/assets/{ObjectId()}/{'0' * 64}/a.png)",
-    ],
+    "text", ["", "Words", "![a](javascript:alert)", "`![a](/b.png)`", f"![gone](/assets/{ObjectId()}/{'0' * 64}/a.png)"]
 )
 async def test_an_entry_without_a_picture_has_no_cover(gateway: GatewayClient, text: str) -> None:
     assert await _cover(gateway, text) is None
@@ -259,7 +249,7 @@ async def test_a_typo_finds_only_the_pages_that_the_caller_sees(gateway: Gateway
 
 async def test_an_edit_of_the_title_changes_by_what_a_page_is_suggested(gateway: GatewayClient) -> None:
     page = await create_page(gateway, title="Before")
-    given = {"id": page["id"], "nonce": page["nonce"], "title": "Afterwards"}
+    given = own(page, title="Afterwards")
 
     await gateway.result("editMetadata", given)
 

@@ -18,9 +18,11 @@ from portico.resolvers import pictures
 from portico.resolvers.content import photo_jobs, thumbnails
 from portico.resolvers.documents import Database, Document
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, picture, result, use_pictures
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.content.support.site import own
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
 from tests.support.ids import key_in
-from tests.support.interruptions import crashing, database_of, interrupted, stopping
+from tests.support.interruptions import crashing, database_of, stopping
+from tests.support.overtaking import overtaken
 
 FILES, CHUNKS = "cms.assets.files", "cms.assets.chunks"
 
@@ -191,18 +193,23 @@ class Counting(PicturesHere):
         return await super().thumbnail(data, width)
 
 
+async def crash(gateway: GatewayClient, photo: dict[str, Any], stop: int) -> bool:
+    """Stops the creation of a thumbnail after this many changes. Returns False if it ends before."""
+    with crashing(gateway, stop) as faulty:
+        try:
+            await gateway.http.get(photo["url"], params={"width": "80"})
+        except Exception:  # noqa: BLE001 - the server has crashed
+            assert faulty.has_crashed
+    return faulty.has_crashed
+
+
 async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
-    stop = 0
-    while True:
-        with crashing(gateway, stop) as faulty:
-            try:
-                await gateway.http.get(photo["url"], params={"width": "80"})
-            except Exception:  # noqa: BLE001 - the server has crashed
-                assert faulty.has_crashed
+    for stop in stops():
+        has_crashed = await crash(gateway, photo, stop)
         clock.advance(minutes=4)
         await run_jobs(gateway, clock)
         assert (await gateway.db[FILES].count_documents({"metadata.unsettled": {"$ne": None}})) == 0
@@ -213,9 +220,8 @@ async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(
         await assert_invariants(gateway)
         await gateway.db[CHUNKS].delete_many({"files_id": thumbnails.thumbnail_id(await file_of(gateway, photo), 80)})
         await gateway.db[FILES].delete_many({"metadata.width": 80})
-        if not faulty.has_crashed:
+        if not has_crashed:
             break
-        stop += 1
     assert stop > 3
 
 
@@ -237,17 +243,14 @@ async def test_a_thumbnail_of_a_photo_that_is_replaced_meanwhile_is_not_kept(
 ) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
-    db = gateway.db
 
     async def others() -> None:
-        with database_of(gateway, db):
-            given = {"id": photo["id"], "nonce": photo["nonce"]}
-            replaced = await result(gateway, "replacePhoto", given, picture(90, 90))
-            assert replaced["__typename"] == "PhotoPayload"
-            clock.advance(seconds=90)
-            await run_jobs(gateway, clock)
+        replaced = await result(gateway, "replacePhoto", own(photo), picture(90, 90))
+        assert replaced["__typename"] == "PhotoPayload"
+        clock.advance(seconds=90)
+        await run_jobs(gateway, clock)
 
-    with database_of(gateway, interrupted(db, None, None, others, skip=skip)):
+    with overtaken(gateway, others, skip=skip):
         response = await gateway.http.get(photo["url"], params={"width": "80"})
     clock.advance(minutes=5)
     await run_jobs(gateway, clock)
@@ -266,17 +269,12 @@ async def test_a_thumbnail_that_crashes_anywhere_while_its_photo_is_deleted_leav
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     gallery = await create_gallery(gateway)
-    stop = 0
-    while True:
+    for stop in stops():
         use_pictures(gateway, PicturesHere())
         photo = await create_photo(gateway, gallery, picture(1_000, 500))
-        deleting = Deleting(gateway, gateway.db, {"id": photo["id"], "nonce": photo["nonce"]})
+        deleting = Deleting(gateway, gateway.db, own(photo))
         use_pictures(gateway, deleting)
-        with crashing(gateway, stop) as faulty:
-            try:
-                await gateway.http.get(photo["url"], params={"width": "80"})
-            except Exception:  # noqa: BLE001 - the server has crashed
-                assert faulty.has_crashed
+        has_crashed = await crash(gateway, photo, stop)
         if not deleting.is_done:
             assert (await gateway.result("deleteContent", deleting.given))["__typename"] == "DeletedPayload"
         for _ in range(2):
@@ -284,9 +282,8 @@ async def test_a_thumbnail_that_crashes_anywhere_while_its_photo_is_deleted_leav
             await run_jobs(gateway, clock)
 
         assert await bytes_left(gateway) == (0, 0), stop
-        if not faulty.has_crashed:
+        if not has_crashed:
             break
-        stop += 1
     assert stop > 4
 
 

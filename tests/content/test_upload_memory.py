@@ -38,9 +38,7 @@ MOST_KILOBYTES = 20_000
 def settings(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as found:
         yield replace(
-            found,
-            max_upload_bytes=250_000_000,
-            slices={ContentSettings: ContentSettings(max_photo_pixels=70_000_000)},
+            found, max_upload_bytes=250_000_000, slices={ContentSettings: ContentSettings(max_photo_pixels=70_000_000)}
         )
 
 

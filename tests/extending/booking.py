@@ -318,9 +318,7 @@ def order_of(booking: Any) -> int:
 class BookingSubscription:
     @strawberry.subscription(description="A booking of the viewer whenever its state changes.")
     async def booking_changed(
-        self,
-        info: Info,
-        id: Annotated[strawberry.ID, described("The booking.")],
+        self, info: Info, id: Annotated[strawberry.ID, described("The booking.")]
     ) -> AsyncIterator[Booking]:
         booking = await find_visible(info.context, BOOKING, id)
         changes: AsyncIterator[Booking] = await states(

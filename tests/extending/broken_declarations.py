@@ -22,7 +22,7 @@ class Broken:
     name: str = "extra"
 
 
-FIELD = """
+_EXTRA = """
 @strawberry.type
 class Extra:
     @strawberry.field(description="Extra.")
@@ -31,7 +31,7 @@ class Extra:
 
 DOMAIN = Domain(name="extra", about="Extra.", {where})
 """
-THING = """
+_THING = """
 THINGS = CollectionSpec("things")
 
 @strawberry.type
@@ -49,36 +49,51 @@ class Things:
     async def things(self) -> schema.Connection[Thing]: ...
 
 DOMAIN ="""
+
+
+def domain(declared: str) -> str:
+    """The source of a domain with this declaration alone."""
+    return f"DOMAIN = Domain(name='extra', about='Extra.', {declared})"
+
+
+def extra(declared: str, *, field: str = "extra") -> str:
+    """The source of a domain with this declaration, and the type `Extra` with one field."""
+    return _EXTRA.format(field=field, where=declared)
+
+
+def thing(field: str = "", *, rule: str = "visible_to=schema.Kind.everybody", types_of: str = "types=(Thing,)") -> str:
+    """The source of a domain with the kind `Thing`, its rule of visibility, and its type with another field."""
+    return _THING.format(field=field, rule=rule, types_of=types_of)
+
+
 DECLARATIONS = {
     "a kind without its comma": Broken(
-        THING.format(field="", rule="visible_to=schema.Kind.everybody", types_of="types=(Thing,)").replace(
-            "(KIND,)", "(KIND)"
-        ),
+        thing().replace("(KIND,)", "(KIND)"),
         "cannot be imported: TypeError: `kinds` of the domain extra must be a tuple or a list; got a Kind. "
         "Write a comma after a single element: `(KIND,)`.",
     ),
     "a need without its comma": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', needs=('catalog'))",
+        domain("needs=('catalog')"),
         "cannot be imported: TypeError: `needs` of the domain extra must be a tuple or a list; got a str. ",
     ),
     "an extension without its comma": Broken(
-        FIELD.format(field="extra", where="extensions={'Product': (Extra)}"),
+        extra("extensions={'Product': (Extra)}"),
         "cannot be imported: TypeError: `extensions['Product']` of the domain extra must be a tuple or a list; got ",
     ),
     "a collection that is a text": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', collections=('things',))",
+        domain("collections=('things',)"),
         "cannot be imported: TypeError: `collections` of the domain extra has 'things', which is not a CollectionSpec.",
     ),
     "a kind that is its type": Broken(
-        FIELD.format(field="extra", where="kinds=(Extra,)"),
+        extra("kinds=(Extra,)"),
         "has <class 'portico_extra.Extra'> among its kinds, which is not a `portico.schema.Kind`.",
     ),
     "a type that is no class": Broken(
-        FIELD.format(field="extra", where="queries=(Extra(),)"),
+        extra("queries=(Extra(),)"),
         "cannot be imported: TypeError: `queries` of the domain extra has Extra(), which is not a class.",
     ),
     "error codes that are no mapping": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', error_codes=('EXTRA',))",
+        domain("error_codes=('EXTRA',)"),
         "cannot be imported: TypeError: `error_codes` of the domain extra must be a dict; got a tuple.",
     ),
     "settings that are no dataclass": Broken(
@@ -91,11 +106,7 @@ DECLARATIONS = {
         "cannot be imported: TypeError: `settings` of the domain extra must be a dataclass; got ",
     ),
     "a field without a declaration": Broken(
-        THING.format(
-            field='label: str = strawberry.field(description="Its label.")',
-            rule="visible_to=schema.Kind.everybody",
-            types_of="types=(Thing,)",
-        ),
+        thing('label: str = strawberry.field(description="Its label.")'),
         "declares the field Thing.label, which neither names its place in the document nor has a resolver. "
         "Declare it with `portico.schema.stored`, `computed`, `related` or `reads`.",
     ),
@@ -105,11 +116,7 @@ DECLARATIONS = {
         class Part:
             size: int
         """
-        + THING.format(
-            field='part: Part = schema.stored(description="Its part.")',
-            rule="visible_to=schema.Kind.everybody",
-            types_of="types=(Thing,)",
-        ).replace("\n", "\n        "),
+        + thing('part: Part = schema.stored(description="Its part.")').replace("\n", "\n        "),
         "declares the field Part.size, which neither names its place in the document nor has a resolver. ",
     ),
     "an added field without a declaration": Broken(
@@ -150,9 +157,7 @@ DECLARATIONS = {
         "List the `ChangeSource` of its topic in `events`.",
     ),
     "pages that are not declared": Broken(
-        THING.format(field="", rule="visible_to=schema.Kind.everybody", types_of="queries=(Things,)").replace(
-            "DOMAIN =", THINGS_LIST
-        ),
+        thing(types_of="queries=(Things,)").replace("DOMAIN =", THINGS_LIST),
         "breaks the schema: UnknownPages: ThingConnection lists objects of the kind Thing, but no served domain has "
         "its `Paged` in `pages`.",
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.processes import environment, portico
 
-from .broken_declarations import DECLARATIONS, FIELD, HEAD, THING, Broken
+from .broken_declarations import DECLARATIONS, HEAD, Broken, domain, extra, thing
 
 CASES = {
     **DECLARATIONS,
@@ -26,45 +26,43 @@ CASES = {
         "DOMAIN = Domain(name='extra', about='Extra.', needs=('weather',))", "needs weather, which is not served."
     ),
     "a root field of another domain": Broken(
-        FIELD.format(field="products", where="queries=(Extra,)"),
+        extra("queries=(Extra,)", field="products"),
         "adds the field products to Query, but the domain catalog already adds it. Rename one of the fields.",
     ),
     "a root field of Portico": Broken(
-        FIELD.format(field="node", where="queries=(Extra,)"),
+        extra("queries=(Extra,)", field="node"),
         "adds the field node to Query, which already has one. Rename the added field.",
     ),
     "a field that a type has": Broken(
-        FIELD.format(field="title", where="extensions={'Product': (Extra,)}"),
+        extra("extensions={'Product': (Extra,)}", field="title"),
         "adds the field title to AudioAlbum, which already has one. Rename the added field.",
     ),
     "a collection that is taken": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('products'),))",
+        domain("collections=(CollectionSpec('products'),)"),
         "declares the collection products, which the domain catalog already declares.",
     ),
     "a collection of the gateway": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('operations'),))",
+        domain("collections=(CollectionSpec('operations'),)"),
         "declares the collection operations, which the gateway already declares.",
     ),
     "a collection twice": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', collections=(CollectionSpec('a'), CollectionSpec('a')))",
+        domain("collections=(CollectionSpec('a'), CollectionSpec('a'))"),
         "declares the collection a twice.",
     ),
     "a kind of a collection that is not declared": Broken(
-        THING.format(field="", rule="visible_to=schema.Kind.everybody", types_of="types=(Thing,)").replace(
-            "collections=(THINGS,), ", ""
-        ),
+        thing().replace("collections=(THINGS,), ", ""),
         "declares the kind Thing, but no domain declares its collection things. Add it to `collections`.",
     ),
     "a kind within something that is no function": Broken(
-        THING.format(field="", rule="within=('Product', 'product_id')", types_of="types=(Thing,)"),
+        thing(rule="within=('Product', 'product_id')"),
         "cannot be imported: TypeError: `within` of the kind Thing must be a function; got ('Product', 'product_id').",
     ),
     "a role that is a text": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', roles=('BOSS',))",
+        domain("roles=('BOSS',)"),
         "has 'BOSS' among its roles, which is not a `portico.Role`.",
     ),
     "a job of the gateway": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', jobs=(portico.jobs.Job('upgrade-documents', print),))",
+        domain("jobs=(portico.jobs.Job('upgrade-documents', print),)"),
         "declares the job upgrade-documents, which the gateway already declares.",
     ),
     "documents of a kind without a host": Broken(
@@ -101,43 +99,35 @@ CASES = {
         "cannot be imported: TypeError: `role` of a mutation must be a `portico.Role`; got <Rank.CHIEF",
     ),
     "a kind without a rule": Broken(
-        THING.format(rule="", field="", types_of="types=(Thing,)"),
+        thing(rule=""),
         "declares the kind Thing without a visibility rule. Give it `visible_to` (`everybody`, if all",
     ),
     "a kind without a type": Broken(
-        THING.format(rule="visible_to=schema.Kind.everybody", field="", types_of=""),
+        thing(types_of=""),
         "declares the kind Thing, but the schema has no type Thing. "
         "Return the type from a field, or list it in `types` of the domain.",
     ),
     "a relation to an unknown kind": Broken(
-        THING.format(
-            rule="visible_to=schema.Kind.everybody",
-            field='other: "Thing | None" = schema.related("Thingg", "other", description="Another.")',
-            types_of="types=(Thing,)",
-        ),
+        thing('other: "Thing | None" = schema.related("Thingg", "other", description="Another.")'),
         "breaks the schema: UnknownKind: Thing.other is related to the kind Thingg, which no served domain declares. "
         "Did you mean Thing?",
     ),
     "ids of an unknown kind": Broken(
-        THING.format(rule="visible_to=schema.Kind.everybody", field="", types_of="types=(Thing,)").replace(
-            'node_id("Thing"', 'node_id("Thingg"'
-        ),
+        thing().replace('node_id("Thing"', 'node_id("Thingg"'),
         "breaks the schema: UnknownKind: Thing.id is an id of the kind Thingg, which no served domain declares. "
         "Did you mean Thing?",
     ),
     "ids of another kind": Broken(
-        THING.format(rule="visible_to=schema.Kind.everybody", field="", types_of="types=(Thing,)").replace(
-            'node_id("Thing"', 'node_id("Product"'
-        ),
+        thing().replace('node_id("Thing"', 'node_id("Product"'),
         "declares the type Thing of the kind Thing, but Thing.id is an id of the kind Product. "
         "Name the kind Thing in `node_id`.",
     ),
     "fields of an unknown type": Broken(
-        FIELD.format(field="extra", where="extensions={'Prodduct': (Extra,)}"),
+        extra("extensions={'Prodduct': (Extra,)}"),
         "extends the type Prodduct, which the schema does not have. Did you mean Product?",
     ),
     "a tab of GraphiQL without its file": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Extra', 'extra.graphql'),))",
+        domain("examples=(('Extra', 'extra.graphql'),)"),
         "declares the GraphiQL tab Extra with the file extra.graphql, which does not exist. Add the file",
     ),
     "a second type for an error": Broken(
@@ -207,12 +197,11 @@ CASES = {
         "declares the setting PORTICO_DATABASE, which the gateway already declares.",
     ),
     "an error code that is taken": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', error_codes={'CONFLICT': 'Extra.'})",
+        domain("error_codes={'CONFLICT': 'Extra.'}"),
         "declares the error code CONFLICT, which the gateway already declares.",
     ),
     "a command that is taken": Broken(
-        "from portico.jobs import Command\n"
-        "DOMAIN = Domain(name='extra', about='Extra.', commands=(Command('serve', 'Extra.', print),))",
+        "from portico.jobs import Command\n" + domain("commands=(Command('serve', 'Extra.', print),)"),
         "declares the command serve, which the gateway already declares.",
     ),
     "a path that is taken": Broken(
@@ -228,7 +217,7 @@ CASES = {
         "declares the path /livez, which the gateway already declares.",
     ),
     "routes that need a running gateway": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', routes=lambda state: [state().settings])",
+        domain("routes=lambda state: [state().settings]"),
         "cannot list its routes: RuntimeError: The gateway has not started.",
     ),
     "a path for two protocols that is taken": Broken(
@@ -241,7 +230,7 @@ CASES = {
         "declares the path /metrics, which the gateway already declares.",
     ),
     "a tab of GraphiQL that is taken": Broken(
-        "DOMAIN = Domain(name='extra', about='Extra.', examples=(('Shop', 'shop.graphql'),))",
+        domain("examples=(('Shop', 'shop.graphql'),)"),
         "declares the GraphiQL tab Shop, which the domain shop already declares.",
     ),
     "a type that is defined twice": Broken(

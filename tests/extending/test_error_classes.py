@@ -14,8 +14,8 @@ from portico import Domain, InvalidInput, NotFound, schema
 from portico.gateway.settings import Settings
 from portico.resolvers.errors import error_type, name_of
 from portico.schema.errors import failure
-from tests.support.harness import GatewayClient, new_key, running
-from tests.support.library import served
+from tests.support.harness import GatewayClient, new_key
+from tests.support.library import serving
 
 Info = portico.Info
 
@@ -125,9 +125,8 @@ mutation ($input: FailInput!) {
 @pytest.fixture
 async def failing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayClient]:
     runs.clear()
-    with served(monkeypatch, "failing", __name__):
-        async with running(replace(settings, domains="failing")) as gateway:
-            yield gateway
+    async with serving(monkeypatch, replace(settings, domains="failing"), "failing", __name__) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import strawberry
 
 from portico import Conflict, Domain, InvalidInput, NotFound, schema
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, new_key, running
-from tests.support.library import served
+from tests.support.harness import GatewayClient, new_key
+from tests.support.library import serving
 
 MOST = 3
 
@@ -106,11 +106,7 @@ class SizedSubscription:
 
 
 DOMAIN = Domain(
-    name="sized",
-    about="Sizes.",
-    mutations=(SizedMutation,),
-    queries=(SizedQuery,),
-    subscriptions=(SizedSubscription,),
+    name="sized", about="Sizes.", mutations=(SizedMutation,), queries=(SizedQuery,), subscriptions=(SizedSubscription,)
 )
 LAZILY = "{ __typename ... on UserError { message } }"
 SHOWN = "{ __typename ... on UserError { message } ... on InvalidInput { path } }"
@@ -125,9 +121,9 @@ DONE = {"__typename": "SizedPayload"}
 async def sized(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> AsyncIterator[GatewayClient]:
-    with served(monkeypatch, "sized", __name__):
-        async with running(replace(settings, domains="sized", executor=cast("Any", request.param))) as gateway:
-            yield gateway
+    chosen = replace(settings, domains="sized", executor=cast("Any", request.param))
+    async with serving(monkeypatch, chosen, "sized", __name__) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize(

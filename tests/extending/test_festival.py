@@ -19,9 +19,9 @@ from portico.resolvers.writes.settler import Settler
 from portico.schema import Kind
 from portico.testing import WAYS, Case, Given, Stage
 from tests.extending.festival import PLACES
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key, running
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, new_key
 from tests.support.interruptions import before_every_command
-from tests.support.library import served
+from tests.support.library import serving
 from tests.support.settling import Never
 
 BUY = """mutation ($input: BuyPassInput!) { buyPass(input: $input) {
@@ -33,9 +33,9 @@ BUY = """mutation ($input: BuyPassInput!) { buyPass(input: $input) {
 async def festival(
     settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayClient]:
-    with served(monkeypatch, "festival", "tests.extending.festival"):
-        async with running(replace(settings, domains="festival"), clock=clock) as gateway:
-            yield gateway
+    chosen = replace(settings, domains="festival")
+    async with serving(monkeypatch, chosen, "festival", "tests.extending.festival", clock=clock) as gateway:
+        yield gateway
 
 
 async def add_concerts(gateway: GatewayClient, *places: int) -> list[str]:

@@ -13,9 +13,9 @@ from graphql import OperationDefinitionNode, parse
 from portico.gateway.operations.max_ages import max_age
 from portico.gateway.settings import Settings
 from portico.schema import Kind, costs
-from tests.support.harness import GatewayClient, running
+from tests.support.harness import GatewayClient
 from tests.support.kept_answers import caching
-from tests.support.library import served
+from tests.support.library import serving
 from tests.support.sockets import until
 
 SHOW = "query ($id: ID!) { show(id: $id) { id seats } }"
@@ -28,9 +28,9 @@ async def theater(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> AsyncIterator[GatewayClient]:
     booking = replace(settings, domains="accounts,comments,booking")
-    with served(monkeypatch, "booking", "tests.extending.booking"):
-        async with running(caching(booking) if request.param else booking) as gateway:
-            yield gateway
+    chosen = caching(booking) if request.param else booking
+    async with serving(monkeypatch, chosen, "booking", "tests.extending.booking") as gateway:
+        yield gateway
 
 
 async def open_show(gateway: GatewayClient) -> str:
@@ -90,15 +90,14 @@ async def test_an_answer_that_others_may_get_does_not_say_what_its_caller_may_st
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limited = replace(settings, domains="accounts,comments,booking", caller_rate=1_000, address_rate=1_000)
-    with served(monkeypatch, "booking", "tests.extending.booking"):
-        async with running(limited) as gateway:
-            show = await open_show(gateway)
-            for with_token in (True, False):
-                public = await get(gateway, SHOW, show, with_token=with_token)
-                assert said(public) == ("public, max-age=60", "Accept")
-                assert not [name for name in public.headers if name.startswith("ratelimit")]
-            private = await get(gateway, VIEWED, show)
-            assert {"ratelimit", "ratelimit-policy"} <= set(private.headers)
+    async with serving(monkeypatch, limited, "booking", "tests.extending.booking") as gateway:
+        show = await open_show(gateway)
+        for with_token in (True, False):
+            public = await get(gateway, SHOW, show, with_token=with_token)
+            assert said(public) == ("public, max-age=60", "Accept")
+            assert not [name for name in public.headers if name.startswith("ratelimit")]
+        private = await get(gateway, VIEWED, show)
+        assert {"ratelimit", "ratelimit-policy"} <= set(private.headers)
 
 
 async def test_what_does_not_declare_it_is_asked_for_each_time(theater: GatewayClient) -> None:

@@ -23,7 +23,7 @@ from portico.schema.context import Info
 from portico.schema.roles import OWN_ROLES
 from portico.schema.watching import WatchedCaller, agrees
 from tests.support.harness import GatewayClient, running
-from tests.support.library import served
+from tests.support.library import served, serving
 
 LIBRARIAN = Role("LIBRARIAN", "The books and their readers.")
 OTHER = Role("ARCHIVIST", "Old books.")
@@ -83,9 +83,8 @@ LEND = 'mutation { lend(input: {book: "Emma"}) { book } }'
 
 @pytest.fixture
 async def lending(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayClient]:
-    with served(monkeypatch, "lending", __name__):
-        async with running(replace(settings, domains="lending")) as gateway:
-            yield gateway
+    async with serving(monkeypatch, replace(settings, domains="lending"), "lending", __name__) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize(
@@ -148,18 +147,20 @@ def test_other_gateways_of_the_process_do_not_have_the_role(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("roles", "message"),
+    ("changes", "message"),
     [
-        ((LIBRARIAN, LIBRARIAN), "declares the role LIBRARIAN twice"),
-        ((LIBRARIAN, Role("EDITOR", "Texts.")), "declares the role EDITOR, which the gateway already"),
-        ((LIBRARIAN, Role("ARCHIVIST")), "declares the role ARCHIVIST without a description. Give it one"),
-        ((OTHER,), "declares the mutation lend for the role LIBRARIAN, which no served domain declares"),
+        ({"roles": (LIBRARIAN, LIBRARIAN)}, "declares the role LIBRARIAN twice"),
+        ({"roles": (LIBRARIAN, Role("EDITOR", "Texts."))}, "declares the role EDITOR, which the gateway already"),
+        ({"roles": (LIBRARIAN, Role("ARCHIVIST"))}, "declares the role ARCHIVIST without a description. Give it one"),
+        ({"roles": (OTHER,)}, "declares the mutation lend for the role LIBRARIAN, which no served domain declares"),
+        ({"claims": (Caller.Claim("sub", str),)}, "declares the claim sub, which the gateway already declares"),
+        ({"claims": (BRANCH, BRANCH)}, "declares the claim branch twice"),
     ],
 )
-def test_a_role_that_is_taken_or_not_declared_ends_the_start(
-    monkeypatch: pytest.MonkeyPatch, roles: tuple[Role, ...], message: str
+def test_a_role_or_a_claim_that_is_taken_or_not_declared_ends_the_start(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
 ) -> None:
-    monkeypatch.setattr(f"{__name__}.DOMAIN", replace(DOMAIN, roles=roles))
+    monkeypatch.setattr(f"{__name__}.DOMAIN", replace(DOMAIN, **changes))
 
     with served(monkeypatch, "lending", __name__), pytest.raises(InvalidDomains, match=message):
         schema_of(load(["lending"]))
@@ -200,22 +201,6 @@ def test_roles_of_portico_are_named_without_loading_the_domains() -> None:
 def test_a_claim_has_a_name_and_a_type_of_json(name: str, kind: Any) -> None:
     with pytest.raises(ValueError, match="one of the kinds str, int, float, bool, list, dict"):
         Caller.Claim(name, kind)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"claims": (Caller.Claim("sub", str),)}, "declares the claim sub, which the gateway already declares"),
-        ({"claims": (BRANCH, BRANCH)}, "declares the claim branch twice"),
-    ],
-)
-def test_a_claim_that_is_taken_ends_the_start(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
-) -> None:
-    monkeypatch.setattr(f"{__name__}.DOMAIN", replace(DOMAIN, **changes))
-
-    with served(monkeypatch, "lending", __name__), pytest.raises(InvalidDomains, match=message):
-        load(["lending"])
 
 
 def test_domains_share_roles_and_claims_that_they_declare_in_the_same_way() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +28,13 @@ from tests.support.domains import JOBS
 from tests.support.harness import Commands, GatewayClient, SettableClock, assert_invariants, some_stops
 
 
+@pytest.fixture(autouse=True)
+async def _begun(gateway: GatewayClient, clock: SettableClock) -> None:
+    """Ann has joined, and the job has begun."""
+    await join(gateway.db, "ann")
+    await begin(gateway, clock)
+
+
 def another(gateway: GatewayClient, days: float = 90) -> Delivery:
     """The job of another process."""
     resources = gateway.state.resources
@@ -35,6 +43,16 @@ def another(gateway: GatewayClient, days: float = 90) -> Delivery:
 
 async def run(one: Delivery, db: Any) -> int:
     return await one.run(db, now=SystemClock().now(), patience=0)
+
+
+async def crash(gateway: GatewayClient, stop: int) -> bool:
+    """Runs the job of another process, which crashes after this many changes. Returns False if it ends before."""
+    faulty, db = FaultyDatabase.around(gateway.db, stop)
+    crashing = another(gateway)
+    with contextlib.suppress(Crash):
+        await run(crashing, db)
+    await crashing.aclose()
+    return faulty.has_crashed
 
 
 async def write_some(gateway: GatewayClient, number: int) -> list[tuple[str, str | None]]:
@@ -50,32 +68,21 @@ async def write_some(gateway: GatewayClient, number: int) -> list[tuple[str, str
 async def test_a_job_that_crashes_anywhere_loses_nothing_and_repeats_nothing(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    await join(gateway.db, "ann")
-    await begin(gateway, clock)
     expected: list[tuple[str, str | None]] = []
     for stop in some_stops(2):
         expected += await write_some(gateway, stop)
-        faulty, db = FaultyDatabase.around(gateway.db, stop)
-        crashing = another(gateway)
-        try:
-            await run(crashing, db)
-        except Crash:
-            pass
-        finally:
-            await crashing.aclose()
+        has_crashed = await crash(gateway, stop)
 
         await deliver(gateway, clock)
 
         assert sorted(await reasons_of(gateway, "ann")) == sorted(expected), stop
         await assert_invariants(gateway)
-        if not faulty.has_crashed:
+        if not has_crashed:
             break
     assert stop >= 2
 
 
 async def test_two_workers_at_once_store_each_notification_once(gateway: GatewayClient, clock: SettableClock) -> None:
-    await join(gateway.db, "ann")
-    await begin(gateway, clock)
     workers = [another(gateway) for _ in range(3)]
     expected: list[tuple[str, str | None]] = []
     done = 0
@@ -94,8 +101,6 @@ async def test_two_workers_at_once_store_each_notification_once(gateway: Gateway
 async def test_a_worker_that_resumes_late_does_not_move_the_position_back(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    await join(gateway.db, "ann")
-    await begin(gateway, clock)
     late = another(gateway)
     await run(late, gateway.db)
     await write_some(gateway, 1)
@@ -115,7 +120,6 @@ async def test_what_has_happened_is_delivered_before_the_server_has_waited_for_m
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "AWAIT_MS", 600_000)
-    await join(gateway.db, "ann")
     one, expected = another(gateway), list[tuple[str, str | None]]()
     await run(one, gateway.db)
     async with asyncio.timeout(60):
@@ -143,8 +147,6 @@ async def lose(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_a_lost_stream_has_not_delivered_is_found_in_the_collections(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await join(gateway.db, "ann")
-    await begin(gateway, clock)
     known = await write_some(gateway, 1)
     await deliver(gateway, clock)
     missed = await write_some(gateway, 2)
@@ -164,8 +166,6 @@ async def test_what_a_lost_stream_has_not_delivered_is_found_in_the_collections(
 async def test_a_job_that_was_behind_finds_all_that_it_has_not_read(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await join(gateway.db, "ann")
-    await begin(gateway, clock)
     missed = await write_some(gateway, 1)
     # The position was stored later than what it is the position of has happened.
     stored_at = SystemClock().now() + timedelta(hours=1)
@@ -181,19 +181,10 @@ async def test_a_job_that_was_behind_finds_all_that_it_has_not_read(
 async def test_a_crash_in_the_search_for_what_was_missed_loses_nothing(
     gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await join(gateway.db, "ann")
-    await begin(gateway, clock)
     expected = await write_some(gateway, 1)
     await lose(gateway, monkeypatch)
     for stop in (0, 1, 2, 1, 2, 3, 1, 2, 3, 1, 2, 3, *[2] * 12):
-        _, db = FaultyDatabase.around(gateway.db, stop)
-        crashing = another(gateway)
-        try:
-            await run(crashing, db)
-        except Crash:
-            pass
-        finally:
-            await crashing.aclose()
+        await crash(gateway, stop)
     for _ in range(20):
         await deliver(gateway, clock)
 
@@ -205,8 +196,7 @@ async def test_a_crash_in_the_search_for_what_was_missed_loses_nothing(
 async def test_a_damaged_document_keeps_nobody_elses_notification_back(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await begin(gateway, clock)
+    await join(gateway.db, "bob", "cem")
     damaged = await write_post(gateway.db, "ann", now=later(0))
     healthy = await write_post(gateway.db, "ann", now=later(0))
     await write_comment(gateway.db, damaged, "bob", now=later(1))
@@ -223,8 +213,7 @@ async def test_a_damaged_document_keeps_nobody_elses_notification_back(
 async def test_what_is_older_than_notifications_are_kept_does_not_come_back(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await begin(gateway, clock)
+    await join(gateway.db, "bob", "cem")
     (position,) = await gateway.db["notification_positions"].find({}).to_list()
     old = SystemClock().now() - timedelta(days=91)
     await circle(gateway.db, "bob", "ann", now=old)
@@ -236,10 +225,9 @@ async def test_what_is_older_than_notifications_are_kept_does_not_come_back(
     assert await reasons_of(gateway, "ann") == [("FOLLOWED", "cem")]
 
 
-async def test_mongodb_forgets_notifications_after_the_setting(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_mongodb_forgets_notifications_after_the_setting(gateway: GatewayClient) -> None:
     assert NotificationSettings().kept == timedelta(days=90)
-    await join(gateway.db, "ann", "bob")
-    await begin(gateway, clock)
+    await join(gateway.db, "bob")
     await circle(gateway.db, "bob", "ann")
     short = another(gateway, days=2)
     await run(short, gateway.db)
@@ -253,8 +241,7 @@ async def test_mongodb_forgets_notifications_after_the_setting(gateway: GatewayC
 
 async def test_a_worker_stores_a_notification_while_it_waits(gateway: GatewayClient, clock: SettableClock) -> None:
     """The pause between two runs is a minute."""
-    await join(gateway.db, "ann", "bob")
-    await begin(gateway, clock)
+    await join(gateway.db, "bob")
     (job,) = [job for job in JOBS if job.name == JOB]
     worker = Worker(gateway.db, clock, 60, gateway.state.resources, [job])
     working = asyncio.create_task(worker.run())
@@ -270,9 +257,8 @@ async def test_a_worker_stores_a_notification_while_it_waits(gateway: GatewayCli
         await asyncio.wait({working})
 
 
-async def test_the_commands_of_a_batch(gateway: GatewayClient, clock: SettableClock, commands: Commands) -> None:
-    await join(gateway.db, "ann", *(f"m{number}" for number in range(20)))
-    await begin(gateway, clock)
+async def test_the_commands_of_a_batch(gateway: GatewayClient, commands: Commands) -> None:
+    await join(gateway.db, *(f"m{number}" for number in range(20)))
     for number in range(20):
         await circle(gateway.db, f"m{number}", "ann")
     for _ in range(3):

@@ -88,11 +88,7 @@ async def test_the_same_thing_given_twice_is_two_gifts(gateway: GatewayClient, c
     temple = await add_temple(gateway.db, owner=gateway.subject)
     await begin(gateway, clock)
     await give(gateway, action(temple, "give"))
-    back = {
-        "characterId": character_id(temple.friend),
-        "itemId": temple.items["bag"],
-        "toId": character_id(temple.me),
-    }
+    back = {"characterId": character_id(temple.friend), "itemId": temple.items["bag"], "toId": character_id(temple.me)}
 
     assert await give(gateway.as_caller("bo"), back) == "CharacterPayload"
     assert await give(gateway, action(temple, "give")) == "CharacterPayload"

@@ -129,8 +129,3 @@ def some_of_part(part: int, *, of: int) -> Iterator[int]:
 def half_of_stops(*, odd: bool) -> Iterator[int]:
     """Yields every second stop, so that two tests take one half each. In a soak, yields all of them."""
     return part_of_stops(int(odd), of=2)
-
-
-def stops_of(*, jobs_first: bool) -> Iterator[int]:
-    """Yields more of the stops if the jobs run before the repeated call."""
-    return some_stops(2 if jobs_first else 4)

@@ -17,6 +17,7 @@ import pytest
 import strawberry
 
 from portico.gateway import domains
+from portico.gateway.clock import Clock
 from portico.gateway.settings import Settings
 from portico.loaders.batching import BatchRead
 from portico.resolvers.declarations import Domain
@@ -145,10 +146,19 @@ def served(monkeypatch: pytest.MonkeyPatch, name: str = "library", module: str =
 
 
 @contextlib.asynccontextmanager
+async def serving(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, name: str, module: str, *, clock: Clock | None = None
+) -> AsyncIterator[GatewayClient]:
+    """Runs a gateway that serves the domain of this module, and the other `domains` of the settings."""
+    with served(monkeypatch, name, module):
+        async with running(settings, clock=clock) as gateway:
+            yield gateway
+
+
+@contextlib.asynccontextmanager
 async def library(settings: Settings, monkeypatch: pytest.MonkeyPatch, *changed: Kind) -> AsyncIterator[GatewayClient]:
     """Runs a gateway that serves only this domain, with some kinds in place of those of the same names."""
     kinds = {kind.name: kind for kind in (*DOMAIN.kinds, *changed)}
     monkeypatch.setattr(sys.modules[__name__], "DOMAIN", replace(DOMAIN, kinds=tuple(kinds.values())))
-    with served(monkeypatch):
-        async with running(replace(settings, domains="library")) as gateway:
-            yield gateway
+    async with serving(monkeypatch, replace(settings, domains="library"), "library", __name__) as gateway:
+        yield gateway

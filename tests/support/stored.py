@@ -1,7 +1,8 @@
-"""Compares everything that is stored with the types that the collections declare."""
+"""What is stored: compared with the types that the collections declare, or deleted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from portico.resolvers.documents import CollectionSpec, Database
@@ -23,6 +24,12 @@ async def assert_typed(db: Database) -> set[str]:
                 wrong.update(differences(_newest(spec, document), spec.document, spec.name))
     assert not wrong, "\n".join(sorted(wrong))
     return met
+
+
+async def empty(db: Database, names: Iterable[str]) -> None:
+    """Deletes all documents of these collections."""
+    for name in names:
+        await db[name].delete_many({})
 
 
 def _newest(spec: CollectionSpec, document: dict[str, Any]) -> dict[str, Any]:

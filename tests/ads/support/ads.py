@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from portico.gateway.domains.ads import DOMAIN
+from portico.resolvers.problems import Problem
 from tests.support.harness import GatewayClient, new_key
 
 Given = dict[str, Any]
@@ -76,6 +78,22 @@ async def ads_in(gateway: GatewayClient, zones: Sequence[str]) -> dict[str, list
         # Ads with the same price are chosen in random order. The two reads are not one.
         assert sorted(map(str, chosen)) == sorted(map(str, found[zone]))
     return found
+
+
+async def fill_zone(gateway: GatewayClient, copies: Iterable[Given]) -> list[Given]:
+    """Replaces the first stored ad of the only zone by copies with these changes. Returns the copies."""
+    zone = await gateway.db["ads.zones"].find_one({})
+    assert zone is not None
+    first, *others = zone["ads"]
+    ads = [{**first, **changes} for changes in copies]
+    # A zone with another nonce is read again.
+    await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": [*ads, *others], "nonce": -1.0}})
+    return ads
+
+
+async def problems_of(gateway: GatewayClient) -> list[Problem]:
+    """Returns what `portico doctor` finds in the documents of ads."""
+    return [found for invariant in DOMAIN.invariants async for found in invariant.problems(gateway.db)]
 
 
 def units(ads: list[Given]) -> list[str]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.content.support.site import REVISIONS, create_page, create_section, entry_input, page_input, section_input
+from tests.content.support.site import (
+    REVISIONS,
+    create_page,
+    create_section,
+    entry_input,
+    own,
+    page_input,
+    section_input,
+)
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
-
-
-def _own(page: Given, **fields: Any) -> Given:
-    return {"id": page["id"], "nonce": page["nonce"], **fields}
 
 
 async def _create_section(gateway: GatewayClient) -> tuple[Given, Given]:
@@ -32,12 +36,12 @@ async def _create_entry(gateway: GatewayClient) -> tuple[Given, Given]:
 
 async def _edit_text(gateway: GatewayClient) -> tuple[Given, Given]:
     one, other = [await create_page(gateway) for _ in range(2)]
-    return _own(one, text="Three.\n"), _own(other, text="Four.\n")
+    return own(one, text="Three.\n"), own(other, text="Four.\n")
 
 
 async def _edit_metadata(gateway: GatewayClient) -> tuple[Given, Given]:
     one, other = [await create_page(gateway) for _ in range(2)]
-    return _own(one, title="New", slug="new"), _own(other, title="Newer")
+    return own(one, title="New", slug="new"), own(other, title="Newer")
 
 
 async def _restore(gateway: GatewayClient) -> tuple[Given, Given]:
@@ -47,9 +51,9 @@ async def _restore(gateway: GatewayClient) -> tuple[Given, Given]:
 async def _restoration(gateway: GatewayClient) -> Given:
     """Returns an input that restores the first text of an edited page."""
     page = await create_page(gateway)
-    edited = (await gateway.result("editText", _own(page, text="Three.\n")))["content"]
+    edited = (await gateway.result("editText", own(page, text="Three.\n")))["content"]
     revisions = (await gateway.data(REVISIONS, {"id": page["id"]}))["node"]["revisions"]["nodes"]
-    return _own(edited, revisionId=revisions[-1]["id"])
+    return own(edited, revisionId=revisions[-1]["id"])
 
 
 async def _add_tags(gateway: GatewayClient) -> tuple[Given, Given]:
@@ -63,7 +67,7 @@ async def _remove_tags(gateway: GatewayClient) -> tuple[Given, Given]:
 
 
 async def _delete(gateway: GatewayClient) -> tuple[Given, Given]:
-    return _own(await create_page(gateway)), _own(await create_page(gateway))
+    return own(await create_page(gateway)), own(await create_page(gateway))
 
 
 # Two inputs for each mutation. Both succeed, alone and one after the other.

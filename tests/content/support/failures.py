@@ -8,7 +8,7 @@ from bson import ObjectId
 
 from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
-from tests.content.support.site import create_page, create_section, page_input, section_input
+from tests.content.support.site import create_page, create_section, own, page_input, section_input
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -16,13 +16,9 @@ NOWHERE = Kind.encode_id("ContentNode", ObjectId())
 NO_NODE = {"id": NOWHERE, "nonce": "n"}
 
 
-def own(node: Given) -> Given:
-    return {"id": node["id"], "nonce": node["nonce"]}
-
-
 async def _taken(gateway: GatewayClient, given: Given) -> Failure:
     other = await create_page(gateway, slug="taken", parentId=given.get("parentId", given.get("blogId")))
-    return Failure({**given, "slug": "taken"}, lambda: gateway.result("editMetadata", {**own(other), "slug": "free"}))
+    return Failure({**given, "slug": "taken"}, lambda: gateway.result("editMetadata", own(other, slug="free")))
 
 
 async def _section_taken(gateway: GatewayClient) -> Failure:
@@ -37,7 +33,7 @@ async def _entry_taken(gateway: GatewayClient) -> Failure:
     blog = await create_section(gateway, "BLOG")
     other = await create_section(gateway, slug="taken", parentId=blog["id"])
     given = {**page_input(), "blogId": blog["id"], "slug": "taken"}
-    return Failure(given, lambda: gateway.result("editMetadata", {**own(other), "slug": "free"}))
+    return Failure(given, lambda: gateway.result("editMetadata", own(other, slug="free")))
 
 
 async def _metadata_taken(gateway: GatewayClient) -> Failure:

@@ -19,6 +19,7 @@ from tests.content.support.photos import (
     sha256,
     use_pictures,
 )
+from tests.content.support.site import own
 from tests.support.harness import SettableClock
 
 Given = dict[str, Any]
@@ -27,10 +28,6 @@ SEEN = '{ content(path: "/gallery/a-photo") { id nonce ... on Photo { url locked
 PHOTO_JOBS = ("finish-content", "finish-uploads")
 # What the jobs make of a call that pauses for too long. A repeated call succeeds.
 _GIVEN_UP = ("Conflict", "CONFLICT")
-
-
-def _own(stage: Any) -> Given:
-    return {"id": stage.photo["id"], "nonce": stage.photo["nonce"]}
 
 
 class Photos(Stage):
@@ -46,8 +43,12 @@ class Photos(Stage):
     # The checksum of the bytes that a reader gets.
     before: ClassVar[Any] = sha256(OLD)
     cases: ClassVar[Any] = {
-        "replacePhoto": Case("replacePhoto", _own, "PhotoPayload", sha256(NEW), overtaken=_GIVEN_UP),
-        "deleteContent": Case("deleteContent", _own, "DeletedPayload", None, overtaken=_GIVEN_UP),
+        "replacePhoto": Case(
+            "replacePhoto", lambda stage: own(stage.photo), "PhotoPayload", sha256(NEW), overtaken=_GIVEN_UP
+        ),
+        "deleteContent": Case(
+            "deleteContent", lambda stage: own(stage.photo), "DeletedPayload", None, overtaken=_GIVEN_UP
+        ),
     }
     photo: Given
 
@@ -72,8 +73,14 @@ class Photos(Stage):
         found = await self.ask(mutation, given)
         return found.codes[0] if found.codes else str(found.data[mutation]["__typename"])
 
+    async def shown(self, token: str | None = "") -> Any:
+        return (await self.gateway.data(SEEN, token=token))["content"]
+
+    async def delete(self, photo: Given) -> str:
+        return await self.outcome("deleteContent", own(photo))
+
     async def state(self) -> str | None:
-        found = (await self.gateway.data(SEEN, token=None))["content"]
+        found = await self.shown(token=None)
         return None if found is None else sha256(await bytes_of(self.gateway, found))
 
     async def assert_sound(self) -> None:

@@ -38,6 +38,11 @@ def section_input(kind: str = "FOLDER", **fields: Any) -> Given:
     return {"kind": kind, "slug": f"section-{number}", "title": f"Section {number}", **fields}
 
 
+def own(node: Given, **fields: Any) -> Given:
+    """The input of an edit or a deletion of this node."""
+    return {"id": node["id"], "nonce": node["nonce"], **fields}
+
+
 def page_input(**fields: Any) -> Given:
     """A valid `CreatePageInput`."""
     number = next(_numbers)

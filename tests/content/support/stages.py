@@ -6,18 +6,13 @@ from typing import Any
 
 from portico.resolvers.content import checks
 from portico.schema.kinds import Kind
-from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
-from tests.content.support.site import create_entry, create_page, create_section
+from tests.content.support.site import create_entry, create_page, create_section, own
 from tests.support.domains import INVARIANTS
 
 # The title, tags and text of each node by its path without the leading `/`, and the texts of its revisions.
 Nodes = dict[str, tuple[str, list[str], str | None]]
 Texts = dict[str, list[str]]
-
-
-def own(node: Given) -> Given:
-    return {"id": node["id"], "nonce": node["nonce"]}
 
 
 NEW = {"slug": "new", "title": "New", "text": "New."}
@@ -70,25 +65,25 @@ CASES = {
     ),
     "another text": Case(
         "editText",
-        lambda stage: {**own(stage.nodes["page"]), "text": "Three."},
+        lambda stage: own(stage.nodes["page"], text="Three."),
         "ContentPayload",
         changed({"docs/page": ("Page", [], "Three.")}, {"docs/page": ["One.", "Two.", "Three."]}),
     ),
     "another slug": Case(
         "editMetadata",
-        lambda stage: {**own(stage.nodes["page"]), "slug": "other"},
+        lambda stage: own(stage.nodes["page"], slug="other"),
         "ContentPayload",
         changed({"docs/other": ("Page", [], "Two.")}, {"docs/other": ["One.", "Two.", "Two."]}, "docs/page"),
     ),
     "another title of a section": Case(
         "editMetadata",
-        lambda stage: {**own(stage.nodes["folder"]), "title": "Other"},
+        lambda stage: own(stage.nodes["folder"], title="Other"),
         "ContentPayload",
         changed({"docs": ("Other", [], None)}, {}),
     ),
     "a restored text": Case(
         "restoreRevision",
-        lambda stage: {**own(stage.nodes["page"]), "revisionId": stage.nodes["revision"]["id"]},
+        lambda stage: own(stage.nodes["page"], revisionId=stage.nodes["revision"]["id"]),
         "ContentPayload",
         changed({"docs/page": ("Page", [], "One.")}, {"docs/page": ["One.", "Two.", "One."]}),
     ),
@@ -130,7 +125,7 @@ class Site(Stage):
         empty = await create_section(self.gateway, slug="empty", title="Empty")
         page = await create_page(self.gateway, slug="page", title="Page", text="One.", parentId=folder["id"])
         await create_entry(self.gateway, blog, slug="entry", title="Entry", text="Entry.")
-        edited = await self.gateway.result("editText", {"id": page["id"], "nonce": page["nonce"], "text": "Two."})
+        edited = await self.gateway.result("editText", own(page, text="Two."))
         first = await self.gateway.db["cms.revisions"].find_one({"text": "One."})
         assert first is not None
         self.nodes = {
