@@ -16,8 +16,10 @@ from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.schema.comments import discussions
 from tests.comments.support.discussions import open_on_product, post
+from tests.gateway.support.subscribers import acknowledged, data_of
 from tests.support.harness import GatewayClient, category_input, create_product, running
-from tests.support.sockets import EventStream, listening, opened, subscribe, wait_until_live
+from tests.support.pausing import failing
+from tests.support.sockets import EVENTS, EventStream, listening, subscribe, wait_until_live
 
 TITLES = "{ products { nodes { sku title } } viewer { subject } }"
 VIEWER = {"subject": "tester"}
@@ -113,13 +115,11 @@ async def test_a_url_an_event_stream_and_a_websocket_take_it(shop: GatewayClient
 
     by_url = await shop.http.get("/graphql", params={"query": TITLES, "onError": "NULL"}, headers=token)
     async with listening(shop) as port:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
-            body = {"query": TITLES, "onError": "NULL"}
-            accept = {"accept": "text/event-stream", **token}
-            async with http.stream("POST", "/graphql", json=body, headers=accept) as response:
-                streamed = await EventStream(response).receive()
-        async with opened(port) as socket:
-            await socket.init(shop.token())
+        body = {"query": TITLES, "onError": "NULL"}
+        url, accept = f"http://127.0.0.1:{port}/graphql", {**EVENTS, **token}
+        async with httpx.AsyncClient() as http, http.stream("POST", url, json=body, headers=accept) as response:
+            streamed = await data_of(EventStream(response))
+        async with acknowledged(port, shop.token()) as socket:
             await socket.send(subscribe("1", TITLES, onError="NULL"))
             message = await socket.receive()
             await socket.receive()
@@ -127,8 +127,7 @@ async def test_a_url_an_event_stream_and_a_websocket_take_it(shop: GatewayClient
             closed = await socket.closed()
 
     assert rows(by_url.json()) == expected
-    assert streamed is not None
-    assert rows(streamed[1]) == expected
+    assert rows(streamed) == expected
     assert rows(message["payload"]) == expected
     assert closed == (4400, "Invalid message: `onError` must be PROPAGATE, NULL or HALT.")
 
@@ -155,16 +154,11 @@ async def test_subscribers_with_different_behaviors_do_not_share_answers(
 ) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     text = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text replies(first: 1) { nodes { text } } } }"
-
-    async def fail(*_args: Any) -> None:
-        raise RuntimeError("the read failed")
-
-    monkeypatch.setattr(discussions, "_comment_page", fail)
+    monkeypatch.setattr(discussions, "_comment_page", failing(RuntimeError("the read failed")))
     found = {}
     async with listening(gateway) as port, contextlib.AsyncExitStack() as stack:
-        sockets = {behavior: await stack.enter_async_context(opened(port)) for behavior in ON_ERROR}
+        sockets = {behavior: await stack.enter_async_context(acknowledged(port)) for behavior in ON_ERROR}
         for behavior, socket in sockets.items():
-            await socket.init(gateway.token())
             await socket.send(subscribe("1", text, variables={"id": discussion}, onError=behavior))
         await wait_until_live(gateway, 3)
         await post(gateway, discussion, "New.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +20,12 @@ from portico.resolvers.documents import Database
 from portico.resolvers.missed_changes import missed_events
 from portico.resolvers.notifications.notifications import received_by
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
-from tests.content.support.site import create_section, entry_input
 from tests.gateway.support.resumed import SECONDS, cut_after, stream_of
+from tests.gateway.support.subscribers import acknowledged, follow, hide_entries, open_on_entry
 from tests.notifications.support.news import notify
 from tests.support.harness import GatewayClient, running
-from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, wait_until_live
+from tests.support.pausing import failing
+from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, subscribe, wait_until_live
 
 
 @ON_EACH
@@ -168,11 +171,9 @@ async def test_missed_events_are_shown_with_the_permissions_of_now(gateway: Gate
 
 
 async def test_a_subject_that_was_hidden_meanwhile_ends_the_stream(gateway: GatewayClient, port: int) -> None:
-    created = await gateway.result("createBlogEntry", entry_input(await create_section(gateway, kind="BLOG")))
-    opened_ = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": "DOCUMENTS"})
-    discussion = opened_["discussion"]["id"]
+    discussion = await open_on_entry(gateway)
     last_id = await cut_after(gateway, port, discussion, "0")
-    await gateway.db["cms.nodes"].update_many({}, {"$set": {"visible_from": None, "detail.publish_on": None}})
+    await hide_entries(gateway)
 
     async with stream_of(port, discussion, last_id) as stream:
         assert (await stream.receive())["errors"][0]["extensions"]["code"] == "NOT_FOUND"
@@ -211,11 +212,7 @@ async def test_an_oplog_that_does_not_reach_back_ends_the_stream(
 ) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
     last_id = await cut_after(gateway, port, discussion, "0")
-
-    async def lost(*_: Any) -> None:
-        raise ChangesLost
-
-    monkeypatch.setattr(gateway.state.live.replays, "_hand_out", lost)
+    monkeypatch.setattr(gateway.state.live.replays, "_hand_out", failing(ChangesLost))
     async with stream_of(port, discussion, last_id) as stream:
         answer = await stream.receive()
 
@@ -244,10 +241,7 @@ async def init(socket: Socket) -> str:
 async def test_during_an_outage_clients_are_told_to_come_again(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail() -> None:
-        raise AutoReconnect("connection closed")
-
-    monkeypatch.setattr(gateway.state.live.replays, "now", fail)
+    monkeypatch.setattr(gateway.state.live.replays, "now", failing(AutoReconnect("connection closed")))
     async with opened(port) as socket:
         await socket.send({"type": "connection_init", "payload": {"eventIds": True}})
         # Clients take the code of a fault for final.
@@ -258,26 +252,25 @@ async def test_during_an_outage_clients_are_told_to_come_again(
     assert answer.json()["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
 
 
-async def subscribe(socket: Socket, discussion: str, last_id: str | None = None) -> None:
-    payload: dict[str, Any] = {"query": POSTED, "variables": {"id": discussion}}
-    if last_id is not None:
-        payload["extensions"] = {"lastEventId": last_id}
-    await socket.send({"id": "1", "type": "subscribe", "payload": payload})
+@contextlib.asynccontextmanager
+async def subscribed(port: int, discussion: str, last_id: str | None = None) -> AsyncIterator[Socket]:
+    """Opens a socket that asks for ids, and subscribes."""
+    more: dict[str, Any] = {} if last_id is None else {"extensions": {"lastEventId": last_id}}
+    async with opened(port) as socket:
+        await init(socket)
+        await socket.send(subscribe("1", POSTED, variables={"id": discussion}, **more))
+        yield socket
 
 
 async def test_a_socket_continues_after_its_last_event(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion)
+    async with subscribed(port, discussion) as socket:
         await wait_until_live(gateway)
         await post(gateway, discussion, "0")
         first = await socket.receive()
     await post(gateway, discussion, "1")
 
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion, first["payload"]["extensions"]["eventId"])
+    async with subscribed(port, discussion, first["payload"]["extensions"]["eventId"]) as socket:
         second = await socket.receive()
 
     assert [one["payload"]["data"]["commentPosted"]["text"] for one in (first, second)] == ["0", "1"]
@@ -292,19 +285,14 @@ async def test_the_acknowledgement_has_an_id_for_a_socket_that_is_cut_before_its
         start = await init(socket)
     await post(gateway, discussion, "0")
 
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion, start)
-
+    async with subscribed(port, discussion, start) as socket:
         assert (await socket.receive())["payload"]["data"] == {"commentPosted": {"text": "0"}}
 
 
 async def test_a_socket_that_does_not_ask_for_ids_gets_none(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
-    async with opened(port) as socket:
-        await socket.init()
-        await subscribe(socket, discussion)
-        await wait_until_live(gateway, 1, socket)
+    async with acknowledged(port) as socket:
+        await follow(gateway, socket, discussion)
         await post(gateway, discussion, "0")
 
         assert (await socket.receive())["payload"] == {"data": {"commentPosted": {"text": "0"}}}
@@ -312,9 +300,7 @@ async def test_a_socket_that_does_not_ask_for_ids_gets_none(gateway: GatewayClie
 
 async def test_an_id_that_is_none_ends_the_subscription_and_not_the_socket(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion, "x")
+    async with subscribed(port, discussion, "x") as socket:
         answer = await socket.receive()
         assert answer["type"] == "error"
         assert answer["payload"][0]["extensions"]["code"] == "BAD_USER_INPUT"

@@ -8,8 +8,6 @@ import gc
 import json
 import os
 import tracemalloc
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from socket import SHUT_RDWR
 from socket import socket as socket_of
 from typing import Any
@@ -18,30 +16,21 @@ import pytest
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from portico.gateway.http.websocket import SocketEndpoint
-from portico.gateway.settings import Settings
 from portico.resolvers.changes import Event
 from portico.resolvers.comments.comments import CommentRef, parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.document_storage import DocumentStorage
 from portico.resolvers.comments.events import comments_of
 from tests.comments.support.discussions import open_on_product, post
-from tests.support.harness import GatewayClient, running
+from tests.gateway.support.fixtures import gateway_with
+from tests.gateway.support.subscribers import acknowledged, answers_ping, assert_ends, follow, ready_socket
+from tests.support.harness import GatewayClient
 from tests.support.ids import decode_id
 from tests.support.interruptions import database_of, interrupted
-from tests.support.sockets import POSTED, Socket, opened, streamed, subscribe, texts, until, wait_until_live
+from tests.support.sockets import POSTED, Socket, streamed, subscribe, texts, until, wait_until_live
 
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, send_seconds=0.3, max_waiting_events=10)) as client:
-        yield client
-
-
-@pytest.fixture
-async def socket(port: int) -> AsyncIterator[Socket]:
-    async with opened(port) as found:
-        await found.init()
-        yield found
+gateway = gateway_with(send_seconds=0.3, max_waiting_events=10)
+socket = ready_socket
 
 
 @pytest.fixture
@@ -70,8 +59,9 @@ class StuckSocket:
             await self.reads_on.wait()
         self.sent.append(message)
 
-
-SCOPE = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols": ["graphql-transport-ws"]}
+    def connect(self, gateway: GatewayClient) -> asyncio.Task[None]:
+        scope = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols": ["graphql-transport-ws"]}
+        return asyncio.create_task(SocketEndpoint(gateway.state)(scope, self.receive, self.send))
 
 
 # Slow clients
@@ -82,9 +72,8 @@ async def test_a_socket_that_is_not_read_is_closed_and_the_others_continue(
     gateway: GatewayClient, socket: Socket, discussion: str, *, reads_on: bool
 ) -> None:
     client = StuckSocket(discussion, takes=3)
-    connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway, 2)
+    connection = client.connect(gateway)
+    await follow(gateway, socket, discussion, 2)
 
     for number in range(3):
         await post(gateway, discussion, str(number))
@@ -117,8 +106,7 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
         return await find(*given)
 
     async with streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+        await follow(gateway, socket, discussion, 2)
         monkeypatch.setattr(DocumentStorage, "find", slowly)
         key = decode_id(discussion)[1]
         for number in range(12):
@@ -139,10 +127,8 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
 async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
     gateway: GatewayClient, socket: Socket, discussion: str
 ) -> None:
-    client = StuckSocket(discussion, takes=3)
-    connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway, 2)
+    connection = StuckSocket(discussion, takes=3).connect(gateway)
+    await follow(gateway, socket, discussion, 2)
     posted = await post(gateway, discussion, "x" * 9_000)
     await texts(socket, 1)
     ref: CommentRef = parse_comment_ref(str(decode_id(posted["id"])[1]))
@@ -154,14 +140,12 @@ async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
     tracemalloc.start()
     try:
         # The answers that are kept reach their limit of 4 MB.
-        for _ in range(500):
+        used = []
+        for number in range(1, 1_001):
             hub.publish(Event(comments_of(ref.discussion), ref))
             assert await texts(socket, 1) == ["x" * 9_000]
-        early = tracemalloc.get_traced_memory()[0]
-        for _ in range(500):
-            hub.publish(Event(comments_of(ref.discussion), ref))
-            assert await texts(socket, 1) == ["x" * 9_000]
-        late = tracemalloc.get_traced_memory()[0]
+            if number % 500 == 0:
+                used.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
         gc.enable()
@@ -169,6 +153,7 @@ async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
         await asyncio.wait({connection})
 
     # The answers are freed without the garbage collector. Another 500 are 4.5 MB.
+    early, late = used
     assert early < 6_000_000
     assert late - early < 1_000_000
 
@@ -179,8 +164,7 @@ async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
 async def test_a_fault_in_one_event_does_not_end_the_others(
     gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
+    await follow(gateway, socket, discussion)
     with monkeypatch.context() as patched:
         patched.setattr(DocumentStorage, "find", _failing(OperationFailure("a secret")))
         await post(gateway, discussion, "lost")
@@ -197,8 +181,7 @@ async def test_a_fault_in_one_event_does_not_end_the_others(
 async def test_an_event_waits_for_a_database_that_cannot_be_reached(
     gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
+    await follow(gateway, socket, discussion)
     failing = _failing(AutoReconnect("stepped down"), times=2)
     monkeypatch.setattr(DocumentStorage, "find", failing)
 
@@ -224,8 +207,7 @@ async def test_a_failed_field_is_reported_with_the_other_fields(
 async def test_a_comment_that_is_deleted_before_its_event_is_left_out(
     gateway: GatewayClient, socket: Socket, discussion: str
 ) -> None:
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
+    await follow(gateway, socket, discussion)
     key = decode_id(discussion)[1]
     gone = CommentRef(DOCUMENTS, key, key)
 
@@ -255,28 +237,22 @@ async def test_lost_events_end_a_subscription_and_keep_its_connection(
     gateway: GatewayClient, port: int, socket: Socket, discussion: str
 ) -> None:
     async with streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+        await follow(gateway, socket, discussion, 2)
 
         await gateway.db.client.drop_database(gateway.db.name)
 
         message = await socket.receive()
         assert (message["id"], message["type"]) == ("1", "error")
         assert message["payload"][0]["extensions"] == {"code": "EVENTS_LOST"}
-        event = await stream.receive()
-        assert event is not None
-        assert event[1]["errors"][0]["extensions"] == {"code": "EVENTS_LOST"}
-        assert await stream.receive() == ("complete", None)
-    await socket.send({"type": "ping"})
-    assert await socket.receive() == {"type": "pong"}
+        await assert_ends(stream, "EVENTS_LOST")
+    await answers_ping(socket)
 
 
 async def test_a_stopping_gateway_closes_sockets_and_streams_without_completing_them(
     gateway: GatewayClient, port: int, socket: Socket, discussion: str
 ) -> None:
     async with streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+        await follow(gateway, socket, discussion, 2)
 
         gateway.app.state.gateway.stop_streams()
 
@@ -288,10 +264,8 @@ async def test_a_stopping_gateway_closes_sockets_and_streams_without_completing_
 async def test_a_client_that_disconnects_gets_no_more_events(
     gateway: GatewayClient, port: int, discussion: str, how: str
 ) -> None:
-    async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.init()
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+    async with acknowledged(port) as socket, streamed(port, POSTED, {"id": discussion}) as stream:
+        await follow(gateway, socket, discussion, 2)
         if how == "close":
             await socket.connection.close()
             await stream.response.aclose()
@@ -324,8 +298,7 @@ async def test_a_client_that_disconnects_is_forgotten_even_if_the_driver_loses_t
             async with streamed(port, POSTED, {"id": discussion}) as stream:
                 await stream.receive()
         else:
-            async with opened(port) as socket:
-                await socket.init()
+            async with acknowledged(port) as socket:
                 await socket.subscribe("1", POSTED, {"id": discussion})
                 await socket.receive()
 

@@ -24,15 +24,17 @@ from portico.schema.context import Context
 from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
 from tests.comments.support.discussions import open_on_product, post
+from tests.gateway.support.subscribers import acknowledged, answers_ping
 from tests.support.harness import GatewayClient, running
 from tests.support.ids import decode_id
+from tests.support.pausing import Pause
 from tests.support.sockets import (
     POSTED,
     EventStream,
     Socket,
     listening,
-    opened,
     streamed,
+    subscribe,
     texts,
     until,
     wait_until_live,
@@ -57,15 +59,10 @@ async def subscribed(
 ) -> AsyncIterator[list[Socket]]:
     """Opens a socket for each token, and subscribes once on it."""
     async with contextlib.AsyncExitStack() as stack:
-        sockets = []
-        for token in tokens:
-            socket = await stack.enter_async_context(opened(port))
-            await socket.init(token)
+        sockets = [await stack.enter_async_context(acknowledged(port, token)) for token in tokens]
+        for socket in sockets:
             await socket.subscribe("1", query, {"id": discussion})
-            # The gateway answers after the subscription is live.
-            await socket.send({"type": "ping"})
-            assert await socket.receive() == {"type": "pong"}
-            sockets.append(socket)
+            await answers_ping(socket)
         yield sockets
 
 
@@ -140,18 +137,15 @@ async def test_different_selections_variables_and_operations_do_not_share(
     asked: list[tuple[str, dict[str, Any], Any]] = [
         (POSTED, {}, {"text": "a"}),
         (POSTED + " ", {}, {"text": "a"}),
-        (THREAD, {"first": 1}, {"text": "a", "thread": {"nodes": [{"text": "b"}]}}),
-        (THREAD, {"first": 2}, {"text": "a", "thread": {"nodes": [{"text": "b"}, {"text": "c"}]}}),
+        (THREAD, {"variables": {"first": 1}}, {"text": "a", "thread": {"nodes": [{"text": "b"}]}}),
+        (THREAD, {"variables": {"first": 2}}, {"text": "a", "thread": {"nodes": [{"text": "b"}, {"text": "c"}]}}),
         (both, {"operationName": "A"}, {"text": "a"}),
         (both, {"operationName": "B"}, {"depth": 0}),
     ]
-    async with opened(port) as socket:
-        await socket.init()
+    async with acknowledged(port) as socket:
         for number, (query, more, _) in enumerate(asked):
-            name = {"operationName": more["operationName"]} if "operationName" in more else {}
-            variables = {"id": discussion, **({"first": more["first"]} if "first" in more else {})}
-            payload = {"query": query, "variables": variables, **name}
-            await socket.send({"id": str(number), "type": "subscribe", "payload": payload})
+            variables = {"id": discussion, **more.get("variables", {})}
+            await socket.send(subscribe(str(number), query, **{**more, "variables": variables}))
         await wait_until_live(gateway, len(asked))
 
         publish(gateway, first)
@@ -165,20 +159,19 @@ async def test_different_selections_variables_and_operations_do_not_share(
 async def test_a_subscriber_who_disconnects_does_not_take_the_answer_from_the_others(
     gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    pause = Pause()
 
     async def slowly(_context: Context, comment: Document) -> Document:
-        begun.set()
-        await go_on.wait()
+        await pause()
         return comment
 
     show_as(monkeypatch, slowly)
     async with subscribed(port, discussion, [None]) as (staying,):
         async with subscribed(port, discussion, [None]):
             await post(gateway, discussion, "a")
-            await begun.wait()
+            await pause.reached.wait()
         await until(lambda: gateway.state.live.counts.listeners == 1)
-        go_on.set()
+        pause.go_on.set()
 
         assert await texts(staying, 1) == ["a"]
 
