@@ -18,12 +18,12 @@ from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
+from tests.gateway.support.discussed import Discussed, served_talk
 from tests.gateway.support.subscribers import (
     acknowledged,
     assert_ends,
     data_of,
     expiring_token,
-    follow,
     hide_entries,
     open_on_entry,
     ready_socket,
@@ -33,6 +33,7 @@ from tests.support.sockets import POSTED, Socket, listening, streamed, texts, un
 
 EDIT = "mutation ($input: EditCommentInput!) { editComment(input: $input) { __typename } }"
 socket = ready_socket
+talk = served_talk
 
 
 # Events
@@ -112,12 +113,11 @@ async def test_each_comment_comes_once_when_pages_split(gateway: GatewayClient, 
     assert await gateway.db["comment_pages"].count_documents({}) > 1
 
 
-async def test_a_call_repeated_with_its_key_is_one_event(gateway: GatewayClient, socket: Socket) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    await follow(gateway, socket, discussion)
+async def test_a_call_repeated_with_its_key_is_one_event(talk: Discussed, socket: Socket) -> None:
+    await talk.follow(socket)
 
-    await asyncio.gather(*(post(gateway, discussion, "once", idempotencyKey="a") for _ in range(5)))
-    await post(gateway, discussion, "last")
+    await asyncio.gather(*(post(talk.gateway, talk.id, "once", idempotencyKey="a") for _ in range(5)))
+    await talk.post("last")
 
     assert await texts(socket, 2) == ["once", "last"]
 
@@ -156,22 +156,21 @@ async def test_subscriptions_on_one_connection_are_independent(gateway: GatewayC
     assert gateway.state.live.counts.streams == 1
 
 
-async def test_a_subscription_followed_by_a_query_misses_no_comment(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
+async def test_a_subscription_followed_by_a_query_misses_no_comment(talk: Discussed) -> None:
     listed = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments(first: 100) { nodes { text } } } } }"
     stop = asyncio.Event()
     posted: list[str] = []
 
     async def keep_posting() -> None:
         while not stop.is_set():
-            await post(gateway, discussion, str(len(posted)))
+            await talk.post(str(len(posted)))
             posted.append(str(len(posted)))
 
     posting = asyncio.create_task(keep_posting())
     for _ in range(5):
-        async with acknowledged(port) as socket:
-            await socket.subscribe("s", POSTED, {"id": discussion})
-            await socket.subscribe("q", listed, {"id": discussion})
+        async with acknowledged(talk.port) as socket:
+            await socket.subscribe("s", POSTED, {"id": talk.id})
+            await socket.subscribe("q", listed, {"id": talk.id})
             seen: set[str] = set()
             is_listed = False
             goal = len(posted) + 10
@@ -193,21 +192,18 @@ async def test_a_subscription_followed_by_a_query_misses_no_comment(gateway: Gat
 # Subscribers
 
 
-async def test_a_subscription_to_a_missing_discussion_ends_at_once(
-    gateway: GatewayClient, port: int, socket: Socket
-) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    await gateway.db["discussions"].delete_many({})
+async def test_a_subscription_to_a_missing_discussion_ends_at_once(talk: Discussed, socket: Socket) -> None:
+    await talk.gateway.db["discussions"].delete_many({})
 
-    for key in ("nonsense", Kind.encode_id("Product", "a"), discussion):
+    for key in ("nonsense", Kind.encode_id("Product", "a"), talk.id):
         await socket.subscribe("1", POSTED, {"id": key})
         message = await socket.receive()
         assert (message["id"], message["type"]) == ("1", "error")
         assert message["payload"][0]["extensions"] == {"code": "NOT_FOUND"}
         assert message["payload"][0]["path"] == ["commentPosted"]
-        async with streamed(port, POSTED, {"id": key}) as stream:
+        async with streamed(talk.port, POSTED, {"id": key}) as stream:
             await assert_ends(stream, "NOT_FOUND")
-    assert gateway.state.live.counts.streams == 0
+    assert talk.counts.streams == 0
 
 
 async def test_a_subscriber_who_may_no_longer_see_the_subject_gets_no_more_comments(
@@ -230,12 +226,9 @@ async def test_a_subscriber_who_may_no_longer_see_the_subject_gets_no_more_comme
         assert (await data_of(again))["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
 
 
-async def test_the_token_is_checked_for_each_event(
-    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    identify = gateway.state.authenticator.identify
-    withdrawn = gateway.token("ann")
+async def test_the_token_is_checked_for_each_event(talk: Discussed, monkeypatch: pytest.MonkeyPatch) -> None:
+    identify = talk.gateway.state.authenticator.identify
+    withdrawn = talk.gateway.token("ann")
     # Valid tokens are remembered for no time.
     monkeypatch.setattr(auth, "_KEPT_SECONDS", 0)
 
@@ -245,21 +238,20 @@ async def test_the_token_is_checked_for_each_event(
         return await identify(authorization)
 
     async with (
-        acknowledged(port, withdrawn) as socket,
-        streamed(port, POSTED, {"id": discussion}, token=withdrawn) as stream,
+        acknowledged(talk.port, withdrawn) as socket,
+        streamed(talk.port, POSTED, {"id": talk.id}, token=withdrawn) as stream,
     ):
-        await follow(gateway, socket, discussion, 2)
-        monkeypatch.setattr(gateway.state.authenticator, "identify", without)
-        await post(gateway, discussion)
+        await talk.follow(socket, 2)
+        monkeypatch.setattr(talk.gateway.state.authenticator, "identify", without)
+        await talk.post("A comment.")
 
         assert await socket.closed() == (4403, "The token's signature does not match.")
         await assert_ends(stream, "UNAUTHENTICATED")
 
 
-async def test_a_stream_ends_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
+async def test_a_stream_ends_when_its_token_expires(talk: Discussed) -> None:
 
-    async with streamed(port, POSTED, {"id": discussion}, token=expiring_token(gateway)) as stream:
+    async with streamed(talk.port, POSTED, {"id": talk.id}, token=expiring_token(talk.gateway)) as stream:
         ended = await data_of(stream)
 
     assert ended == {"errors": [{"message": "The token has expired.", "extensions": {"code": "TOKEN_EXPIRED"}}]}
@@ -268,28 +260,25 @@ async def test_a_stream_ends_when_its_token_expires(gateway: GatewayClient, port
 # Cost
 
 
-async def test_many_subscribers_share_one_stream_and_one_read_of_each_comment(
-    gateway: GatewayClient, port: int
-) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
+async def test_many_subscribers_share_one_stream_and_one_read_of_each_comment(talk: Discussed) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        sockets = [await stack.enter_async_context(acknowledged(port)) for _ in range(10)]
+        sockets = [await stack.enter_async_context(acknowledged(talk.port)) for _ in range(10)]
         for socket in sockets:
             for number in range(10):
-                await socket.subscribe(str(number), POSTED, {"id": discussion})
-        await wait_until_live(gateway, 100)
-        gateway.commands.clear()
+                await socket.subscribe(str(number), POSTED, {"id": talk.id})
+        await wait_until_live(talk.gateway, 100)
+        talk.gateway.commands.clear()
 
-        await post(gateway, discussion, "a")
-        posting = [name for name in gateway.commands.names() if "getMore" not in name]
+        await talk.post("a")
+        posting = [name for name in talk.gateway.commands.names() if "getMore" not in name]
         for socket in sockets:
             assert await texts(socket, 10) == ["a"] * 10
 
-        sent = [name for name in gateway.commands.names() if "getMore" not in name]
+        sent = [name for name in talk.gateway.commands.names() if "getMore" not in name]
         # The comment, its discussion and its subject are each read once, for all subscribers.
         assert Counter(sent[len(posting) :]) <= Counter({"find comments": 1, "find discussions": 1, "find products": 1})
-        assert gateway.state.live.counts.streams == 1
-        assert gateway.state.live.counts.deliveries == 100
+        assert talk.counts.streams == 1
+        assert talk.counts.deliveries == 100
 
 
 async def test_the_limits_of_queries_apply_to_subscriptions(settings: Settings) -> None:
@@ -332,13 +321,12 @@ async def test_a_multipart_request_cannot_subscribe(gateway: GatewayClient) -> N
     assert response.json()["errors"][0]["extensions"] == {"code": "NOT_ACCEPTABLE"}
 
 
-async def test_the_metrics_count_subscriptions_and_delivered_events(gateway: GatewayClient, socket: Socket) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    await follow(gateway, socket, discussion)
-    await post(gateway, discussion, "a")
+async def test_the_metrics_count_subscriptions_and_delivered_events(talk: Discussed, socket: Socket) -> None:
+    await talk.follow(socket)
+    await talk.post("a")
     await texts(socket, 1)
 
-    shown = (await gateway.http.get("/metrics")).text
+    shown = (await talk.gateway.http.get("/metrics")).text
 
     for line in (
         "portico_sockets 1.0",
