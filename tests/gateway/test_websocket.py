@@ -101,13 +101,6 @@ async def test_a_program_may_send_the_token_as_a_header(gateway: GatewayClient, 
         assert (await socket.receive())["payload"] == {"data": {"viewer": {"subject": "ann"}}}
 
 
-async def test_without_a_token_the_caller_is_anonymous(socket: Socket) -> None:
-    await socket.init()
-    await socket.send(subscribe())
-
-    assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
-
-
 async def test_an_invalid_token_closes_the_socket(port: int) -> None:
     for given, reason in (
         ("Bearer nonsense", "The token cannot be read."),
