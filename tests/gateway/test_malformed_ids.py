@@ -1,4 +1,4 @@
-"""A mutation answers a malformed id, and one of another kind, like the id of an object that does not exist."""
+"""Ids: a mutation answers a malformed one like that of no object, and compiled functions make those of their kinds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from graphql import GraphQLInputObjectType, GraphQLList, get_named_type, get_nullable_type
 
+from portico.gateway.operations.plans.flat_ids import id_expression
+from portico.resolvers.documents import DocumentId
 from portico.schema.kinds import Kind
 from portico.testing.kits import merged, mutation_text
 from tests.support.domains import SCHEMA
@@ -69,3 +71,21 @@ async def test_a_malformed_id_is_like_that_of_no_object(gateway: GatewayClient, 
         expected = await answer(place, missing(own))
         for bad in ("", "x", own[:-1], Kind.encode_id("Nothing", "1"), Kind.encode_id("Query", "1"), "🙂"):
             assert await answer(place, bad) == expected, (place, bad)
+
+
+# Compiled
+
+KEYS: dict[str, Any] = {
+    "a document": DocumentId("64a1b2c3d4e5f60718293a4b"),
+    "a text": "P-00001",
+    "a text whose id has other characters than letters and digits": "??>~ü",
+    "a number": 7,
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
+@pytest.mark.parametrize("kind", ["Category", "Product", "Article", "Game.Room", "Büro", "A>?"])
+def test_a_compiled_id_is_that_of_its_kind_and_key(kind: str, key: Any) -> None:
+    names: dict[str, Any] = {"document": {"_id": key}}
+    expression = id_expression(names, kind, "_id", "document")
+    assert eval(expression, names) == Kind.encode_id(kind, key)  # noqa: S307 - the text is our own

@@ -16,10 +16,11 @@ import pytest
 from portico.gateway.operations.manifests import hash_of
 from portico.gateway.settings import Settings
 from tests.comments.support.discussions import open_on_product, post
+from tests.gateway.support.subscribers import acknowledged, data_of
 from tests.support.harness import GatewayClient, running
 from tests.support.processes import node_modules, run_node
 from tests.support.rooms import ROOT
-from tests.support.sockets import EVENTS, EventStream, listening, opened, texts, wait_until_live
+from tests.support.sockets import EVENTS, EventStream, texts, wait_until_live
 
 TOOLS = ("apollo", "relay", "preset")
 # The kinds of the operations in `tests/interop/manifests/app`.
@@ -40,12 +41,6 @@ async def gateway(settings: Settings, folder: Path) -> AsyncIterator[GatewayClie
     files = ",".join(str(folder / f"{tool}.json") for tool in TOOLS)
     async with running(replace(settings, document_files=files, documents="only")) as client:
         yield client
-
-
-@pytest.fixture
-async def port(gateway: GatewayClient) -> AsyncIterator[int]:
-    async with listening(gateway) as found:
-        yield found
 
 
 def documents(folder: Path, tool: str) -> Mapping[str, tuple[str, str]]:
@@ -73,14 +68,11 @@ async def by_http(gateway: GatewayClient, _port: int, body: Mapping[str, Any], t
 async def by_events(gateway: GatewayClient, _port: int, body: Mapping[str, Any], token: str) -> Any:
     headers = {**EVENTS, "authorization": f"Bearer {token}"}
     async with gateway.http.stream("POST", "/graphql", json=body, headers=headers) as response:
-        event = await EventStream(response).receive()
-        assert event is not None
-        return event[1]
+        return await data_of(EventStream(response))
 
 
 async def by_socket(_gateway: GatewayClient, port: int, body: Mapping[str, Any], token: str) -> Any:
-    async with opened(port) as socket:
-        await socket.init(token)
+    async with acknowledged(port, token) as socket:
         await socket.send({"id": "1", "type": "subscribe", "payload": body})
         return (await socket.receive())["payload"]
 
@@ -114,9 +106,8 @@ async def test_subscriptions_of_a_build_tool_deliver_events(
         # It runs the texts of the test.
         other = await stack.enter_async_context(running(settings))
         discussion = await open_on_product(other, "DOCUMENTS")
-        socket = await stack.enter_async_context(opened(port))
+        socket = await stack.enter_async_context(acknowledged(port))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}"))
-        await socket.init()
         streams = []
         for number, reference in enumerate(posted):
             body = {**reference, "variables": {"discussionId": discussion}}

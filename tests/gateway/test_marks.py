@@ -66,33 +66,29 @@ def _node(gateway: GatewayClient, global_id: str, selection: str) -> Callable[[]
     return look
 
 
+def _set(gateway: GatewayClient, mutation: str, global_id: str, kind: str, field: str) -> Case:
+    """Calls that set a field of a node. The last one counts."""
+
+    def call(value: object) -> Call:
+        return mutation, {"id": global_id, field: f"{value}"}
+
+    return Case(call("First"), call, {field: f"{LATER - 1}"}, _node(gateway, global_id, f"{kind} {{ {field} }}"))
+
+
 async def _rename(gateway: GatewayClient) -> Case:
-    category = (await create_category(gateway))["id"]
-
-    def rename(name: str) -> Call:
-        return "renameCategory", {"id": category, "name": name}
-
-    look = _node(gateway, category, "Category { name }")
-    return Case(rename("First"), lambda number: rename(f"{number}"), {"name": f"{LATER - 1}"}, look)
+    return _set(gateway, "renameCategory", (await create_category(gateway))["id"], "Category", "name")
 
 
 async def _tag(gateway: GatewayClient) -> Case:
-    page = (await create_page(gateway))["id"]
-    given = {"id": page, "tags": ["first"]}
-    return Case(
-        ("addTags", given), lambda _: ("removeTags", given), {"tags": []}, _node(gateway, page, "Page { tags }")
-    )
+    given: dict[str, Any] = {"id": (await create_page(gateway))["id"], "tags": ["first"]}
+    look = _node(gateway, given["id"], "Page { tags }")
+    return Case(("addTags", given), lambda _: ("removeTags", given), {"tags": []}, look)
 
 
 def _edit(storage: str) -> Callable[[GatewayClient], Awaitable[Case]]:
     async def case(gateway: GatewayClient) -> Case:
-        comment = (await post(gateway, await open_on_product(gateway, storage)))["id"]
-
-        def edit(text: str) -> Call:
-            return "editComment", {"id": comment, "text": text}
-
-        look = _node(gateway, comment, "Comment { text }")
-        return Case(edit("First"), lambda number: edit(f"{number}"), {"text": f"{LATER - 1}"}, look)
+        comment = await post(gateway, await open_on_product(gateway, storage))
+        return _set(gateway, "editComment", comment["id"], "Comment", "text")
 
     return case
 

@@ -95,8 +95,6 @@ async def test_the_pages_of_mixed_values_are_walks_along_the_index(db: Database)
     for value in ("a title", 2.5, math.nan, True):
         for query, order in listing.ranges((value, "row 3")):
             plan = await db.command(
-                "explain",
-                {"find": "rows", "filter": query, "sort": order, "limit": 3},
-                verbosity="executionStats",
+                "explain", {"find": "rows", "filter": query, "sort": order, "limit": 3}, verbosity="executionStats"
             )
             assert plan["executionStats"]["totalKeysExamined"] <= 12, (query, plan["queryPlanner"]["winningPlan"])

@@ -35,6 +35,11 @@ def request_headers(**others: str) -> Headers:
     return Headers({"content-type": CONTENT_TYPE, **PREFLIGHT, **{k.replace("_", "-"): v for k, v in others.items()}})
 
 
+def one(data: bytes) -> list[bytes]:
+    """Returns the parts of an operation with one file."""
+    return upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], data)})
+
+
 async def parts_in(body: MultipartBody) -> AsyncIterator[Part]:
     while (found := await body.next_part()) is not None:
         yield found
@@ -66,9 +71,7 @@ async def test_every_byte_of_every_file_arrives_in_pieces_of_any_size(contents: 
 
 
 async def test_the_operation_is_available_before_its_file_arrives() -> None:
-    before, behind = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 500)})).split(
-        b"xx", 1
-    )
+    before, behind = body_of(one(b"x" * 500)).split(b"xx", 1)
     waiting: asyncio.Queue[Message] = asyncio.Queue()
     waiting.put_nowait({"type": "http.request", "body": before, "more_body": True})
 
@@ -80,8 +83,7 @@ async def test_the_operation_is_available_before_its_file_arrives() -> None:
 
 
 async def test_the_connection_is_read_only_as_far_as_needed() -> None:
-    parts = upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 1_000)})
-    pieces = pieces_of(body_of(parts), 100)
+    pieces = pieces_of(body_of(one(b"x" * 1_000)), 100)
     taken: list[bytes] = []
     source = messages(*pieces)
 
@@ -117,12 +119,9 @@ async def test_a_boundary_is_required(content_type: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["graphql-require-preflight", "apollo-require-preflight", "x-apollo-operation-name"])
 async def test_a_form_without_a_preflight_is_refused(name: str) -> None:
-    parts = upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")})
-
-    refused = await refusal(parts, Headers({"content-type": CONTENT_TYPE}))
-    request, _ = await read_request(
-        messages(body_of(parts)), Headers({"content-type": CONTENT_TYPE, name: "true"}), SETTINGS, ROOM
-    )
+    refused = await refusal(one(b"x"), Headers({"content-type": CONTENT_TYPE}))
+    allowed = Headers({"content-type": CONTENT_TYPE, name: "true"})
+    request, _ = await read_request(messages(body_of(one(b"x"))), allowed, SETTINGS, ROOM)
 
     assert refused[:2] == (400, "PREFLIGHT_REQUIRED")
     assert request.query == QUERY
@@ -179,12 +178,9 @@ async def test_an_error_before_the_files_is_reported(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["operations", "map"])
 async def test_the_parts_before_the_files_have_the_body_limit(name: str) -> None:
-    parts = {
-        "operations": [part("operations", b" " * 2_001)],
-        "map": [OPERATION, part("map", b" " * 20_001)],
-    }[name]
+    parts = {"operations": [part("operations", b" " * 2_001)], "map": [OPERATION, part("map", b" " * 20_001)]}
 
-    assert (await refusal(parts))[:2] == (413, "BODY_TOO_LARGE")
+    assert (await refusal(parts[name]))[:2] == (413, "BODY_TOO_LARGE")
 
 
 async def test_a_content_length_beyond_all_files_is_refused_at_once() -> None:
@@ -202,7 +198,7 @@ async def test_a_content_length_beyond_all_files_is_refused_at_once() -> None:
 @pytest.mark.parametrize("size", [1, 64, 10_000])
 @pytest.mark.parametrize("kept", range(0, 400, 37))
 async def test_a_body_that_ends_before_its_files_is_refused(kept: int, size: int) -> None:
-    body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")}))
+    body = body_of(one(b"x"))
     end_of_map = body.rindex(b"\r\n--", 0, body.index(b'name="0"'))
 
     for is_cut in (True, False):
@@ -283,7 +279,7 @@ async def test_a_part_that_is_not_in_the_map_is_reported(more: bytes, message: s
 
 @pytest.mark.parametrize("kept", [1, 100, 499])
 async def test_a_file_is_incomplete_if_its_client_disconnects(kept: int) -> None:
-    body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"y" * 500)}))
+    body = body_of(one(b"y" * 500))
     cut = body[: body.index(b"yyy") + kept]
 
     gone, rest = await read_request(messages(*pieces_of(cut, 64), is_cut=True), request_headers(), SETTINGS, ROOM)
@@ -298,7 +294,7 @@ async def test_a_file_is_incomplete_if_its_client_disconnects(kept: int) -> None
 
 
 async def test_a_stalled_file_times_out() -> None:
-    body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"y" * 500)}), is_ended=False)
+    body = body_of(one(b"y" * 500), is_ended=False)
     waiting: asyncio.Queue[Message] = asyncio.Queue()
     waiting.put_nowait({"type": "http.request", "body": body[:-100], "more_body": True})
     impatient = replace(SETTINGS, upload_stall_seconds=0.05)  # type: ignore[arg-type]
@@ -316,9 +312,8 @@ async def test_a_stalled_request_times_out() -> None:
 
 
 async def test_a_file_is_read_up_to_the_limit_and_no_further() -> None:
-    parts = upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 1_001)})
-    request, rest = await request_of(parts)
-    exact, _ = await request_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 1_000)}))
+    request, rest = await request_of(one(b"x" * 1_001))
+    exact, _ = await request_of(one(b"x" * 1_000))
 
     assert await failure(request.variables["file"]) == ("UPLOAD_TOO_LARGE", "The file has more than 1,000 bytes.")
     assert await rest.drain()
@@ -326,16 +321,15 @@ async def test_a_file_is_read_up_to_the_limit_and_no_further() -> None:
 
 
 async def test_unread_data_is_drained_up_to_a_limit() -> None:
-    files = {"0": (["variables.file"], b"x" * 200_000)}
-    _, beyond = await request_of(upload_parts(QUERY, {"file": None}, files), size=5_000)
-    _, within = await request_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x" * 60_000)}))
+    _, beyond = await request_of(one(b"x" * 200_000), size=5_000)
+    _, within = await request_of(one(b"x" * 60_000))
 
     assert not await beyond.drain()
     assert await within.drain()
 
 
 async def test_data_after_the_last_boundary_is_ignored() -> None:
-    body = body_of(upload_parts(QUERY, {"file": None}, {"0": (["variables.file"], b"x")}))
+    body = body_of(one(b"x"))
     request, rest = await read_request(messages(body + b"anything", b"more"), request_headers(), SETTINGS, ROOM)
 
     assert await read_all(request.variables["file"]) == b"x"

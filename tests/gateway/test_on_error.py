@@ -10,14 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
+from graphql import GraphQLNonNull, GraphQLObjectType
 
 from portico.gateway.operations.plans.on_error import DEFAULT, ON_ERROR
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.schema.comments import discussions
 from tests.comments.support.discussions import open_on_product, post
+from tests.gateway.support.subscribers import acknowledged, data_of
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, category_input, create_product, running
-from tests.support.sockets import EventStream, listening, opened, subscribe, wait_until_live
+from tests.support.pausing import failing
+from tests.support.sockets import EVENTS, EventStream, listening, subscribe, wait_until_live
 
 TITLES = "{ products { nodes { sku title } } viewer { subject } }"
 VIEWER = {"subject": "tester"}
@@ -113,13 +117,11 @@ async def test_a_url_an_event_stream_and_a_websocket_take_it(shop: GatewayClient
 
     by_url = await shop.http.get("/graphql", params={"query": TITLES, "onError": "NULL"}, headers=token)
     async with listening(shop) as port:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
-            body = {"query": TITLES, "onError": "NULL"}
-            accept = {"accept": "text/event-stream", **token}
-            async with http.stream("POST", "/graphql", json=body, headers=accept) as response:
-                streamed = await EventStream(response).receive()
-        async with opened(port) as socket:
-            await socket.init(shop.token())
+        body = {"query": TITLES, "onError": "NULL"}
+        url, accept = f"http://127.0.0.1:{port}/graphql", {**EVENTS, **token}
+        async with httpx.AsyncClient() as http, http.stream("POST", url, json=body, headers=accept) as response:
+            streamed = await data_of(EventStream(response))
+        async with acknowledged(port, shop.token()) as socket:
             await socket.send(subscribe("1", TITLES, onError="NULL"))
             message = await socket.receive()
             await socket.receive()
@@ -127,8 +129,7 @@ async def test_a_url_an_event_stream_and_a_websocket_take_it(shop: GatewayClient
             closed = await socket.closed()
 
     assert rows(by_url.json()) == expected
-    assert streamed is not None
-    assert rows(streamed[1]) == expected
+    assert rows(streamed) == expected
     assert rows(message["payload"]) == expected
     assert closed == (4400, "Invalid message: `onError` must be PROPAGATE, NULL or HALT.")
 
@@ -155,16 +156,11 @@ async def test_subscribers_with_different_behaviors_do_not_share_answers(
 ) -> None:
     discussion = await open_on_product(gateway, DOCUMENTS)
     text = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text replies(first: 1) { nodes { text } } } }"
-
-    async def fail(*_args: Any) -> None:
-        raise RuntimeError("the read failed")
-
-    monkeypatch.setattr(discussions, "_comment_page", fail)
+    monkeypatch.setattr(discussions, "_comment_page", failing(RuntimeError("the read failed")))
     found = {}
     async with listening(gateway) as port, contextlib.AsyncExitStack() as stack:
-        sockets = {behavior: await stack.enter_async_context(opened(port)) for behavior in ON_ERROR}
+        sockets = {behavior: await stack.enter_async_context(acknowledged(port)) for behavior in ON_ERROR}
         for behavior, socket in sockets.items():
-            await socket.init(gateway.token())
             await socket.send(subscribe("1", text, variables={"id": discussion}, onError=behavior))
         await wait_until_live(gateway, 3)
         await post(gateway, discussion, "New.")
@@ -206,3 +202,47 @@ async def test_only_queries_have_the_service_and_introspection_does_not_list_it(
     assert not {"__service", "__Service", "__Capability"} & set(listed)
     for text in ("mutation { __service { capabilities { value } } }", "{ viewer { __service { __typename } } }"):
         assert (await gateway.ask(text)).codes == ["GRAPHQL_VALIDATION_FAILED"]
+
+
+# What a field that fails or is refused leaves
+
+# No read can fail.
+_ALWAYS = {"Viewer.roles", "Viewer.subject"}
+
+
+@pytest.mark.parametrize("name", ["Query", "Viewer"])
+def test_root_fields_and_those_of_the_viewer_are_nullable(name: str) -> None:
+    found = SCHEMA._schema.type_map[name]
+    assert isinstance(found, GraphQLObjectType)
+
+    required = {f"{name}.{one}" for one, field in found.fields.items() if isinstance(field.type, GraphQLNonNull)}
+
+    assert required <= _ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("refused", "code"),
+    [
+        ('refused: chooseAds(siteId: "s", zoneId: "z", limit: 1000) { ads { id } }', "BAD_USER_INPUT"),
+        ("refused: products(first: 1000) { nodes { id } }", "BAD_USER_INPUT"),
+        ('refused: products(after: "x") { nodes { id } }', "BAD_USER_INPUT"),
+        ("refused: characters { nodes { id } }", "FORBIDDEN"),
+        ('refused: logEvents(filter: { from: "2020-01-01T00:00:00Z" }) { nodes { id } }', "FORBIDDEN"),
+    ],
+)
+async def test_a_refused_root_field_leaves_the_others(gateway: GatewayClient, refused: str, code: str) -> None:
+    made = await create_product(gateway)
+
+    answer = await gateway.ask(f"{{ products {{ nodes {{ sku }} }} {refused} }}", token=gateway.token("a", []))
+
+    assert answer.body["data"] == {"products": {"nodes": [{"sku": made["sku"]}]}, "refused": None}
+    assert answer.codes == [code]
+
+
+async def test_a_refused_list_leaves_the_viewer(gateway: GatewayClient) -> None:
+    query = '{ viewer { subject newsFeed(month: "x") { nodes { id } } orders(first: 0) { nodes { id } } } }'
+
+    answer = await gateway.ask(query, token=gateway.token("a", []))
+
+    assert answer.body["data"] == {"viewer": {"subject": "a", "newsFeed": None, "orders": None}}
+    assert [error["path"] for error in answer.body["errors"]] == [["viewer", "newsFeed"], ["viewer", "orders"]]

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
-from dataclasses import replace
 
-import pytest
-
-from portico.gateway.settings import Settings
-from tests.support.processes import Served, environment, own_database, served
+from tests.gateway.support.fixtures import process_with
+from tests.support.processes import Served
 
 LIMIT = 600
 QUERY = b'{"query": "{ categories(first: 10) { nodes { slug } } }"}'
 
-
-@pytest.fixture(scope="module")
-def gateway(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A gateway that limits what the anonymous callers of one address may use."""
-    with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as settings:
-        chosen: Settings = replace(settings, address_rate=LIMIT)
-        with served(tmp_path_factory.mktemp("served"), environment(chosen)) as found:
-            yield found
+# It limits what the anonymous callers of one address may use.
+gateway = process_with(address_rate=LIMIT)
 
 
 def request(*headers: str) -> bytes:

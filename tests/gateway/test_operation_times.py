@@ -24,6 +24,7 @@ from tests.content.support.site import page_input
 from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.pausing import Pause
 
 SLOW = 1.0
 # The number of changes after which an upload stores its bytes.
@@ -35,9 +36,18 @@ def scene(gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.Monk
     monkeypatch.setattr(assets, "CHUNK_BYTES", 1_000)
     monkeypatch.setattr(assets, "CHUNKS_AT_ONCE", 1)
     rules = gateway.state.resources.of(UploadRules)
-    uploads = replace(rules, pictures=PicturesHere(), lock_lasts=timedelta(seconds=SLOW))
-    gateway.state.resources[UploadRules] = uploads
+    gateway.state.resources[UploadRules] = replace(rules, pictures=PicturesHere(), lock_lasts=timedelta(seconds=SLOW))
     return Photos(gateway, clock)
+
+
+async def crashed(scene: Photos, mutation: str) -> tuple[Photos, Any]:
+    """Leaves an upload whose call has died while it stored the bytes. Returns the scene and the input of the call."""
+    scene = scene.trying(mutation)
+    given = await scene.set(mutation)
+    with crashing(scene.gateway, STORING[mutation]) as faulty:
+        await scene.outcome(mutation, given)
+    assert faulty.has_crashed
+    return scene, given
 
 
 @pytest.mark.parametrize("mutation", ["uploadPhoto", "replacePhoto"])
@@ -45,11 +55,7 @@ async def test_an_upload_keeps_its_lock_after_it_waits_for_the_lease_of_a_dead_c
     scene: Photos, mutation: str
 ) -> None:
     db = scene.gateway.db
-    scene = scene.trying(mutation)
-    given = await scene.set(mutation)
-    with crashing(scene.gateway, STORING[mutation]) as faulty:
-        await scene.outcome(mutation, given)
-    assert faulty.has_crashed
+    scene, given = await crashed(scene, mutation)
     # The lease of the dead call expires in two seconds.
     scene.clock.advance(seconds=28)
 
@@ -66,26 +72,17 @@ async def test_an_upload_keeps_its_lock_after_it_waits_for_the_lease_of_a_dead_c
 async def test_an_upload_that_a_job_discards_during_a_takeover_can_be_repeated(scene: Photos) -> None:
     """The job and the repeated call both read the upload of a dead call before either goes on."""
     db = scene.gateway.db
-    scene = scene.trying("uploadPhoto")
-    given = await scene.set("uploadPhoto")
-    with crashing(scene.gateway, STORING["uploadPhoto"]) as faulty:
-        await scene.outcome("uploadPhoto", given)
-    assert faulty.has_crashed
+    scene, given = await crashed(scene, "uploadPhoto")
     scene.clock.advance(seconds=31)
-    reached, go_on = asyncio.Event(), asyncio.Event()
-    calls: list[asyncio.Task[str]] = []
-
-    async def wait() -> None:
-        reached.set()
-        await asyncio.wait_for(go_on.wait(), 30)
+    pause, calls = Pause(), list[asyncio.Task[str]]()
 
     async def call() -> None:
-        with database_of(scene.gateway, interrupted(db, "cms.nodes", "update_one", wait)):
+        with database_of(scene.gateway, interrupted(db, "cms.nodes", "update_one", pause)):
             calls.append(asyncio.create_task(scene.outcome("uploadPhoto", given)))
-            await asyncio.wait_for(reached.wait(), 30)
+            await asyncio.wait_for(pause.reached.wait(), 30)
 
     await photo_jobs.finish_uploads(interrupted(db, "cms.nodes", "delete_one", call), now=scene.clock.now())
-    go_on.set()
+    pause.go_on.set()
 
     assert await calls[0] == "Conflict"
     assert await scene.outcome("uploadPhoto", given) == "PhotoPayload"
@@ -145,12 +142,8 @@ async def test_a_photo_imported_after_slow_ones_keeps_its_lock(scene: Photos) ->
 
         return PhotoRecord(f"photo-{number}", "A photo", "/gallery", "import", (), read)
 
-    result = await import_photos(
-        db,
-        [record(number) for number in range(3)],
-        rules=rules,
-        now=SystemClock().now(),
-    )
+    records = [record(number) for number in range(3)]
+    result = await import_photos(db, records, rules=rules, now=SystemClock().now())
 
     assert result == ["created"] * 3
 

@@ -17,10 +17,13 @@ from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.photos import create_gallery, noise, photo_input, upload_body
+from tests.gateway.support.fixtures import gateway_with
+from tests.gateway.support.subscribers import acknowledged
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, create_category, running
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT
-from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
+from tests.support.pausing import Pause
+from tests.support.sockets import POSTED, Socket, listening, streamed, texts, until, wait_until_live
 
 VIEWER = "{ viewer { subject } }"
 CREATE = MUTATIONS["createCategory"]
@@ -33,12 +36,8 @@ def _slots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "SLOW_SECONDS", 3_600)
 
 
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway that runs one query, one mutation and one upload at a time, and lets two of each kind wait."""
-    chosen = replace(settings, max_running_queries=1, max_running_mutations=1, max_queued=2, max_uploads=1)
-    async with running(chosen) as client:
-        yield client
+# It runs one query, one mutation and one upload at a time, and lets two of each kind wait.
+gateway = gateway_with(max_running_queries=1, max_running_mutations=1, max_queued=2, max_uploads=1)
 
 
 def queries(gateway: GatewayClient) -> Admission:
@@ -101,8 +100,7 @@ async def test_queries_run_beside_mutations_that_use_all_their_slots(gateway: Ga
 
 
 async def test_a_websocket_gets_an_error_for_the_operation_and_stays_open(gateway: GatewayClient) -> None:
-    async with listening(gateway) as port, opened(port) as socket:
-        await socket.init()
+    async with listening(gateway) as port, acknowledged(port) as socket:
         async with full(queries(gateway)):
             await socket.subscribe("1", VIEWER)
             refused = await socket.receive()
@@ -180,9 +178,7 @@ async def test_connections_take_turns(gateway: GatewayClient) -> None:
                 count -= 1
 
     queries(gateway)._max_queued = 100
-    async with listening(gateway) as port, opened(port) as busy, opened(port) as quiet:
-        await busy.init()
-        await quiet.init()
+    async with listening(gateway) as port, acknowledged(port) as busy, acknowledged(port) as quiet:
         async with queries(gateway).slot("another"):
             for number in range(busy_operations):
                 await busy.subscribe(f"{number}", VIEWER)
@@ -209,12 +205,7 @@ async def test_a_client_that_disconnects_leaves_the_queue(gateway: GatewayClient
 
 
 async def test_a_mutation_that_has_begun_finishes_although_its_client_disconnects(gateway: GatewayClient) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def pause() -> None:
-        begun.set()
-        await go_on.wait()
-
+    pause = Pause()
     async with listening(gateway) as port:
         paused = interrupted(gateway.db, "categories", "insert_one", pause)
         with database_of(gateway, paused):
@@ -224,11 +215,11 @@ async def test_a_mutation_that_has_begun_finishes_although_its_client_disconnect
                 calling = asyncio.create_task(
                     client.post(f"http://127.0.0.1:{port}/graphql", json=body, headers=headers)
                 )
-                await begun.wait()
+                await pause.reached.wait()
                 calling.cancel()
                 await asyncio.wait({calling})
             async with full(gateway.state.executor.queries):
-                go_on.set()
+                pause.go_on.set()
                 await until(lambda: gateway.state.executor.mutations.running == 0)
 
     assert await gateway.db["categories"].count_documents({"slug": "kept"}) == 1
@@ -237,48 +228,40 @@ async def test_a_mutation_that_has_begun_finishes_although_its_client_disconnect
 async def test_a_call_that_waits_for_its_twin_in_another_process_stops_no_others(
     gateway: GatewayClient, settings: Settings
 ) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-    given = category_input(slug="twin", idempotencyKey="key")
-
-    async def pause() -> None:
-        begun.set()
-        await go_on.wait()
-
+    pause, given = Pause(), category_input(slug="twin", idempotencyKey="key")
     async with running(settings) as other:
         with database_of(other, interrupted(other.db, "categories", "insert_one", pause)):
             first = asyncio.create_task(other.result("createCategory", given))
-            await begun.wait()
+            await pause.reached.wait()
             second = asyncio.create_task(gateway.result("createCategory", given))
             await until(lambda: gateway.state.executor.mutations.running == 1)
 
             assert (await create_category(gateway, slug="meanwhile"))["slug"] == "meanwhile"
             assert not second.done()
-            go_on.set()
+            pause.go_on.set()
 
             assert (await first)["category"] == (await second)["category"]
 
 
 async def test_an_upload_that_waits_for_its_client_stops_no_mutation_but_other_uploads(gateway: GatewayClient) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-    gallery = await create_gallery(gateway)
+    pause, gallery = Pause(), await create_gallery(gateway)
     body = upload_body("uploadPhoto", photo_input(gallery), noise(2))
     headers = {"content-type": CONTENT_TYPE, "authorization": f"Bearer {gateway.token()}", **PREFLIGHT}
 
     async def halves() -> AsyncIterator[bytes]:
         yield body[: len(body) // 2]
-        begun.set()
-        await go_on.wait()
+        await pause()
         yield body[len(body) // 2 :]
 
     async with listening(gateway) as port, httpx.AsyncClient(timeout=60) as client:
         url = f"http://127.0.0.1:{port}/graphql"
         uploading = asyncio.create_task(client.post(url, content=halves(), headers=headers))
-        await begun.wait()
+        await pause.reached.wait()
         await until(lambda: gateway.state.executor.uploads.running == 1)
 
         assert (await create_category(gateway, slug="meanwhile"))["slug"] == "meanwhile"
         refused = await client.post(url, content=body, headers=headers)
-        go_on.set()
+        pause.go_on.set()
         uploaded = await uploading
 
     assert (refused.status_code, refused.headers["retry-after"], refused.headers["connection"]) == (503, "1", "close")

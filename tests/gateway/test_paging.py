@@ -18,6 +18,7 @@ from tests.catalog.support.catalog import add_categories, add_products, album, d
 from tests.catalog.support.orders import SORTS, order
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
+from tests.support.paging import pages_of, rows_of
 
 PAGE = """
 query ($filter: ProductFilter, $sort: ProductSort, $first: Int, $after: String) {
@@ -51,12 +52,16 @@ ROWS = st.lists(
 )
 
 
-async def put(gateway: GatewayClient, rows: list[dict[str, Any]]) -> list[Document]:
-    """Make these rows the whole catalog."""
-    documents = [
-        dict(new_document(product_record({"sku": f"row-{number}", "type": "Row", **row}).fields, f"test-{number}"))
+def as_documents(rows: list[dict[str, Any]], name: str) -> list[Document]:
+    return [
+        dict(new_document(product_record({"sku": f"{name}-{number}", "type": "Row", **row}).fields, f"{name}-{number}"))
         for number, row in enumerate(rows)
     ]
+
+
+async def put(gateway: GatewayClient, rows: list[dict[str, Any]]) -> list[Document]:
+    """Make these rows the whole catalog."""
+    documents = as_documents(rows, "row")
     await gateway.db["products"].delete_many({})
     if documents:
         await gateway.db["products"].insert_many(documents)
@@ -64,7 +69,11 @@ async def put(gateway: GatewayClient, rows: list[dict[str, Any]]) -> list[Docume
 
 
 async def page(gateway: GatewayClient, **variables: Any) -> dict[str, Any]:
-    found: dict[str, Any] = (await gateway.data(PAGE, variables))["products"]
+    return checked((await gateway.data(PAGE, variables))["products"])
+
+
+def checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Asserts that the parts of a page agree. Returns it with its SKUs."""
     edges, info = found["edges"], found["pageInfo"]
     found["skus"] = [node["sku"] for node in found["nodes"]]
     assert [edge["node"]["sku"] for edge in edges] == found["skus"]
@@ -75,13 +84,8 @@ async def page(gateway: GatewayClient, **variables: Any) -> dict[str, Any]:
 
 async def pages(gateway: GatewayClient, **variables: Any) -> AsyncIterator[dict[str, Any]]:
     """Yield every page, from the first to the last."""
-    after = None
-    while True:
-        found = await page(gateway, after=after, **variables)
-        yield found
-        if not found["pageInfo"]["hasNextPage"]:
-            return
-        after = found["pageInfo"]["endCursor"]
+    async for found in pages_of(gateway, PAGE, "products", **variables):
+        yield checked(found)
 
 
 async def refused(gateway: GatewayClient, **variables: Any) -> tuple[str, list[str]]:
@@ -128,10 +132,7 @@ async def test_rows_that_come_and_go_do_not_repeat_or_hide_others(
 ) -> None:
     documents = await put(gateway, rows)
     products, gone = gateway.db["products"], set[str]()
-    coming = [
-        dict(new_document(product_record({"sku": f"new-{number}", "type": "Row", **row}).fields, f"new-{number}"))
-        for number, row in enumerate(new)
-    ]
+    coming = as_documents(new, "new")
     seen: list[str] = []
     async for one in pages(gateway, sort=sort, first=size):
         seen += one["skus"]
@@ -206,19 +207,13 @@ async def test_a_cursor_belongs_to_its_sort_and_its_filter(gateway: GatewayClien
     for other in others:
         assert await refused(gateway, **made | other, after=cursor) == ("BAD_USER_INPUT", ["after"])
     assert len((await page(gateway, **made | {"first": 2}, after=cursor))["skus"]) == 2
-    assert (
-        len((await page(gateway, **made | {"filter": {"minPrice": 1, "genres": ["JAZZ"]}}, after=cursor))["skus"]) == 1
-    )
+    same = made | {"filter": {"minPrice": 1, "genres": ["JAZZ"]}}
+    assert len((await page(gateway, **same, after=cursor))["skus"]) == 1
 
 
 async def test_a_cursor_belongs_to_its_list(gateway: GatewayClient) -> None:
-    await add_categories(
-        gateway.db,
-        [
-            {"slug": slug, "name": slug, "parent": parent}
-            for slug, parent in [("a", None), ("b", None), ("a1", "a"), ("a2", "a"), ("b1", "b")]
-        ],
-    )
+    parents = {"a": None, "b": None, "a1": "a", "a2": "a", "b1": "b"}
+    await add_categories(gateway.db, [{"slug": one, "name": one, "parent": parent} for one, parent in parents.items()])
     await add_products(gateway.db, [album(sku=sku, categories=["a"]) for sku in "xyz"])
     branch = (await gateway.data(BRANCH, {"slug": "a", "deep": True}))["category"]
     products, children = (branch[name]["pageInfo"]["endCursor"] for name in ("products", "children"))
@@ -304,25 +299,15 @@ async def test_without_a_size_a_page_has_20_products_or_50_categories(gateway: G
 
 
 async def test_categories_with_the_same_name_come_once_each(gateway: GatewayClient) -> None:
-    await add_categories(
-        gateway.db,
-        [
-            {"slug": "top", "name": "Top"},
-            *({"slug": f"c{number}", "name": "ab"[number % 2], "parent": "top"} for number in range(9)),
-        ],
-    )
+    below = [{"slug": f"c{number}", "name": "ab"[number % 2], "parent": "top"} for number in range(9)]
+    await add_categories(gateway.db, [{"slug": "top", "name": "Top"}, *below])
     text = """
     query ($after: String) {
       category(slug: "top") { LIST(first: 2, after: $after) { nodes { slug name } pageInfo { hasNextPage endCursor } } }
     }
     """
     for name in ("children", "descendants"):
-        found: list[dict[str, str]] = []
-        after, has_next = None, True
-        while has_next:
-            part = (await gateway.data(text.replace("LIST", name), {"after": after}))["category"][name]
-            found += part["nodes"]
-            after, has_next = part["pageInfo"]["endCursor"], part["pageInfo"]["hasNextPage"]
+        found = await rows_of(gateway, text.replace("LIST", name), "category", name)
 
         assert [one["name"] for one in found] == ["a"] * 5 + ["b"] * 4
         assert len({one["slug"] for one in found}) == 9

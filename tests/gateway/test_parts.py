@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.reads.recorded import recorded
 from portico.resolvers.documents import ComparedProjection, Database, with_version
 from portico.resolvers.parts import as_part
+from tests.support.pausing import Pause
 from tests.support.sockets import until
 
 POINTERS, VALUES = "pointers", "values"
@@ -82,8 +82,15 @@ async def pointed(db: Database) -> object:
     return await as_part(db, read)
 
 
-async def summed(db: Database) -> object:
-    return await (await db[VALUES].aggregate(SUM)).to_list()
+def value_then(act: Callable[[], Awaitable[None]]) -> Callable[[Database], Awaitable[object]]:
+    """Returns what reads a value as a part, and then acts."""
+
+    async def read(db: Database) -> object:
+        found = await db[VALUES].find_one({"_id": "a"}, {"value": 1, "other": 1})
+        await act()
+        return found and found["value"]
+
+    return lambda db: as_part(db, read)
 
 
 async def point(db: Database, to: str) -> None:
@@ -94,12 +101,18 @@ async def put(db: Database, key: str, value: int) -> None:
     await db[VALUES].update_one({"_id": key}, {"$set": {"value": value}}, upsert=True)
 
 
-async def test_a_change_of_the_result_affects_the_run(db: Database, feed: Feed) -> None:
+@pytest.fixture
+async def run(db: Database, feed: Feed) -> Run:
+    """A run that reads what a pointer leads to: `a`, which has the same value as `b`."""
     await point(db, "a")
     await put(db, "a", 1)
+    await put(db, "b", 1)
     run = Run(feed, db, pointed)
     assert await run.begin() == 1
+    return run
 
+
+async def test_a_change_of_the_result_affects_the_run(db: Database, feed: Feed, run: Run) -> None:
     await put(db, "a", 2)
 
     await until(lambda: run.affected == [1])
@@ -107,13 +120,9 @@ async def test_a_change_of_the_result_affects_the_run(db: Database, feed: Feed) 
     assert not feed.index.collections
 
 
-async def test_after_a_change_without_effect_the_part_follows_what_it_has_read_then(db: Database, feed: Feed) -> None:
-    await point(db, "a")
-    await put(db, "a", 1)
-    await put(db, "b", 1)
-    run = Run(feed, db, pointed)
-    await run.begin()
-
+async def test_after_a_change_without_effect_the_part_follows_what_it_has_read_then(
+    db: Database, feed: Feed, run: Run
+) -> None:
     await point(db, "b")
     await run.passes()
     # It reads this no more.
@@ -168,12 +177,7 @@ async def test_only_what_is_shown_of_a_row_is_compared(db: Database, feed: Feed,
     await until(lambda: run.affected == [1])
 
 
-async def test_a_result_that_comes_back_is_followed_all_the_same(db: Database, feed: Feed) -> None:
-    await point(db, "a")
-    await put(db, "a", 1)
-    await put(db, "b", 1)
-    run = Run(feed, db, pointed)
-    await run.begin()
+async def test_a_result_that_comes_back_is_followed_all_the_same(db: Database, feed: Feed, run: Run) -> None:
     for number, to in enumerate("baba", 1):
         await point(db, to)
         await run.passes(number)
@@ -187,28 +191,22 @@ async def test_a_result_that_comes_back_is_followed_all_the_same(db: Database, f
 
 async def test_a_change_while_a_part_is_repeated_is_not_missed(db: Database, feed: Feed) -> None:
     await put(db, "a", 1)
-    began, may_end = asyncio.Event(), asyncio.Event()
+    pause = Pause()
     times = 0
 
-    async def slow(db: Database) -> object:
-        async def read(db: Database) -> object:
-            nonlocal times
-            times += 1
-            found = await db[VALUES].find_one({"_id": "a"}, {"value": 1, "other": 1})
-            if times == 2:
-                began.set()
-                await may_end.wait()
-            return found and found["value"]
+    async def slow() -> None:
+        nonlocal times
+        times += 1
+        if times == 2:
+            await pause()
 
-        return await as_part(db, read)
-
-    run = Run(feed, db, slow)
+    run = Run(feed, db, value_then(slow))
     await run.begin()
     await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
-    await began.wait()
+    await pause.reached.wait()
     await put(db, "a", 2)
     await passed(feed, db)
-    may_end.set()
+    pause.go_on.set()
 
     await until(lambda: run.affected == [1])
     assert times == 3
@@ -216,6 +214,10 @@ async def test_a_change_while_a_part_is_repeated_is_not_missed(db: Database, fee
 
 async def test_what_mongodb_computes_is_a_part(db: Database, feed: Feed) -> None:
     await db[VALUES].insert_many([{"_id": "a", "kind": "a", "size": 2}, {"_id": "z", "kind": "z", "size": 2}])
+
+    async def summed(db: Database) -> object:
+        return await (await db[VALUES].aggregate(SUM)).to_list()
+
     run = Run(feed, db, summed)
     assert await run.begin() == [{"_id": None, "sum": 2}]
 
@@ -231,17 +233,12 @@ async def test_a_part_that_fails_affects_the_run(db: Database, feed: Feed) -> No
     await put(db, "a", 1)
     times = 0
 
-    async def failing(db: Database) -> object:
-        async def read(db: Database) -> object:
-            nonlocal times
-            times += 1
-            found = await db[VALUES].find_one({"_id": "a"})
-            assert times == 1
-            return found and found["value"]
+    async def fail_later() -> None:
+        nonlocal times
+        times += 1
+        assert times == 1
 
-        return await as_part(db, read)
-
-    run = Run(feed, db, failing)
+    run = Run(feed, db, value_then(fail_later))
     await run.begin()
 
     await db[VALUES].update_one({"_id": "a"}, {"$set": {"other": 1}})
@@ -249,12 +246,7 @@ async def test_a_part_that_fails_affects_the_run(db: Database, feed: Feed) -> No
     await until(lambda: run.affected == [1])
 
 
-async def test_after_lost_changes_no_part_is_asked(db: Database, feed: Feed) -> None:
-    await put(db, "a", 1)
-    await point(db, "a")
-    run = Run(feed, db, pointed)
-    await run.begin()
-
+async def test_after_lost_changes_no_part_is_asked(feed: Feed, run: Run) -> None:
     feed.index.dispatch(Change(POINTERS, ALL))
 
     assert run.affected == [1]
@@ -262,13 +254,9 @@ async def test_after_lost_changes_no_part_is_asked(db: Database, feed: Feed) -> 
 
 
 async def test_a_run_that_compares_dates_with_the_time_does_not_depend_on_results_alone(
-    db: Database, feed: Feed
+    db: Database, feed: Feed, run: Run
 ) -> None:
     """Other rows can have other dates, at which the answer changes."""
-    await put(db, "a", 1)
-    await point(db, "a")
-    run = Run(feed, db, pointed)
-    await run.begin()
     dated = ReadSet(feed.index, lambda: run.affected.append(2), feed.checks)
     await pointed(recorded(db, dated))
     dated.compare(datetime.now(UTC))

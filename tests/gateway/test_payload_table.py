@@ -6,13 +6,26 @@ change; and each field of a payload is there because some mutation needs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from bson import ObjectId
 from graphql import get_named_type
 
+from portico.gateway.clock import SystemClock
+from portico.resolvers.catalog import category_edits
+from portico.resolvers.content import deletion
+from portico.resolvers.writes.operation_records import record_id_of
+from portico.schema.kinds import Kind
+from portico.testing import crash_matrix
+from portico.testing.kits import mutation_text
+from tests.ads.support.ads import ad
+from tests.ads.support.ads import place as place_ads
+from tests.content.support.site import create_page, create_section
+from tests.social.support.social import join
 from tests.support.domains import SCHEMA
+from tests.support.harness import GatewayClient, SettableClock, create_category, create_product
 
 _SCHEMA = SCHEMA._schema
 _CART = ("cart.items", "product.stock", "viewer.cart")
@@ -118,3 +131,122 @@ def test_the_table_has_every_object_of_a_payload() -> None:
     # These show no change: what the call chose, and what was wrong with its input.
     answers = {"ServedAdsPayload.ads", "ServedAdsPayload.rejected", "RecordedPayload.invalid"}
     assert shown - listed == answers
+
+
+# What a payload shows of former parents, whatever crashes
+
+_PARENTS = "... on DeletedPayload { parents { id __typename } }"
+_FROM = "... on CategoryPayload { from { id children { nodes { id } } } category { parent { id } } }"
+# The input of a call, and its answer. The key makes the objects of each call its own.
+Prepared = tuple[dict[str, Any], dict[str, Any]]
+
+
+def _deleted(given: dict[str, Any], kind: str, *parents: str) -> Prepared:
+    return given, {"__typename": "DeletedPayload", "parents": [{"id": one, "__typename": kind} for one in parents]}
+
+
+async def _category(gateway: GatewayClient, _key: str = "") -> Prepared:
+    parent = await create_category(gateway)
+    child = await create_category(gateway, parentId=parent["id"])
+    return _deleted({"id": child["id"]}, "Category", parent["id"])
+
+
+async def _product(gateway: GatewayClient, _key: str = "") -> Prepared:
+    categories = [(await create_category(gateway))["id"] for _ in range(2)]
+    product = await create_product(gateway, categoryIds=categories)
+    return _deleted({"id": product["id"], "nonce": product["nonce"]}, "Category", *categories)
+
+
+async def _page(gateway: GatewayClient, _key: str = "") -> Prepared:
+    section = await create_section(gateway)
+    page = await create_page(gateway, parentId=section["id"])
+    return _deleted({"id": page["id"], "nonce": page["nonce"]}, "Section", section["id"])
+
+
+async def _post(gateway: GatewayClient, _key: str = "") -> Prepared:
+    await join(gateway.db, "tester", "bo")
+    me, bo = Kind.encode_id("User", "tester"), Kind.encode_id("User", "bo")
+    made = await gateway.result("createPost", {"toId": bo, "detail": {"status": {"text": "Hello"}}})
+    return _deleted({"postId": made["post"]["id"]}, "User", me, bo)
+
+
+async def _move(gateway: GatewayClient, _key: str) -> Prepared:
+    former, place = [(await create_category(gateway))["id"] for _ in range(2)]
+    child = await create_category(gateway, parentId=former)
+    shown = {"from": {"id": former, "children": {"nodes": []}}, "category": {"parent": {"id": place}}}
+    return {"id": child["id"], "newParentId": place}, {"__typename": "CategoryPayload", **shown}
+
+
+async def _edit(gateway: GatewayClient, _key: str) -> Prepared:
+    former, place = [(await create_category(gateway))["id"] for _ in range(2)]
+    product = await create_product(gateway, categoryIds=[former])
+    given = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [place]}
+    return given, {"__typename": "ProductPayload", "from": [{"id": former}]}
+
+
+async def _deactivate(gateway: GatewayClient, key: str) -> Prepared:
+    await place_ads(gateway, ad(f"acme:{key}"), zone=key)
+    shown = {"__typename": "CampaignPayload", "zones": 1, "changedZones": [{"zoneId": key}]}
+    return {"campaignId": f"acme:{key}"}, shown
+
+
+Prepare = Callable[..., Awaitable[Prepared]]
+DELETIONS: Mapping[str, Prepare] = {"deleteCategory": _category, "deleteProduct": _product, "deleteContent": _page}
+CRASHED = [
+    *(pytest.param(name, _PARENTS, prepared, marks=pytest.mark.sample(3)) for name, prepared in DELETIONS.items()),
+    ("moveCategory", _FROM, _move),
+    ("updateProduct", "... on ProductPayload { from { id } }", _edit),
+    ("deactivateCampaign", "... on CampaignPayload { zones changedZones { zoneId } }", _deactivate),
+]
+
+
+@pytest.mark.parametrize(("mutation", "prepared"), [*DELETIONS.items(), ("deletePost", _post)])
+async def test_a_deletion_shows_what_has_listed_the_object(
+    gateway: GatewayClient, mutation: str, prepared: Prepare
+) -> None:
+    given, expected = await prepared(gateway)
+
+    deleted = await gateway.data(mutation_text(SCHEMA._schema, mutation, _PARENTS), {"input": given})
+
+    assert deleted[mutation] == expected
+
+
+@pytest.mark.parametrize(("mutation", "shown", "prepared"), CRASHED)
+async def test_a_call_that_crashes_shows_the_former_parents_when_it_is_repeated(
+    gateway: GatewayClient, clock: SettableClock, mutation: str, shown: str, prepared: Prepare
+) -> None:
+    text, expected = mutation_text(SCHEMA._schema, mutation, shown), dict[str, Any]()
+
+    async def prepare(key: str) -> Mapping[str, Any]:
+        given, expected[mutation] = await prepared(gateway, key)
+        return {"input": {**given, "idempotencyKey": key}}
+
+    async def check(variables: Mapping[str, Any]) -> None:
+        assert await gateway.data(text, variables) == expected
+
+    assert await crash_matrix(gateway, clock, text, prepare, check=check) > 1
+
+
+async def test_only_a_move_from_a_parent_shows_a_former_parent(gateway: GatewayClient) -> None:
+    root, place = await create_category(gateway), await create_category(gateway)
+    moved = {"id": root["id"], "newParentId": place["id"]}
+    shown = "... on CategoryPayload { from { id } }"
+    for mutation, given in (
+        ("moveCategory", moved),
+        ("moveCategory", moved),
+        ("renameCategory", {"id": root["id"], "name": "New"}),
+    ):
+        found = await gateway.data(mutation_text(SCHEMA._schema, mutation, shown), {"input": given})
+        assert found[mutation] == {"__typename": "CategoryPayload", "from": None}
+
+
+async def test_a_deletion_that_an_earlier_version_has_begun_shows_no_parents(gateway: GatewayClient) -> None:
+    operation_id = f"{record_id_of('tester', 'a key')}.1"
+    record = {"_id": operation_id.partition(".")[0], "operation": operation_id, "notes": {"deleting": True}}
+    await gateway.db["operations"].insert_one(record)
+    repeated: Any = {"now": SystemClock().now(), "operation_id": operation_id}
+
+    assert await category_edits.delete_category(gateway.db, category_id=ObjectId(), **repeated) is None
+    attachments = gateway.state.served.attachments
+    deleting = deletion.delete_content(gateway.db, attachments, node_id=ObjectId(), nonce="any", **repeated)
+    assert await deleting is None

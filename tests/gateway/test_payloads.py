@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from graphql import GraphQLObjectType, get_named_type
@@ -37,19 +37,23 @@ _SHOWN = {
 _GIVEN = {"taggedEdge": '(tag: "news")'}
 
 
-def _selection(mutation: str) -> str:
-    """Selects every field of the payload but the objects that the tests of the domains show."""
+def _payload_of(mutation: str) -> GraphQLObjectType:
     assert _SCHEMA.mutation_type is not None
     union: Any = get_named_type(_SCHEMA.mutation_type.fields[mutation].type)
     (payload,) = (found for found in union.types if found.name.endswith("Payload"))
+    return cast("GraphQLObjectType", payload)
+
+
+def _selection(mutation: str) -> str:
+    """Selects every field of the payload but the objects that the tests of the domains show."""
     parts = []
-    for name, field in payload.fields.items():
+    for name, field in _payload_of(mutation).fields.items():
         inner: Any = get_named_type(field.type)
         if inner.name.endswith("Edge"):
             parts.append(f"{name}{_GIVEN.get(name, '')} {{ cursor node {{ __typename }} }}")
         elif isinstance(inner, GraphQLObjectType) and inner.name in _SHOWN:
             parts.append(f"{name} {{ {_SHOWN[inner.name]} }}")
-    return f"... on {payload.name} {{ __typename {' '.join(parts)} }}"
+    return f"... on {_payload_of(mutation).name} {{ __typename {' '.join(parts)} }}"
 
 
 @pytest.mark.sample(6)
@@ -72,7 +76,7 @@ async def test_a_move_shows_both_rooms_and_the_viewer(gateway: GatewayClient) ->
     temple = await add_temple(gateway.db)
     rooms = "locations { name characters { name } } viewer { characters { location { name } } }"
 
-    moved = await _result(gateway, "move", action(temple, "move"), f"... on CharacterPayload {{ {rooms} }}")
+    moved = await _result(gateway, "move", action(temple, "move"), rooms)
 
     assert [room["name"] for room in moved["locations"]] == ["Market", "Temple"]
     own = temple.me["name"]
@@ -84,7 +88,7 @@ async def test_a_purchase_shows_the_shopkeeper(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db)
     keeper = "shopkeeper { name gold inventory { name } } locations { name }"
 
-    bought = await _result(gateway, "buy", action(temple, "buy"), f"... on CharacterPayload {{ {keeper} }}")
+    bought = await _result(gateway, "buy", action(temple, "buy"), keeper)
 
     assert bought["shopkeeper"]["name"] == "Smith"
     assert bought["shopkeeper"]["inventory"] == []
@@ -93,20 +97,20 @@ async def test_a_purchase_shows_the_shopkeeper(gateway: GatewayClient) -> None:
 
 async def test_a_character_is_a_row_of_the_list_that_game_masters_see(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db)
-    shown = "... on CharacterPayload { characterEdge { cursor node { id } } }"
+    shown = "characterEdge { cursor node { id } }"
 
     dropped = await _result(gateway, "drop", action(temple, "drop"), shown)
     player = gateway.token("tester", [])
-    moved = await gateway.data(mutation_text(_SCHEMA, "move", shown), {"input": action(temple, "move")}, token=player)
+    moved = await _result(gateway, "move", action(temple, "move"), shown, token=player)
 
     rows = await gateway.data("{ characters(first: 100) { edges { cursor node { id } } } }")
     assert dropped["characterEdge"] in rows["characters"]["edges"]
-    assert moved["move"]["characterEdge"] is None
+    assert moved["characterEdge"] is None
 
 
 async def test_a_new_member_is_a_row_of_the_directory(gateway: GatewayClient) -> None:
     await join(gateway.db, "zoe", "ann")
-    shown = "... on UserPayload { userEdge { cursor node { id } } }"
+    shown = "userEdge { cursor node { id } }"
 
     joined = await _result(gateway, "join", {"name": "Mia"}, shown)
 
@@ -119,7 +123,7 @@ async def test_a_transfer_shows_both_stacks_with_their_inventories(gateway: Gate
     given = keyed(**{"from": bag("tester"), "to": bag("tester", "bank"), "stack": goods("sword", 5)})
     stacks = "stack { quantity heldIn { name } } from { quantity heldIn { name stacks { nodes { id } } } }"
 
-    moved = await _result(gateway, "transferStack", given, f"... on StackPayload {{ {stacks} }}")
+    moved = await _result(gateway, "transferStack", given, stacks)
 
     assert moved["stack"] == {"quantity": 5, "heldIn": {"name": "bank"}}
     assert moved["from"] == {"quantity": 0, "heldIn": {"name": "bag", "stacks": {"nodes": []}}}
@@ -131,9 +135,7 @@ async def test_a_trade_shows_the_stacks_of_the_viewer(gateway: GatewayClient) ->
     trade = await offer(gateway, "mara", "tester", [goods("sword", 2)], [goods("coin", 6)])
     shown = "stacks { itemId quantity heldIn { owner } } tradeEdge { cursor node { id } }"
 
-    text = mutation_text(_SCHEMA, "acceptTrade", f"... on TradePayload {{ {shown} }}")
-    player = gateway.token("tester", [])
-    accepted = (await gateway.data(text, {"input": keyed(id=trade)}, token=player))["acceptTrade"]
+    accepted = await _result(gateway, "acceptTrade", keyed(id=trade), shown, token=gateway.token("tester", []))
 
     owner = {"owner": "tester"}
     assert accepted["stacks"] == [
@@ -151,9 +153,7 @@ async def test_a_cart_shows_the_stock_of_a_product_that_it_has_no_more(gateway: 
     await gateway.result("addItemToCart", add_input(cart, sku, 3))
     shown = "product { sku stock { available } } viewer { cart { items { sku } } }"
 
-    removed = await _result(
-        gateway, "updateCartItem", update_input(cart, sku, 3, 0), f"... on CartPayload {{ {shown} }}"
-    )
+    removed = await _result(gateway, "updateCartItem", update_input(cart, sku, 3, 0), shown)
 
     assert removed["product"] == {"sku": sku, "stock": {"available": 10}}
     assert removed["viewer"] == {"cart": {"items": []}}
@@ -166,7 +166,7 @@ async def test_a_checkout_shows_the_order_in_the_list_of_orders(gateway: Gateway
     await gateway.result("addItemToCart", add_input(cart, sku, 1))
     shown = "orderEdge { cursor node { id } } viewer { cart { id } orders { edges { node { id } } } }"
 
-    paid = await _result(gateway, "checkout", checkout_input(cart), f"... on CheckoutPayload {{ {shown} }}")
+    paid = await _result(gateway, "checkout", checkout_input(cart), shown)
 
     assert paid["viewer"] == {"cart": None, "orders": {"edges": [{"node": paid["orderEdge"]["node"]}]}}
     await _assert_same_place(gateway, "viewer { orders(after: $after) { nodes { id } } }", paid["orderEdge"])
@@ -175,13 +175,11 @@ async def test_a_checkout_shows_the_order_in_the_list_of_orders(gateway: Gateway
 async def test_a_comment_on_a_post_shows_itself_and_its_place(gateway: GatewayClient) -> None:
     await join(gateway.db, "tester")
     detail = {"detail": {"status": {"text": "Hello"}}}
-    made = await _result(
-        gateway, "createPost", detail, "... on PostPayload { post { id } postEdge { cursor month node { id } } }"
-    )
+    made = await _result(gateway, "createPost", detail, "post { id } postEdge { cursor month node { id } }")
     post = made["post"]["id"]
     shown = "comment { id text by { name } } commentEdge { cursor node { id } } post { commentCount }"
 
-    said = await _result(gateway, "commentOnPost", {"postId": post, "text": "Hi"}, f"... on PostPayload {{ {shown} }}")
+    said = await _result(gateway, "commentOnPost", {"postId": post, "text": "Hi"}, shown)
 
     assert made["postEdge"]["node"] == {"id": post}
     assert (said["comment"]["text"], said["post"]["commentCount"]) == ("Hi", 1)
@@ -190,12 +188,8 @@ async def test_a_comment_on_a_post_shows_itself_and_its_place(gateway: GatewayCl
     (row,) = (await gateway.data(query, {"id": post}))["node"]["comments"]["edges"]
     assert row["node"] == said["commentEdge"]["node"]
 
-    deleted = await _result(
-        gateway,
-        "deletePostComment",
-        {"postId": post, "commentId": said["comment"]["id"]},
-        "... on PostPayload { deletedCommentId comment { id } }",
-    )
+    gone = {"postId": post, "commentId": said["comment"]["id"]}
+    deleted = await _result(gateway, "deletePostComment", gone, "deletedCommentId comment { id }")
     assert deleted == {"deletedCommentId": said["comment"]["id"], "comment": None}
 
 
@@ -205,27 +199,24 @@ async def test_an_edit_shows_the_categories_that_a_product_has_left(gateway: Gat
     shown = "product { categories { id } nonce } from { id products { nodes { id } } }"
 
     given = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [kept]}
-    edited = await _result(gateway, "updateProduct", given, f"... on ProductPayload {{ {shown} }}")
+    edited = await _result(gateway, "updateProduct", given, shown)
 
     assert edited["from"] == [{"id": left, "products": {"nodes": []}}]
     assert edited["product"]["categories"] == [{"id": kept}]
     renamed = {"id": product["id"], "nonce": edited["product"]["nonce"], "title": "New"}
-    assert (await _result(gateway, "updateProduct", renamed, "... on ProductPayload { from { id } }"))["from"] == []
+    assert (await _result(gateway, "updateProduct", renamed, "from { id }"))["from"] == []
 
 
 async def test_a_written_node_shows_its_rows(gateway: GatewayClient) -> None:
-    blog = await _result(
-        gateway,
-        "createSection",
-        {"kind": "BLOG", "slug": "blog", "title": "Blog"},
-        "... on ContentPayload { content { id } contentEdge { cursor node { id } } entryEdge { cursor } }",
-    )
+    section = {"kind": "BLOG", "slug": "blog", "title": "Blog"}
+    edges = "content { id } contentEdge { cursor node { id } } entryEdge { cursor }"
+    blog = await _result(gateway, "createSection", section, edges)
     tagged_as = 'news: taggedEdge(tag: "news") { cursor } old: taggedEdge(tag: "x") { cursor }'
     rows = f"contentEdge {{ cursor }} entryEdge {{ cursor }} {tagged_as}"
     entry = {"blogId": blog["content"]["id"], "slug": "one", "title": "One", "text": "Hello"}
-    draft = await _result(gateway, "createBlogEntry", entry, f"... on ContentPayload {{ content {{ id }} {rows} }}")
+    draft = await _result(gateway, "createBlogEntry", entry, f"content {{ id }} {rows}")
     published = {**entry, "slug": "two", "title": "Two", "tags": ["news"], "publishOn": "2020-01-01T00:00:00Z"}
-    made = await _result(gateway, "createBlogEntry", published, f"... on ContentPayload {{ {rows} }}")
+    made = await _result(gateway, "createBlogEntry", published, rows)
 
     page = "{ edges { cursor node { id } } }"
     data = await gateway.data(
@@ -244,17 +235,17 @@ async def test_a_written_node_shows_its_rows(gateway: GatewayClient) -> None:
     assert [draft["entryEdge"], draft["news"], made["old"]] == [None, None, None]
 
     given = {"id": draft["content"]["id"], "tags": ["news"]}
-    tagged = await _result(gateway, "addTags", given, f"... on ContentPayload {{ {rows} }}")
+    tagged = await _result(gateway, "addTags", given, rows)
     first = (await gateway.data(f'{{ contentByTag(tag: "news") {page} }}'))["contentByTag"]["edges"]
     assert tagged["news"]["cursor"] in [row["cursor"] for row in first]
-    untagged = await _result(gateway, "removeTags", given, f"... on ContentPayload {{ content {{ id }} {rows} }}")
+    untagged = await _result(gateway, "removeTags", given, f"content {{ id }} {rows}")
     assert (untagged["content"], untagged["news"]) == (draft["content"], None)
 
 
 async def test_a_page_at_the_root_is_a_row_of_what_is_at_the_root(gateway: GatewayClient) -> None:
     given = {"slug": "about", "title": "About", "text": "Hello"}
 
-    made = await _result(gateway, "createPage", given, "... on ContentPayload { contentEdge { cursor } }")
+    made = await _result(gateway, "createPage", given, "contentEdge { cursor }")
 
     found = await gateway.data("{ rootContent { edges { cursor } } rootSections { edges { cursor } } }")
     assert found == {"rootContent": {"edges": [made["contentEdge"]]}, "rootSections": {"edges": []}}
@@ -264,7 +255,7 @@ async def test_a_deactivated_campaign_shows_its_former_zones(gateway: GatewayCli
     await place(gateway, ad(), ad("other:campaign", "top"), zone="one")
     await place(gateway, ad(), zone="two")
 
-    shown = "... on CampaignPayload { zones changedZones { zoneId ads { campaignId } } }"
+    shown = "zones changedZones { zoneId ads { campaignId } }"
     ended = await _result(gateway, "deactivateCampaign", {"campaignId": "acme:spring"}, shown)
 
     assert ended["zones"] == 2
@@ -278,20 +269,11 @@ async def test_a_creative_shows_the_zones_of_its_ad(gateway: GatewayClient) -> N
     await place(gateway, ad(), zone="one")
     await place(gateway, ad(), ad("other:campaign"), zone="two")
     await place(gateway, ad(unit="side"), ad("other:campaign"), zone="three")
-    given = {
-        "campaignId": "acme:spring",
-        "adUnitId": "banner",
-        "text": "Spring is here.",
-        "link": "https://acme.example",
-    }
-    text = mutation_text(
-        _SCHEMA,
-        "setAdCreative",
-        """... on AdCreativePayload { creative { id }
-          changedZones { zoneId ads { creative { id } } } one: changedZones(first: 1) { id } }""",
-    )
+    creative = {"text": "Spring is here.", "link": "https://acme.example"}
+    given = {"campaignId": "acme:spring", "adUnitId": "banner", **creative}
+    rows = "creative { id } changedZones { zoneId ads { creative { id } } } one: changedZones(first: 1) { id }"
 
-    found = (await gateway.data(text, {"input": given}))["setAdCreative"]
+    found = await _result(gateway, "setAdCreative", given, rows)
 
     shown = {"creative": {"id": found["creative"]["id"]}}
     assert sorted(found["changedZones"], key=lambda zone: str(zone["zoneId"])) == [
@@ -307,21 +289,20 @@ async def test_calls_for_a_browser_show_its_profile_to_advertisers_only(gateway:
     served = {"siteId": SITE, "zoneId": ZONE, "userId": "ann"}
     seen = {**served, "kind": "IMPRESSION", "campaignId": "acme:spring", "adUnitId": "banner"}
 
-    first = await _result(gateway, "serveAds", served, f"... on ServedAdsPayload {{ {profile} }}")
-    second = await _result(gateway, "recordAdEvent", seen, f"... on AdEventPayload {{ {profile} }}")
+    first = await _result(gateway, "serveAds", served, profile)
+    second = await _result(gateway, "recordAdEvent", seen, profile)
 
     query = f'{{ adProfile(userId: "ann") {profile.removeprefix("profile")} }}'
     assert second["profile"] == (await gateway.data(query))["adProfile"]
     assert [len(one["profile"]["events"]) for one in (first, second)] == [1, 2]
     assert first["profile"]["id"] == second["profile"]["id"]
-    text = mutation_text(_SCHEMA, "serveAds", f"... on ServedAdsPayload {{ {profile} }}")
     for token, given in ((gateway.token("ann", []), served), (gateway.token(), {**served, "userId": None})):
-        assert (await gateway.data(text, {"input": given}, token=token))["serveAds"]["profile"] is None
+        assert (await _result(gateway, "serveAds", given, profile, token=token))["profile"] is None
 
 
 async def test_new_log_events_show_their_rows_to_analysts(gateway: GatewayClient) -> None:
     events = [event(path=f"/{number}", eventId=str(number)) for number in range(2)]
-    rows = "... on RecordedPayload { recorded logEventEdges { cursor node { id path } } }"
+    rows = "recorded logEventEdges { cursor node { id path } }"
 
     both = gateway.as_caller("both", Role.SERVICE, ANALYST)
     recorded = await _result(both, "logEvents", events, rows)
@@ -329,14 +310,14 @@ async def test_new_log_events_show_their_rows_to_analysts(gateway: GatewayClient
     listed = (await both.data("{ logEvents(filter: {}) { edges { cursor node { id path } } } }"))["logEvents"]["edges"]
     assert sorted(map(str, recorded["logEventEdges"])) == sorted(map(str, listed))
     assert (await _result(both, "logEvents", events, rows)) == {"recorded": 2, "logEventEdges": []}
-    text = mutation_text(_SCHEMA, "logEvents", rows)
-    answer = await gateway.data(text, {"input": events}, token=gateway.token("log", [Role.SERVICE]))
-    assert answer["logEvents"]["logEventEdges"] is None
+    answer = await _result(gateway, "logEvents", events, rows, token=gateway.token("log", [Role.SERVICE]))
+    assert answer["logEventEdges"] is None
 
 
-async def _result(gateway: GatewayClient, mutation: str, given: Any, selection: str) -> Any:
-    text = mutation_text(_SCHEMA, mutation, selection)
-    found = (await gateway.data(text, {"input": given}))[mutation]
+async def _result(gateway: GatewayClient, mutation: str, given: Any, shown: str, **options: Any) -> Any:
+    """Calls a mutation. Returns these fields of its payload."""
+    text = mutation_text(_SCHEMA, mutation, f"... on {_payload_of(mutation).name} {{ {shown} }}")
+    found = (await gateway.data(text, {"input": given}, **options))[mutation]
     assert found.pop("__typename").endswith("Payload"), found
     return found
 

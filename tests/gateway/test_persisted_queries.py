@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,12 +14,15 @@ import pytest
 from pymongo.errors import OperationFailure
 from structlog.testing import capture_logs
 
+from portico.gateway.operations import references
 from portico.gateway.settings import Settings
 from portico.resolvers import persisted_queries
 from portico.resolvers.persisted_queries import PERSISTED_QUERIES, persist_query, persisted_query
+from tests.gateway.support.subscribers import acknowledged
 from tests.support.harness import GatewayClient, running
+from tests.support.pausing import failing
 from tests.support.processes import environment, node_modules, run_node, served
-from tests.support.sockets import listening, opened
+from tests.support.sockets import listening
 
 TEXT = "query Viewer { viewer { subject } }"
 ANSWER = {"data": {"viewer": None}}
@@ -35,14 +37,12 @@ def extensions(text: str = TEXT, **more: Any) -> dict[str, Any]:
     return {"persistedQuery": {"version": 1, "sha256Hash": sha256(text), **more}, "clientLibrary": {"name": "apollo"}}
 
 
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(settings) as client:
-        yield client
-
-
 async def sent(gateway: GatewayClient, **body: Any) -> Any:
     return (await gateway.http.post("/graphql", json=body, headers=JSON)).json()
+
+
+async def stored(gateway: GatewayClient) -> int:
+    return await gateway.db[PERSISTED_QUERIES.name].count_documents({})
 
 
 def error_of(answer: Any) -> tuple[str, str]:
@@ -86,8 +86,7 @@ async def test_a_client_of_the_newer_media_type_gets_status_400(gateway: Gateway
 
 
 async def test_a_websocket_runs_texts_with_hashes_and_hashes_alone(gateway: GatewayClient) -> None:
-    async with listening(gateway) as port, opened(port) as socket:
-        await socket.init()
+    async with listening(gateway) as port, acknowledged(port) as socket:
         for payload in ({"query": TEXT}, {}):
             given = {"extensions": extensions(), **payload}
             await socket.send({"id": "1", "type": "subscribe", "payload": given})
@@ -102,7 +101,7 @@ async def test_a_hash_of_another_text_is_refused_and_stores_nothing(gateway: Gat
         answer = await sent(gateway, query=TEXT, extensions={"persistedQuery": {"version": 1, "sha256Hash": key}})
         assert error_of(answer)[1] == "PERSISTED_QUERY_HASH_MISMATCH"
 
-    assert await gateway.db[PERSISTED_QUERIES.name].count_documents({}) == 0
+    assert await stored(gateway) == 0
 
 
 @pytest.mark.parametrize("text", ["{", "{ nothing }", "{ viewer { subject } }" + " " * 20_000])
@@ -111,7 +110,7 @@ async def test_a_text_that_is_invalid_or_too_long_is_not_stored(gateway: Gateway
 
     assert ("errors" in answer) == (text[:10] in {"{", "{ nothing "[:10]})
     assert error_of(await sent(gateway, extensions=extensions(text))) == NOT_FOUND
-    assert await gateway.db[PERSISTED_QUERIES.name].count_documents({}) == 0
+    assert await stored(gateway) == 0
 
 
 async def test_where_they_are_off_a_link_falls_back_to_texts(settings: Settings) -> None:
@@ -119,14 +118,14 @@ async def test_where_they_are_off_a_link_falls_back_to_texts(settings: Settings)
         assert error_of(await sent(gateway, extensions=extensions())) == NOT_SUPPORTED
         assert await sent(gateway, query=TEXT, extensions=extensions()) == ANSWER
         assert error_of(await sent(gateway, extensions=extensions())) == NOT_SUPPORTED
-        assert await gateway.db[PERSISTED_QUERIES.name].count_documents({}) == 0
+        assert await stored(gateway) == 0
 
 
 async def test_a_read_only_gateway_stores_nothing_in_the_database(settings: Settings) -> None:
     async with running(replace(settings, read_only=True, jwt_secret=settings.jwt_secret)) as gateway:
         assert await sent(gateway, query=TEXT, extensions=extensions()) == ANSWER
         assert await sent(gateway, extensions=extensions()) == ANSWER
-        assert await gateway.db[PERSISTED_QUERIES.name].count_documents({}) == 0
+        assert await stored(gateway) == 0
 
 
 async def test_a_mutation_can_be_persisted(gateway: GatewayClient) -> None:
@@ -144,14 +143,18 @@ ASKED, SENT = ["POST", False, True, 400], ["POST", True, True, 200]
 BY_HASH, BY_GET, PLAIN = ["POST", False, True, 200], ["GET", False, True, 200], ["POST", True, False, 200]
 
 
+async def seen_by_apollo(*given: str) -> Any:
+    done = await asyncio.to_thread(run_node, node_modules("interop"), "apollo.mjs", *given)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_the_link_of_apollo_client_works(settings: Settings, tmp_path: Path, is_on: bool) -> None:
     env = environment(settings, PORTICO_PERSISTED_QUERIES=str(is_on).lower())
     with served(tmp_path / "serves", env, "--workers", "2") as server:
-        done = await asyncio.to_thread(run_node, node_modules("interop"), "apollo.mjs", server.graphql)
+        seen = await seen_by_apollo(server.graphql)
 
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
     assert [seen["post"]["results"], seen["get"]["results"]] == [[None] * 3] * 2
     if is_on:
         assert seen["post"]["requests"] == [ASKED, SENT, BY_HASH, ASKED, SENT]
@@ -169,11 +172,8 @@ async def test_the_link_of_apollo_client_sends_trusted_documents(settings: Setti
     manifest.write_text(json.dumps(given))
     env = environment(settings, PORTICO_DOCUMENTS="only")
     with served(tmp_path / "serves", env, "--documents", str(manifest)) as server:
-        project = node_modules("interop")
-        done = await asyncio.to_thread(run_node, project, "apollo.mjs", server.graphql, str(manifest))
+        seen = await seen_by_apollo(server.graphql, str(manifest))
 
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
     assert seen["post"]["results"] == seen["get"]["results"] == [None, None, ["DOCUMENT_NOT_FOUND"]]
     assert seen["post"]["requests"] == [BY_HASH, BY_HASH, ASKED]
     assert seen["get"]["requests"] == [BY_GET, BY_GET, ["GET", False, True, 400]]
@@ -205,7 +205,7 @@ async def test_concurrent_workers_stay_within_the_bound(gateway: GatewayClient, 
     await asyncio.gather(*(store(worker) for worker in range(4)))
     await persist_query(gateway.db, "last", "{ a }", now=now + timedelta(seconds=1), most=5)
 
-    assert await gateway.db[PERSISTED_QUERIES.name].count_documents({}) <= 5 + 4
+    assert await stored(gateway) <= 5 + 4
     assert await persisted_query(gateway.db, "last", now=now, may_write=True) == "{ a }"
 
 
@@ -234,10 +234,7 @@ async def test_a_text_that_vanishes_is_asked_for_again(gateway: GatewayClient, s
 
 
 async def test_a_text_that_cannot_be_stored_runs(gateway: GatewayClient, monkeypatch: Any) -> None:
-    async def fail(*_: Any, **__: Any) -> None:
-        raise OperationFailure("not now")
-
-    monkeypatch.setattr("portico.gateway.operations.references.persist_query", fail)
+    monkeypatch.setattr(references, "persist_query", failing(OperationFailure("not now")))
     with capture_logs() as logs:
         assert await sent(gateway, query=TEXT, extensions=extensions()) == ANSWER
 
@@ -245,10 +242,7 @@ async def test_a_text_that_cannot_be_stored_runs(gateway: GatewayClient, monkeyp
 
 
 async def test_a_hash_that_cannot_be_looked_up_is_an_error(gateway: GatewayClient, monkeypatch: Any) -> None:
-    async def fail(*_: Any, **__: Any) -> None:
-        raise OperationFailure("not now")
-
-    monkeypatch.setattr("portico.gateway.operations.references.persisted_query", fail)
+    monkeypatch.setattr(references, "persisted_query", failing(OperationFailure("not now")))
     with capture_logs() as logs:
         assert error_of(await sent(gateway, extensions=extensions()))[1] == "INTERNAL"
 

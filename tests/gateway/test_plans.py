@@ -120,12 +120,7 @@ CONDITION = "query ($is: Boolean!, $first: Int!) { products(first: $first) { tot
 
 @pytest.mark.parametrize(
     ("given", "named"),
-    [
-        ({"is": "x", "first": 1.5}, ["$is", "$first"]),
-        ({"is": None}, ["$is"]),
-        ({}, ["$is"]),
-        ({"first": 1}, ["$is"]),
-    ],
+    [({"is": "x", "first": 1.5}, ["$is", "$first"]), ({"is": None}, ["$is"]), ({}, ["$is"]), ({"first": 1}, ["$is"])],
 )
 def test_invalid_and_missing_variables_of_directives_are_named(given: dict[str, Any], named: list[str]) -> None:
     with pytest.raises(InvalidOperation) as caught:
@@ -236,14 +231,8 @@ class Departing:
 
 def _scope(token: str) -> dict[str, Any]:
     headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {token}".encode())]
-    return {
-        "type": "http",
-        "method": "POST",
-        "path": "/graphql",
-        "raw_path": b"/graphql",
-        "query_string": b"",
-        "headers": headers,
-    }
+    path = {"path": "/graphql", "raw_path": b"/graphql", "query_string": b""}
+    return {"type": "http", "method": "POST", **path, "headers": headers}
 
 
 async def test_a_query_is_cancelled_when_its_client_disconnects(

@@ -20,6 +20,7 @@ from tests.ads.support.ads import ad, place
 from tests.ads.support.serving import record, seen
 from tests.analytics.support.log_events import event, log
 from tests.analytics.support.page_roll_ups import roll_up
+from tests.shop.support.shop import add_input, stock_up
 from tests.support.demo import Demo
 from tests.support.harness import GatewayClient, SettableClock, create_product, new_key
 from tests.support.sockets import until
@@ -95,53 +96,54 @@ async def test_a_transfer_lets_no_query_run_in_vain(gateway: GatewayClient) -> N
     assert runs_in_vain(gateway) == 0
 
 
+async def cart_and_sku(gateway: GatewayClient) -> tuple[str, str]:
+    """Returns a new cart of the caller, and a product of which ten units are in stock."""
+    sku = await stock_up(gateway, units=10)
+    return (await gateway.result("createCart", {}))["cart"]["id"], sku
+
+
 async def test_what_carts_reserve_shows_without_runs_in_vain(gateway: GatewayClient) -> None:
-    product = await create_product(gateway)
-    sku = product["sku"]
-    await gateway.result("restock", {"sku": sku, "quantity": 10, "idempotencyKey": new_key()})
-    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    cart, sku = await cart_and_sku(gateway)
     async with followed(gateway, STOCK, {"sku": sku}) as seen:
         for number in range(3):
-            given = {"cartId": cart, "sku": sku, "quantity": 1}
-            await gateway.result("addItemToCart", given)
+            await gateway.result("addItemToCart", add_input(cart, sku))
             await until(lambda: seen["last"]["product"]["stock"]["reserved"] == number + 1)  # noqa: B023 - awaited here
             await rests(gateway)
     assert runs_in_vain(gateway) == 0
 
 
 async def test_what_a_cart_notes_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
-    sku = (await create_product(gateway))["sku"]
-    await gateway.result("restock", {"sku": sku, "quantity": 10, "idempotencyKey": new_key()})
-    cart = (await gateway.result("createCart", {}))["cart"]["id"]
+    cart, sku = await cart_and_sku(gateway)
     async with followed(gateway, CART, {"id": cart}) as seen:
         for number in range(1, 4):
-            await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1})
+            await gateway.result("addItemToCart", add_input(cart, sku))
             await rests(gateway)
             assert seen["last"]["cart"]["items"] == [{"sku": sku, "quantity": number}]
     assert runs_in_vain(gateway) == 0
 
 
 async def test_each_of_two_selections_of_a_cart_follows_what_it_shows(gateway: GatewayClient) -> None:
-    sku = (await create_product(gateway))["sku"]
-    await gateway.result("restock", {"sku": sku, "quantity": 10, "idempotencyKey": new_key()})
-    cart = (await gateway.result("createCart", {}))["cart"]["id"]
-    await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1})
-    query = (
-        """query ($id: ID!) { few: cart(id: $id) { items { sku } } all: cart(id: $id) { items { sku quantity } } }"""
-    )
+    cart, sku = await cart_and_sku(gateway)
+    await gateway.result("addItemToCart", add_input(cart, sku))
+    query = "query ($id: ID!) { few: cart(id: $id) { items { sku } } all: cart(id: $id) { items { sku quantity } } }"
     async with followed(gateway, query, {"id": cart}) as seen:
-        await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1})
+        await gateway.result("addItemToCart", add_input(cart, sku))
         await rests(gateway)
         assert seen["last"]["few"]["items"] == [{"sku": sku}]
         assert seen["last"]["all"]["items"] == [{"sku": sku, "quantity": 2}]
 
 
+def tea_ad(ecpm: int) -> dict[str, Any]:
+    """The input of `placeAd`."""
+    ad = {"campaignId": "tea:spring", "adUnitId": "banner", "ecpm": ecpm}
+    return {"siteId": "shop", "zoneId": "top", "ad": ad}
+
+
 async def test_a_pending_ad_lets_no_query_run_in_vain(gateway: GatewayClient) -> None:
     advertiser = replace(gateway, roles=(ADVERTISER,))
-    ad, zone = {"campaignId": "tea:spring", "adUnitId": "banner"}, {"siteId": "shop", "zoneId": "top"}
     async with followed(advertiser, ADS) as seen:
         for ecpm in (100, 200):
-            await advertiser.result("placeAd", {**zone, "ad": {**ad, "ecpm": ecpm}})
+            await advertiser.result("placeAd", tea_ad(ecpm))
             await rests(gateway)
             assert [one["ecpm"] for one in seen["last"]["adZone"]["ads"]] == [ecpm]
     assert runs_in_vain(gateway) == 0
@@ -149,11 +151,10 @@ async def test_a_pending_ad_lets_no_query_run_in_vain(gateway: GatewayClient) ->
 
 async def test_ads_that_a_caller_does_not_see_let_no_query_run(gateway: GatewayClient) -> None:
     advertiser, other = replace(gateway, roles=(ADVERTISER,)), replace(gateway, roles=())
-    ad, zone = {"campaignId": "tea:spring", "adUnitId": "banner"}, {"siteId": "shop", "zoneId": "top"}
-    await advertiser.result("placeAd", {**zone, "ad": {**ad, "ecpm": 100}})
+    await advertiser.result("placeAd", tea_ad(100))
     async with followed(other, ADS) as seen:
         before = gateway.state.live_queries.counts.runs
-        await advertiser.result("placeAd", {**zone, "ad": {**ad, "ecpm": 200}})
+        await advertiser.result("placeAd", tea_ad(200))
         await rests(gateway)
         assert seen["last"] == {"adZone": None}
     assert gateway.state.live_queries.counts.runs == before
@@ -219,16 +220,13 @@ async def test_a_search_runs_after_changes_of_what_it_can_find(gateway: GatewayC
     assert runs_in_vain(gateway) == 0
 
 
-@pytest.fixture
-async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
-    """A gateway on the demo's data."""
-    loaded_demo.copy_to(settings)
-    return gateway
-
-
 @pytest.mark.timeout(240)
-async def test_most_runs_of_documented_queries_give_another_answer(shop: GatewayClient) -> None:
-    found = await measured(shop, writes=60, seed=1)
+async def test_most_runs_of_documented_queries_give_another_answer(
+    gateway: GatewayClient, loaded_demo: Demo, settings: Settings
+) -> None:
+    loaded_demo.copy_to(settings)
+
+    found = await measured(gateway, writes=60, seed=1)
 
     sys.stderr.write(f"\n{found['runs']} runs, {found['in_vain']} in vain: {found['causes']}\n")
     assert found["runs"] > 20

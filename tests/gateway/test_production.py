@@ -129,11 +129,7 @@ def test_the_start_prints_what_is_missing_and_serves(settings: Settings, tmp_pat
 
 # The schema
 
-ASKED = [
-    get_introspection_query(),
-    "{ __schema { queryType { name } } }",
-    '{ __type(name: "Product") { name } }',
-]
+ASKED = [get_introspection_query(), "{ __schema { queryType { name } } }", '{ __type(name: "Product") { name } }']
 
 
 @pytest.mark.parametrize("executor", ["compiled", "reference"])

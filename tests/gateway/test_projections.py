@@ -208,10 +208,7 @@ async def test_nodes_are_fetched_with_the_selected_fields_of_their_kind(shop: Ga
         shop, text, {"ids": [music, Kind.encode_id("Product", "film"), Kind.encode_id("Product", "album")]}
     )
 
-    assert dict(found) == {
-        "categories": {"_id", "slug"},
-        "products": {*PRODUCT, "title", "pricing.pct_savings"},
-    }
+    assert dict(found) == {"categories": {"_id", "slug"}, "products": {*PRODUCT, "title", "pricing.pct_savings"}}
 
 
 async def test_a_cached_operation_applies_the_directives_of_each_request(shop: GatewayClient) -> None:

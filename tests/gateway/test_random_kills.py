@@ -29,7 +29,7 @@ from tests.game.support import trade_kills
 from tests.game.support.books import auditing
 from tests.shop.support import kills as shop_kills
 from tests.social.support import kills as social_kills
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, run_jobs, running, with_settings
+from tests.support.harness import IS_SOAK, SettableClock, run_jobs, running, with_settings
 from tests.support.kills import LEAST_OPERATIONS, Clients, Faults, Part, gateways
 from tests.support.processes import environment, portico
 from tests.support.replica_sets import replica_set
@@ -86,7 +86,9 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
                 async with auditing(three.uri, "kills", world.items, least=SECONDS / 10) as auditor:
                     await asyncio.gather(faults.run(SECONDS, PAUSE), *acting)
         async with running(own, clock=clock) as gateway:
-            await finish_jobs(gateway, clock)
+            clock.advance(seconds=61)
+            while await run_jobs(gateway, clock):
+                pass
             for part in parts:
                 await part.check(gateway)
             await auditor.check(gateway.db)
@@ -96,12 +98,6 @@ async def test_no_acknowledged_write_is_lost_or_doubled_by_random_kills(
     sys.stderr.write(f"snapshots: {auditor.checked:,}, with writes in flight {auditor.in_flight:,}\n")
     assert min(sum(part.operations.values()) for part in parts) >= LEAST_OPERATIONS
     assert auditor.checked >= SECONDS / 10
-
-
-async def finish_jobs(gateway: GatewayClient, clock: SettableClock) -> None:
-    clock.advance(seconds=61)
-    while await run_jobs(gateway, clock):
-        pass
 
 
 def report(faults: Faults, clients: Clients, parts: Sequence[Part]) -> None:

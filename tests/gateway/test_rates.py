@@ -12,8 +12,9 @@ import pytest
 
 from portico.gateway.caller_rates import RateLimited, Rates
 from portico.gateway.settings import Settings
+from tests.gateway.support.subscribers import acknowledged, data_of
 from tests.support.harness import Answer, GatewayClient, SettableClock, running
-from tests.support.sockets import listening, opened, streamed, subscribe
+from tests.support.sockets import listening, streamed, subscribe
 
 # It costs one unit.
 ONE = "{ viewer { subject } }"
@@ -112,16 +113,14 @@ async def test_streams_have_the_same_allowance(limited: GatewayClient) -> None:
     token = limited.token()
     await use_up(limited, token=token)
     async with listening(limited) as port:
-        async with opened(port) as socket:
-            await socket.init(token)
+        async with acknowledged(port, token) as socket:
             await socket.send(subscribe("1", PAGE))
             over_socket = await socket.receive()
         async with streamed(port, PAGE, token=token) as stream:
-            as_event = await stream.receive()
+            as_event = await data_of(stream)
 
     assert (over_socket["type"], over_socket["payload"][0]["extensions"]["code"]) == ("error", "RATE_LIMITED")
-    assert as_event is not None
-    assert as_event[1]["errors"][0]["extensions"]["code"] == "RATE_LIMITED"
+    assert as_event["errors"][0]["extensions"]["code"] == "RATE_LIMITED"
 
 
 async def test_without_a_limit_no_header_is_sent(gateway: GatewayClient) -> None:
@@ -149,14 +148,17 @@ def charge(rates: Rates, cost: float, subject: str | None = "a", address: str | 
     return 0
 
 
-def test_an_allowance_refills_evenly(rates: Rates, time: Time) -> None:
-    assert charge(rates, 600) == 0
-    assert charge(rates, 10) == 1
-    time.now += 1
-    assert charge(rates, 10) == 0
-    assert charge(rates, 100) == 10
-    time.now += 60
-    assert charge(rates, 600) == 0
+# The costs that are charged in order, each with the seconds until the client may come back, and the seconds that pass.
+REFILLED = [(600, 0, 0), (10, 1, 1), (10, 0, 0), (100, 10, 60), (600, 0, 0)]
+# It runs once the allowance is full, and takes longer to refill.
+ABOVE = [(1, 0, 0), (1_200, 1, 1), (1_200, 0, 0), (1, 61, 61), (1, 0, 0)]
+
+
+@pytest.mark.parametrize("charged", [REFILLED, ABOVE], ids=["evenly", "after an operation above the allowance"])
+def test_an_allowance_refills(rates: Rates, time: Time, charged: list[tuple[int, int, int]]) -> None:
+    for cost, seconds, passed in charged:
+        assert charge(rates, cost) == seconds
+        time.now += passed
 
 
 def test_in_any_minute_a_client_gets_at_most_twice_its_allowance(rates: Rates, time: Time) -> None:
@@ -167,18 +169,6 @@ def test_in_any_minute_a_client_gets_at_most_twice_its_allowance(rates: Rates, t
         time.now += 0.1
 
     assert 1_150 <= served <= 1_200
-
-
-def test_an_operation_above_the_allowance_runs_once_it_is_full_and_takes_longer_to_refill(
-    rates: Rates, time: Time
-) -> None:
-    assert charge(rates, 1) == 0
-    assert charge(rates, 1_200) == 1
-    time.now += 1
-    assert charge(rates, 1_200) == 0
-    assert charge(rates, 1) == 61
-    time.now += 61
-    assert charge(rates, 1) == 0
 
 
 @pytest.mark.parametrize(

@@ -44,19 +44,15 @@ def deadline(seconds: float = SOON) -> float:
 
 async def take_all(links: Links) -> list[Link]:
     """Open all connections and take them, so that the next read must wait."""
-    taken = [link for link in [await take_first(links)] if link is not None]
+    async with asyncio.timeout(SOON):
+        while (first := await links.take(deadline())) is None:  # noqa: ASYNC110 - the pool signals nothing
+            await asyncio.sleep(0.01)
+    taken = [first]
     while len(taken) < CONNECTIONS:
         link = await links.take(deadline())
         assert link is not None
         taken.append(link)
     return taken
-
-
-async def take_first(links: Links) -> Link:
-    async with asyncio.timeout(SOON):
-        while (link := await links.take(deadline())) is None:  # noqa: ASYNC110 - the pool signals nothing
-            await asyncio.sleep(0.01)
-    return link
 
 
 async def waiting(links: Links, seconds: float = SOON) -> asyncio.Task[Link | None]:

@@ -15,6 +15,7 @@ from portico.resolvers.texts import fold
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, assert_invariants
+from tests.support.paging import rows_of
 from tests.support.real_data import Line
 
 BELOW = """
@@ -72,17 +73,6 @@ async def total(gateway: GatewayClient, **conditions: Any) -> int:
     return found
 
 
-async def below(gateway: GatewayClient, slug: str) -> list[Line]:
-    """Every category below this one."""
-    found: list[Line] = []
-    after, has_next = None, True
-    while has_next:
-        page = (await gateway.data(BELOW, {"slug": slug, "after": after}))["category"]["descendants"]
-        found += page["nodes"]
-        after, has_next = page["pageInfo"]["endCursor"], page["pageInfo"]["hasNextPage"]
-    return found
-
-
 async def test_an_electronics_catalog_of_categories_is_imported(gateway: GatewayClient, tmp_path: Path) -> None:
     """It has 4,208 categories, up to six levels deep, and some come before their parents."""
     lines = real_data.electronics_categories()
@@ -98,7 +88,7 @@ async def test_an_electronics_catalog_of_categories_is_imported(gateway: Gateway
     seen: dict[str, Line] = {root["slug"]: root for root in roots["nodes"]}
     assert set(seen) == {line["slug"] for line in lines if line["parent"] is None}
     for root in list(seen):
-        for category in await below(gateway, root):
+        for category in await rows_of(gateway, BELOW, "category", "descendants", slug=root):
             assert category["slug"] not in seen
             assert category["parent"]["slug"] == paths[category["slug"]][-1]
             seen[category["slug"]] = category
@@ -145,12 +135,7 @@ async def _films_are_found_by_genre_and_actor(gateway: GatewayClient, films: dic
 
 
 async def _every_film_is_on_one_page(gateway: GatewayClient, films: dict[str, Line]) -> None:
-    found: list[Line] = []
-    after, has_next = None, True
-    while has_next:
-        page = (await gateway.data(PAGE, {"filter": {"type": "FILM"}, "after": after}))["products"]
-        found += page["nodes"]
-        after, has_next = page["pageInfo"]["endCursor"], page["pageInfo"]["hasNextPage"]
+    found = await rows_of(gateway, PAGE, "products", filter={"type": "FILM"})
 
     assert len(found) == len(films)
     assert {one["sku"] for one in found} == set(films)

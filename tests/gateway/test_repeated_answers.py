@@ -1,11 +1,18 @@
-"""Repeated calls with an idempotency key: what they return for failures, and for objects that were deleted since."""
+"""Repeated calls with an idempotency key: what they return for failures, and for objects that are gone."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from portico.schema.roles import Role
 from portico.testing.kits import merged, nothing
+from tests.accounts.support.accounts import deposit_input, open_account
 from tests.catalog.support.cases import id_and_nonce
+from tests.comments.support.discussions import post_input
+from tests.content.support.site import create_entry, create_section
+from tests.shop.support.shop import add_input, anonymously, stock_up, update_input
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -113,30 +120,89 @@ async def test_a_repeated_conflict_returns_the_current_product(gateway: GatewayC
 # Deleted objects
 
 
-@pytest.mark.parametrize("mutation", ["createCategory", "renameCategory", "moveCategory"])
-async def test_a_repeated_answer_is_not_found_after_its_category_is_deleted(
+@pytest.mark.parametrize(
+    "mutation", ["createCategory", "renameCategory", "moveCategory", "createProduct", "updateProduct"]
+)
+async def test_a_repeated_answer_is_not_found_after_its_object_is_deleted(
     gateway: GatewayClient, mutation: str
 ) -> None:
-    known = await create_category(gateway)
-    given = category_input() if mutation == "createCategory" else {"id": known["id"]}
-    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["category"]
-    await gateway.result("deleteCategory", {"id": first["id"]})
+    if mutation.endswith("Category"):
+        kind, collection = "category", "categories"
+        given = category_input() if mutation == "createCategory" else {"id": (await create_category(gateway))["id"]}
+    else:
+        kind, collection = "product", "products"
+        given = product_input() if mutation == "createProduct" else id_and_nonce(await create_product(gateway))
+    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))[kind]
+    deletion = {name: first[name] for name in ("id", "nonce") if name in first}
+    await gateway.result(f"delete{kind.capitalize()}", deletion)
 
     again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
 
-    assert again == {"__typename": "NotFound", "message": "There is no such category.", "missingId": first["id"]}
-    assert await gateway.db["categories"].find_one({"slug": first["slug"]}) is None
+    assert again == {"__typename": "NotFound", "message": f"There is no such {kind}.", "missingId": first["id"]}
+    assert await gateway.db[collection].count_documents({}) == 0
 
 
-@pytest.mark.parametrize("mutation", ["createProduct", "updateProduct"])
-async def test_a_repeated_answer_is_not_found_after_its_product_is_deleted(
-    gateway: GatewayClient, mutation: str
-) -> None:
-    given = product_input() if mutation == "createProduct" else id_and_nonce(await create_product(gateway))
-    first = (await gateway.result(mutation, {**given, "idempotencyKey": "key"}))["product"]
-    await gateway.result("deleteProduct", id_and_nonce(first))
+# Hidden objects
 
-    again = await gateway.result(mutation, {**given, "idempotencyKey": "key"})
+Given = dict[str, Any]
 
-    assert again == {"__typename": "NotFound", "message": "There is no such product.", "missingId": first["id"]}
-    assert await gateway.db["products"].count_documents({}) == 0
+
+def not_found(kind: str, global_id: str) -> Given:
+    return {"__typename": "NotFound", "message": f"There is no such {kind}.", "missingId": global_id}
+
+
+async def test_a_claimed_cart_is_not_shown_to_the_callers_who_filled_it(gateway: GatewayClient) -> None:
+    sku = await stock_up(gateway)
+    eve, bob = gateway.token("eve"), gateway.token("bob")
+    created = {"idempotencyKey": "a cart"}
+    cart = (await anonymously(gateway, "createCart", created))["cart"]["id"]
+    by_nobody = add_input(cart, sku, idempotencyKey="by nobody")
+    by_eve = update_input(cart, sku, 1, 3, idempotencyKey="by eve")
+    claim = {"cartId": cart, "idempotencyKey": "a claim"}
+
+    first = [
+        await anonymously(gateway, "addItemToCart", by_nobody),
+        await gateway.result("updateCartItem", by_eve, token=eve),
+        await gateway.result("claimCart", claim, token=bob),
+    ]
+    again = [
+        await anonymously(gateway, "addItemToCart", by_nobody),
+        await gateway.result("updateCartItem", by_eve, token=eve),
+    ]
+    anew = await gateway.ask(MUTATIONS["createCart"], {"input": created}, token=None)
+
+    assert [one["__typename"] for one in first] == ["CartPayload"] * 3
+    assert again == [not_found("cart", cart)] * 2
+    assert anew.data == {"createCart": not_found("cart", cart)}
+    assert await gateway.result("claimCart", claim, token=bob) == first[2]
+
+
+async def test_a_comment_on_a_draft_is_not_shown_to_its_author(gateway: GatewayClient) -> None:
+    entry = await create_entry(gateway, await create_section(gateway, "BLOG"))
+    reader = gateway.token("reader", [])
+    opened = {"subjectId": entry["id"], "idempotencyKey": "a discussion"}
+    discussion = (await gateway.result("openDiscussion", opened, token=reader))["discussion"]["id"]
+    posted = post_input(discussion, idempotencyKey="a comment")
+    comment = (await gateway.result("postComment", posted, token=reader))["comment"]["id"]
+    deleted = {"id": comment, "idempotencyKey": "a deletion"}
+    assert (await gateway.result("deleteComment", deleted, token=reader))["__typename"] == "CommentPayload"
+    calls = {"openDiscussion": opened, "postComment": posted, "deleteComment": deleted}
+    seen = [(await gateway.result(name, given, token=reader))["__typename"] for name, given in calls.items()]
+
+    hidden = await gateway.result("editMetadata", {"id": entry["id"], "nonce": entry["nonce"], "publishOn": None})
+    again = [await gateway.result(name, given, token=reader) for name, given in calls.items()]
+
+    assert seen == ["DiscussionPayload", "NotFound", "CommentPayload"]
+    assert hidden["__typename"] == "ContentPayload"
+    assert again == [not_found("discussion", discussion), *[not_found("comment", comment)] * 2]
+
+
+async def test_a_repeated_deposit_shows_the_account_to_a_service(gateway: GatewayClient) -> None:
+    account = await open_account(gateway.db, owner="another")
+    given = deposit_input(account, 5)
+    bank = gateway.token("a bank", [Role.SERVICE])
+
+    first, again = [await gateway.result("deposit", given, token=bank) for _ in range(2)]
+
+    assert first["__typename"] == "AccountPayload"
+    assert first == again

@@ -3,81 +3,85 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from bson import Timestamp
 from pymongo.errors import AutoReconnect
 
+from portico.gateway.http.requests import Request
+from portico.gateway.http.streaming import Session, responses
+from portico.gateway.operations.execution import Progress
 from portico.gateway.settings import Settings
 from portico.resolvers import missed_changes
 from portico.resolvers.changes import ChangesLost, Event, events_of
 from portico.resolvers.documents import Database
 from portico.resolvers.missed_changes import missed_events
 from portico.resolvers.notifications.notifications import received_by
-from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
-from tests.content.support.site import create_section, entry_input
-from tests.gateway.support.resumed import SECONDS, cut_after, stream_of
+from portico.schema.context import derived
+from tests.comments.support.discussions import ON_EACH, delete, open_on_product
+from tests.gateway.support.discussed import Discussed, discussed, served_talk
+from tests.gateway.support.resumed import SECONDS, stream_of
+from tests.gateway.support.subscribers import acknowledged, follow, hide_entries, open_on_entry
 from tests.notifications.support.news import notify
 from tests.support.harness import GatewayClient, running
-from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, wait_until_live
+from tests.support.pausing import failing
+from tests.support.sockets import EVENTS, POSTED, Socket, listening, opened, subscribe, until, wait_until_live
+
+talk = served_talk
 
 
 @ON_EACH
 async def test_a_stream_continues_after_its_last_event(gateway: GatewayClient, port: int, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
-    last_id = await cut_after(gateway, port, discussion, "0", "1")
-    for text in ("2", "3", "4"):
-        await post(gateway, discussion, text)
+    talk = Discussed(gateway, port, await open_on_product(gateway, storage))
+    last_id = await talk.cut_after("0", "1")
+    await talk.post("2", "3", "4")
 
-    async with stream_of(port, discussion, last_id) as stream:
+    async with talk.resumed(last_id) as stream:
         assert await stream.texts(3) == ["2", "3", "4"]
-        await post(gateway, discussion, "5")
+        await talk.post("5")
 
         assert await stream.texts(1) == ["5"]
 
 
-async def test_a_stream_that_was_cut_before_its_first_event_misses_none(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    await post(gateway, discussion, "before")
-    last_id = await cut_after(gateway, port, discussion)
-    await post(gateway, discussion, "first")
+async def test_a_stream_that_was_cut_before_its_first_event_misses_none(talk: Discussed) -> None:
+    await talk.post("before")
+    last_id = await talk.cut_after()
+    await talk.post("first")
 
-    async with stream_of(port, discussion, last_id) as stream:
+    async with talk.resumed(last_id) as stream:
         assert await stream.texts(1) == ["first"]
 
 
-async def test_another_gateway_continues_a_stream(settings: Settings, gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    last_id = await cut_after(gateway, port, discussion, "0")
-    await post(gateway, discussion, "1")
+async def test_another_gateway_continues_a_stream(talk: Discussed, settings: Settings) -> None:
+    last_id = await talk.cut_after("0")
+    await talk.post("1")
 
     async with (
         running(settings) as other,
         listening(other) as other_port,
-        stream_of(other_port, discussion, last_id) as stream,
+        stream_of(other_port, talk.id, last_id) as stream,
     ):
         assert await stream.texts(1) == ["1"]
 
 
-async def test_no_comment_is_lost_or_doubled_by_random_cuts(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
+async def test_no_comment_is_lost_or_doubled_by_random_cuts(talk: Discussed) -> None:
     count, chance = 60, random.Random(7)
 
-    async def post_all() -> None:
-        for number in range(count):
-            await post(gateway, discussion, str(number))
-
-    async with stream_of(port, discussion) as stream:
+    async with talk.resumed() as stream:
         await stream.start()
         last_id = stream.last_id
-    posting = asyncio.create_task(post_all())
+    posting = asyncio.create_task(talk.post(*map(str, range(count))))
     received: list[str] = []
     cuts = 0
     while len(received) < count:
-        async with stream_of(port, discussion, last_id) as stream:
+        async with talk.resumed(last_id) as stream:
             for _ in range(min(chance.randrange(5), count - len(received))):
                 received += await stream.texts(1)
                 last_id = stream.last_id
@@ -89,14 +93,13 @@ async def test_no_comment_is_lost_or_doubled_by_random_cuts(gateway: GatewayClie
 
 
 async def test_more_missed_events_than_may_wait_come_page_by_page(settings: Settings) -> None:
-    async with running(replace(settings, max_waiting_events=3)) as gateway, listening(gateway) as port:
-        discussion = await open_on_product(gateway, "DOCUMENTS")
-        last_id = await cut_after(gateway, port, discussion, "0")
-        for number in range(1, 11):
-            await post(gateway, discussion, str(number))
+    async with running(replace(settings, max_waiting_events=3)) as gateway, discussed(gateway) as talk:
+        last_id = await talk.cut_after("0")
+        said = [str(number) for number in range(1, 11)]
+        await talk.post(*said)
 
-        async with stream_of(port, discussion, last_id) as stream:
-            assert await stream.texts(10) == [str(number) for number in range(1, 11)]
+        async with talk.resumed(last_id) as stream:
+            assert await stream.texts(10) == said
 
 
 async def test_a_page_reads_no_more_changes_than_it_has_events(
@@ -156,37 +159,33 @@ async def test_those_who_share_a_change_stream_get_only_what_each_has_missed(gat
     assert [len(page.events) for page in pages] == [3, 2, 1, 0]
 
 
-async def test_missed_events_are_shown_with_the_permissions_of_now(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    last_id = await cut_after(gateway, port, discussion, "0")
-    removed = await post(gateway, discussion, "removed")
-    await delete(gateway, removed)
-    await post(gateway, discussion, "kept")
+async def test_missed_events_are_shown_with_the_permissions_of_now(talk: Discussed) -> None:
+    last_id = await talk.cut_after("0")
+    removed = await talk.post("removed")
+    await delete(talk.gateway, removed)
+    await talk.post("kept")
 
-    async with stream_of(port, discussion, last_id) as stream:
+    async with talk.resumed(last_id) as stream:
         assert await stream.texts(1) == ["kept"]
 
 
 async def test_a_subject_that_was_hidden_meanwhile_ends_the_stream(gateway: GatewayClient, port: int) -> None:
-    created = await gateway.result("createBlogEntry", entry_input(await create_section(gateway, kind="BLOG")))
-    opened_ = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": "DOCUMENTS"})
-    discussion = opened_["discussion"]["id"]
-    last_id = await cut_after(gateway, port, discussion, "0")
-    await gateway.db["cms.nodes"].update_many({}, {"$set": {"visible_from": None, "detail.publish_on": None}})
+    talk = Discussed(gateway, port, await open_on_entry(gateway))
+    last_id = await talk.cut_after("0")
+    await hide_entries(gateway)
 
-    async with stream_of(port, discussion, last_id) as stream:
+    async with talk.resumed(last_id) as stream:
         assert (await stream.receive())["errors"][0]["extensions"]["code"] == "NOT_FOUND"
 
 
 @pytest.mark.parametrize("way", ["text", "altered", "another subscription", "another caller"])
-async def test_an_id_of_something_else_is_refused(gateway: GatewayClient, port: int, way: str) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    other = await open_on_product(gateway, "DOCUMENTS")
-    last_id = await cut_after(gateway, port, discussion, "0", token=gateway.token("ann", []))
+async def test_an_id_of_something_else_is_refused(talk: Discussed, way: str) -> None:
+    other = await open_on_product(talk.gateway, "DOCUMENTS")
+    last_id = await talk.cut_after("0", token=talk.gateway.token("ann", []))
     given = {"text": "x", "altered": last_id[:-1] + ("0" if last_id[-1] != "0" else "1")}.get(way, last_id)
-    token = gateway.token("bob" if way == "another caller" else "ann", [])
+    token = talk.gateway.token("bob" if way == "another caller" else "ann", [])
 
-    async with stream_of(port, other if way == "another subscription" else discussion, given, token=token) as stream:
+    async with stream_of(talk.port, other if way == "another subscription" else talk.id, given, token=token) as stream:
         answer = await stream.receive()
 
     assert [error["extensions"]["code"] for error in answer["errors"]] == ["BAD_USER_INPUT"]
@@ -194,29 +193,23 @@ async def test_an_id_of_something_else_is_refused(gateway: GatewayClient, port: 
 
 
 async def test_events_that_are_too_old_are_lost_and_the_client_is_told(settings: Settings) -> None:
-    async with running(replace(settings, resume_seconds=1.0)) as gateway, listening(gateway) as port:
-        discussion = await open_on_product(gateway, "DOCUMENTS")
-        last_id = await cut_after(gateway, port, discussion, "0")
+    async with running(replace(settings, resume_seconds=1.0)) as gateway, discussed(gateway) as talk:
+        last_id = await talk.cut_after("0")
         await asyncio.sleep(2.5)
-        await post(gateway, discussion, "1")
+        await talk.post("1")
 
-        async with stream_of(port, discussion, last_id) as stream:
+        async with talk.resumed(last_id) as stream:
             answer = await stream.receive()
 
         assert [error["extensions"]["code"] for error in answer["errors"]] == ["EVENTS_LOST"]
 
 
 async def test_an_oplog_that_does_not_reach_back_ends_the_stream(
-    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
+    talk: Discussed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    last_id = await cut_after(gateway, port, discussion, "0")
-
-    async def lost(*_: Any) -> None:
-        raise ChangesLost
-
-    monkeypatch.setattr(gateway.state.live.replays, "_hand_out", lost)
-    async with stream_of(port, discussion, last_id) as stream:
+    last_id = await talk.cut_after("0")
+    monkeypatch.setattr(talk.gateway.state.live.replays, "_hand_out", failing(ChangesLost))
+    async with talk.resumed(last_id) as stream:
         answer = await stream.receive()
 
     assert [error["extensions"]["code"] for error in answer["errors"]] == ["EVENTS_LOST"]
@@ -244,10 +237,7 @@ async def init(socket: Socket) -> str:
 async def test_during_an_outage_clients_are_told_to_come_again(
     gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail() -> None:
-        raise AutoReconnect("connection closed")
-
-    monkeypatch.setattr(gateway.state.live.replays, "now", fail)
+    monkeypatch.setattr(gateway.state.live.replays, "now", failing(AutoReconnect("connection closed")))
     async with opened(port) as socket:
         await socket.send({"type": "connection_init", "payload": {"eventIds": True}})
         # Clients take the code of a fault for final.
@@ -258,66 +248,117 @@ async def test_during_an_outage_clients_are_told_to_come_again(
     assert answer.json()["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
 
 
-async def subscribe(socket: Socket, discussion: str, last_id: str | None = None) -> None:
-    payload: dict[str, Any] = {"query": POSTED, "variables": {"id": discussion}}
-    if last_id is not None:
-        payload["extensions"] = {"lastEventId": last_id}
-    await socket.send({"id": "1", "type": "subscribe", "payload": payload})
-
-
-async def test_a_socket_continues_after_its_last_event(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    async with opened(port) as socket:
+@contextlib.asynccontextmanager
+async def subscribed(talk: Discussed, last_id: str | None = None) -> AsyncIterator[Socket]:
+    """Opens a socket that asks for ids, and subscribes."""
+    more: dict[str, Any] = {} if last_id is None else {"extensions": {"lastEventId": last_id}}
+    async with opened(talk.port) as socket:
         await init(socket)
-        await subscribe(socket, discussion)
-        await wait_until_live(gateway)
-        await post(gateway, discussion, "0")
+        await socket.send(subscribe("1", POSTED, variables={"id": talk.id}, **more))
+        yield socket
+
+
+async def test_a_socket_continues_after_its_last_event(talk: Discussed) -> None:
+    async with subscribed(talk) as socket:
+        await wait_until_live(talk.gateway)
+        await talk.post("0")
         first = await socket.receive()
-    await post(gateway, discussion, "1")
+    await talk.post("1")
 
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion, first["payload"]["extensions"]["eventId"])
+    async with subscribed(talk, first["payload"]["extensions"]["eventId"]) as socket:
         second = await socket.receive()
 
     assert [one["payload"]["data"]["commentPosted"]["text"] for one in (first, second)] == ["0", "1"]
 
 
-async def test_the_acknowledgement_has_an_id_for_a_socket_that_is_cut_before_its_first_event(
-    gateway: GatewayClient, port: int
-) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    await post(gateway, discussion, "before")
-    async with opened(port) as socket:
+async def test_the_acknowledgement_has_an_id_for_a_socket_that_is_cut_before_its_first_event(talk: Discussed) -> None:
+    await talk.post("before")
+    async with opened(talk.port) as socket:
         start = await init(socket)
-    await post(gateway, discussion, "0")
+    await talk.post("0")
 
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion, start)
-
+    async with subscribed(talk, start) as socket:
         assert (await socket.receive())["payload"]["data"] == {"commentPosted": {"text": "0"}}
 
 
-async def test_a_socket_that_does_not_ask_for_ids_gets_none(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    async with opened(port) as socket:
-        await socket.init()
-        await subscribe(socket, discussion)
-        await wait_until_live(gateway, 1, socket)
-        await post(gateway, discussion, "0")
+async def test_a_socket_that_does_not_ask_for_ids_gets_none(talk: Discussed) -> None:
+    async with acknowledged(talk.port) as socket:
+        await follow(talk.gateway, socket, talk.id)
+        await talk.post("0")
 
         assert (await socket.receive())["payload"] == {"data": {"commentPosted": {"text": "0"}}}
 
 
-async def test_an_id_that_is_none_ends_the_subscription_and_not_the_socket(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, "DOCUMENTS")
-    async with opened(port) as socket:
-        await init(socket)
-        await subscribe(socket, discussion, "x")
+async def test_an_id_that_is_none_ends_the_subscription_and_not_the_socket(talk: Discussed) -> None:
+    async with subscribed(talk, "x") as socket:
         answer = await socket.receive()
         assert answer["type"] == "error"
         assert answer["payload"][0]["extensions"]["code"] == "BAD_USER_INPUT"
 
         await socket.subscribe("2", "{ viewer { subject } }")
         assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
+
+
+# Many who come back together
+
+
+async def test_many_who_come_back_together_share_change_streams(talk: Discussed) -> None:
+    last_id = await talk.cut_after("0")
+    await talk.post("1")
+    counts = talk.counts
+    replays, runs = counts.replays, counts.runs
+
+    async def come_back() -> list[str]:
+        async with talk.resumed(last_id) as stream:
+            return await stream.texts(1)
+
+    assert await asyncio.gather(*(come_back() for _ in range(50))) == [["1"]] * 50
+    assert counts.replays - replays <= 20
+    assert counts.runs - runs <= 20
+
+
+async def test_many_who_come_back_at_once_read_their_subject_once(talk: Discussed) -> None:
+    last_id = await talk.cut_after("0")
+    await talk.post("1")
+    counts = talk.counts
+    replays = counts.replays
+    talk.gateway.commands.clear()
+
+    async def come_back() -> str:
+        session = Session(talk.gateway.state, None, {})
+        request = Request(POSTED, {"id": talk.id}, last_event_id=last_id)
+        context = derived(await session.context(), live=session.resumable(request))
+        async with aclosing(responses(talk.gateway.state.executor, request, session, context, Progress())) as answers:
+            text: str = orjson.loads((await anext(answers)).json)["data"]["commentPosted"]["text"]
+            return text
+
+    assert await asyncio.gather(*(come_back() for _ in range(50))) == ["1"] * 50
+    assert counts.replays - replays <= 2
+    assert len([name for name in talk.gateway.commands.names() if name == "find"]) <= 12
+
+
+async def test_a_client_that_gets_more_events_while_it_catches_up_than_may_wait_reads_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(replace(settings, max_waiting_events=3)) as gateway, discussed(gateway) as talk:
+        last_id = await talk.cut_after("0")
+        replays, pages = gateway.state.live.replays, 0
+        read = replays.read
+
+        async def slow(*arguments: Any) -> Any:
+            nonlocal pages
+            pages += 1
+            page = await read(*arguments)
+            if pages == 1:
+                await talk.post("1", "2", "3", "4", "5")
+                await until(lambda: gateway.state.live.counts.events >= 5)
+            return page
+
+        monkeypatch.setattr(replays, "read", slow)
+        async with talk.resumed(last_id) as stream:
+            assert await stream.texts(5) == ["1", "2", "3", "4", "5"]
+            await talk.post("6")
+            assert await stream.texts(1) == ["6"]
+
+        assert pages > 1
+        assert not gateway.state.live.counts.ended

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from portico.resolvers.documents import Database, Document
+from portico.resolvers.documents import Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes import retries
 from portico.resolvers.writes.retries import attempts
@@ -21,9 +20,9 @@ from tests.support.domains import INVARIANTS
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category, run_jobs
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
+from tests.support.rooms import ROOT
 
 Given = dict[str, Any]
-ROOT = Path(__file__).parents[2]
 # The first runs as long as there are listeners. The second waits for the owner of a lease.
 ENDLESS = {"resolvers/changes.py:follow", "resolvers/writes/idempotency.py:begin"}
 
@@ -185,20 +184,16 @@ async def test_a_transfer_continues_when_its_account_is_restored(gateway: Gatewa
     assert await balances(gateway.db, source, destination) == [90, 10]
 
 
-def _delete_destination(db: Database, destination: str) -> Database:
-    """Delete the destination before the accounts note the transfer."""
+async def test_a_transfer_that_its_destination_cannot_take_is_refunded_before_the_answer(
+    gateway: GatewayClient,
+) -> None:
+    db, source, destination = gateway.db, await open_account(gateway.db, 100), await open_account(gateway.db)
 
     async def delete() -> None:
         await db["accounts"].delete_one({"_id": key_in("Account", destination)})
 
-    return interrupted(db, "accounts", "bulk_write", delete)
-
-
-async def test_a_transfer_that_its_destination_cannot_take_is_refunded_before_the_answer(
-    gateway: GatewayClient,
-) -> None:
-    source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
-    with database_of(gateway, _delete_destination(gateway.db, destination)):
+    # Before the accounts note the transfer.
+    with database_of(gateway, interrupted(db, "accounts", "bulk_write", delete)):
         answer = await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(source, destination)})
 
     assert answer.data["transfer"]["__typename"] == "NotFound"

@@ -16,35 +16,16 @@ from portico.resolvers.accounts.accounts import NOTED
 from portico.resolvers.accounts.transfer_records import TRANSFERS
 from portico.resolvers.configuration import Secret
 from portico.resolvers.writes.operation_records import OPERATIONS
-from tests.accounts.support.accounts import (
-    assert_nothing_in_flight,
-    deposit_input,
-    open_account,
-    transfer_input,
-)
-from tests.support.harness import MUTATIONS, GatewayClient, running
+from tests.accounts.support.accounts import assert_nothing_in_flight, deposit_input, open_account, transfer_input
+from tests.gateway.support.fixtures import nodes_with
+from tests.gateway.support.retrying import answered
+from tests.support.harness import GatewayClient, running
 from tests.support.interruptions import database_of, interrupted
+from tests.support.pausing import Pause
 from tests.support.processes import eventually
-from tests.support.replica_sets import TEST_COMMANDS, ReplicaSet, replica_set
+from tests.support.replica_sets import TEST_COMMANDS, ReplicaSet
 
-# What a client repeats its call after.
-RETRYABLE = {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY"}
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
-    with replica_set(tmp_path_factory.mktemp("three"), *TEST_COMMANDS) as found:
-        yield found
-
-
-async def answered(gateway: GatewayClient, mutation: str, given: dict[str, Any]) -> Any:
-    """Repeat a call with its key until it succeeds, as a client does. Return its payload."""
-    while True:
-        answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
-        if (found := (answer.body["data"] or {}).get(mutation)) is not None:
-            return found
-        assert set(answer.codes) <= RETRYABLE, answer.body
-        await asyncio.sleep(0.05)
+three = nodes_with(*TEST_COMMANDS)
 
 
 @contextlib.contextmanager
@@ -111,11 +92,7 @@ async def test_a_call_whose_decision_is_rolled_back_has_one_effect_and_one_answe
     settings: Settings, three: ReplicaSet, mutation: str
 ) -> None:
     own = replace(settings, mongodb_uri=Secret(three.uri), database=f"decided_{mutation}")
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def pause() -> None:
-        reached.set()
-        await go_on.wait()
+    pause = Pause()
 
     def has_decided(there: Any) -> bool:
         found: int = there[own.database][TRANSFERS.name].count_documents({"call": {"$exists": True}})
@@ -125,9 +102,9 @@ async def test_a_call_whose_decision_is_rolled_back_has_one_effect_and_one_answe
         given = await input_of(gateway, mutation)
         with database_of(gateway, interrupted(gateway.db, TRANSFERS.name, "insert_one", pause)):
             calling = asyncio.create_task(answered(gateway, mutation, given))
-            await asyncio.wait_for(reached.wait(), 30)
+            await asyncio.wait_for(pause.reached.wait(), 30)
         with rolled_back(three) as kill_when:
-            go_on.set()
+            pause.go_on.set()
             await asyncio.to_thread(kill_when, has_decided)
         first = await calling
 

@@ -33,9 +33,13 @@ CREATE = 'mutation {{ createCategory(input: {{ name: "A", slug: "{0}", idempoten
 PAYLOAD = {"data": {"createCategory": {"__typename": "CategoryPayload"}}}
 
 
+def token_for(settings: Settings) -> str:
+    return Authenticator(settings).issue("tester", [MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10))
+
+
 @pytest.fixture
 def token(settings: Settings) -> str:
-    return Authenticator(settings).issue("tester", [MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10))
+    return token_for(settings)
 
 
 @pytest.fixture
@@ -179,22 +183,17 @@ def embedded(data: Path) -> dict[str, str]:
     return environment() | {f"PORTICO_{name}": value for name, value in variables.items()}
 
 
-def embedded_token(folder: Path) -> str:
-    return Authenticator(Settings(data_dir=folder)).issue(
-        "tester", [MERCHANT], now=SystemClock().now(), lasts=timedelta(minutes=10)
-    )
-
-
 def test_workers_share_one_mongodb_run_each_job_once_and_end_together(
     embedded: dict[str, str], data: Path, tmp_path: Path
 ) -> None:
     with served(tmp_path / "served", embedded, "--workers", "2") as gateway:
         eventually(lambda: gateway.process.errors.count('"started"') == 2, 30)
         (mongod,) = mongods_of(data)
-        assert gateway.ask(CREATE.format("a"), embedded_token(data)).json() == PAYLOAD
+        assert gateway.ask(CREATE.format("a"), token_for(Settings(data_dir=data))).json() == PAYLOAD
 
         # given a category whose creation was interrupted a minute ago
-        with MongoClient[dict[str, Any]](_uri(data)) as client:
+        mongod_port = json.loads((data / "mongod.json").read_text())["port"]
+        with MongoClient[dict[str, Any]](f"mongodb://127.0.0.1:{mongod_port}/?directConnection=true") as client:
             categories = client["portico"]["categories"]
             parent = categories.find_one({"slug": "a"}, {"slug": 1, "name": 1})
             assert parent is not None
@@ -213,16 +212,12 @@ def test_workers_share_one_mongodb_run_each_job_once_and_end_together(
             eventually(lambda pid=pid: not is_running(pid), 15)  # type: ignore[misc]
 
 
-def _uri(folder: Path) -> str:
-    return f"mongodb://127.0.0.1:{json.loads((folder / 'mongod.json').read_text())['port']}/?directConnection=true"
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_killed_gateway_restarts_on_its_port_with_its_data(
     embedded: dict[str, str], data: Path, tmp_path: Path, workers: str
 ) -> None:
-    token = embedded_token(data)
+    token = token_for(Settings(data_dir=data))
     with served(tmp_path / "first", embedded, "--workers", workers) as gateway:
         assert gateway.ask(CREATE.format("a"), token).json() == PAYLOAD
         port = gateway.port

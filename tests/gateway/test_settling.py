@@ -13,6 +13,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes.settler import Bulks, Settler
 from tests.support.interruptions import before_every_command, interrupted
+from tests.support.pausing import failing
 from tests.support.sockets import until
 
 
@@ -38,14 +39,11 @@ async def counts(db: Database, name: str = "settled") -> dict[str, Any]:
 async def test_a_call_whose_remainder_fails_does_not_keep_others_from_theirs(db: Database, settler: Settler) -> None:
     done: list[str] = []
 
-    async def fail() -> None:
-        raise NotFound("Discussion")
-
     async def note() -> None:
         done.append("noted")
 
     await stored(db, "settled", "there")
-    assert settler.add(db, counting("missing"), otherwise=fail)
+    assert settler.add(db, counting("missing"), otherwise=failing(NotFound("Discussion")))
     assert settler.add(db, counting("there"), otherwise=note)
 
     await settler.settled(db)
@@ -89,11 +87,7 @@ async def test_an_update_that_fails_keeps_no_other_call_from_its_steps(db: Datab
 
 async def test_what_fails_in_one_collection_does_not_concern_another(db: Database, settler: Settler) -> None:
     await stored(db, "outcomes", "one")
-
-    async def fail() -> None:
-        raise ValueError("a defect")
-
-    faulty = interrupted(db, "settled", "bulk_write", fail)
+    faulty = interrupted(db, "settled", "bulk_write", failing(ValueError("a defect")))
     settler.add(faulty, counting("one"))
     settler.add(faulty, counting("one", name="outcomes"))
 
@@ -104,11 +98,7 @@ async def test_what_fails_in_one_collection_does_not_concern_another(db: Databas
 
 async def test_a_lost_connection_is_tried_again(db: Database, settler: Settler) -> None:
     await stored(db, "settled", "there")
-
-    async def lose() -> None:
-        raise AutoReconnect("the connection was lost")
-
-    faulty = interrupted(db, "settled", "bulk_write", lose)
+    faulty = interrupted(db, "settled", "bulk_write", failing(AutoReconnect("the connection was lost")))
     settler.add(faulty, counting("there"))
 
     await settler.settled(faulty)

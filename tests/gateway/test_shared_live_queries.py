@@ -1,17 +1,21 @@
-"""Live queries that callers share, until a run reads something in which they differ."""
+"""Live queries that callers share until they differ, and that continue after a break."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 from portico.gateway.live_queries import LiveListener, LiveQueries
 from portico.gateway.operations.responses import Response
 from portico.gateway.reads.deriving import of_collection
 from portico.gateway.reads.read_sets import ReadSet
 from portico.schema.context import Caller
-from tests.support.harness import GatewayClient
-from tests.support.sockets import SECONDS, until
+from tests.gateway.support.resumed import stream_of
+from tests.support.harness import GatewayClient, create_product
+from tests.support.sockets import SECONDS, Socket, opened, subscribe, until
+
+# Shared
 
 ANNA, BERTA = Caller("anna", frozenset()), Caller("berta", frozenset())
 
@@ -87,3 +91,61 @@ async def test_an_answer_that_is_still_to_be_handed_out_keeps_no_newer_one_back(
             pass
     for one in (anna, berta):
         await one.aclose()
+
+
+# Resumed
+
+CATEGORY = "query ($slug: String!) @live { category(slug: $slug) { name } }"
+TITLE = "query ($sku: String!) @live { product(sku: $sku) { title } }"
+
+
+async def rename(gateway: GatewayClient, product: dict[str, Any], title: str) -> dict[str, Any]:
+    edit = {"id": product["id"], "nonce": product["nonce"], "title": title}
+    found: dict[str, Any] = (await gateway.result("updateProduct", edit))["product"]
+    return found
+
+
+def runs(gateway: GatewayClient) -> int:
+    return gateway.state.live_queries.counts.runs
+
+
+async def test_a_stream_that_was_cut_gets_its_answer_again_only_if_it_has_changed(
+    gateway: GatewayClient, port: int
+) -> None:
+    product = await create_product(gateway, title="a")
+    variables = {"sku": product["sku"]}
+    async with stream_of(port, product["sku"], query=TITLE, variables=variables) as stream:
+        assert (await stream.receive())["data"] == {"product": {"title": "a"}}
+        last_id = stream.last_id
+    assert last_id
+    async with stream_of(port, product["sku"], last_id, query=TITLE, variables=variables) as stream:
+        await until(lambda: gateway.state.live_queries.counts.listeners == 1 and runs(gateway) >= 2)
+        product = await rename(gateway, product, "b")
+        # The unchanged one has not come.
+        assert (await stream.receive())["data"] == {"product": {"title": "b"}}
+    async with stream_of(port, product["sku"], last_id, query=TITLE, variables=variables) as stream:
+        assert (await stream.receive())["data"] == {"product": {"title": "b"}}
+
+
+async def test_a_socket_gets_its_answer_again_only_if_it_has_changed(gateway: GatewayClient, port: int) -> None:
+    product = await create_product(gateway, title="a")
+    last_id = None
+    for title in ("a", "b"):
+        async with opened(port) as socket:
+            await socket.send({"type": "connection_init", "payload": {"eventIds": True}})
+            await socket.receive()
+            extensions: dict[str, Any] = {"lastEventId": last_id} if last_id else {}
+            before = runs(gateway)
+            await socket.send(subscribe("1", TITLE, variables={"sku": product["sku"]}, extensions=extensions))
+            if last_id:
+                await until(lambda: runs(gateway) > before)  # noqa: B023 - awaited in the same iteration
+                product = await rename(gateway, product, title)
+            answer = (await socket.receive())["payload"]
+            assert answer["data"] == {"product": {"title": title}}
+            last_id = answer["extensions"]["eventId"]
+
+
+async def test_a_client_that_asks_for_no_ids_gets_none(socket: Socket) -> None:
+    await socket.init()
+    await socket.subscribe("1", CATEGORY, {"slug": "x"})
+    assert (await socket.receive())["payload"] == {"data": {"category": None}}

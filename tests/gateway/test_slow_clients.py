@@ -7,26 +7,23 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Settings
+from tests.gateway.support.fixtures import process_with
 from tests.support import multipart
-from tests.support.processes import Served, environment, own_database, served
+from tests.support.processes import Served
 
 MANY = 65
 HEAD = b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 UPLOAD = f"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: {multipart.CONTENT_TYPE}\r\n".encode()
 OPERATIONS = multipart.body_of([multipart.part("operations", b'{"query": "{ __typename }"')], is_ended=False)[:-20]
 QUERY = b'{"query": "{ __typename }"}'
-UNFINISHED = {
-    "nothing": b"",
+# What a client sends that does not end its request.
+BEGUN = {
     "a request line": b"POST /graphql HT",
     "headers": HEAD + b"X-Name: a",
-}
-BODIES = {
     "a body": HEAD + b"Content-Length: 100\r\n\r\n{",
     "a chunked body": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{    \r\n",
     "the first part of an upload": UPLOAD
@@ -34,14 +31,8 @@ BODIES = {
     + OPERATIONS,
 }
 
-
-@pytest.fixture(scope="module")
-def gateway(mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A gateway that waits a second for headers, and two seconds for bodies."""
-    with own_database(mongodb_uri, tmp_path_factory.mktemp("settings")) as settings:
-        chosen: Settings = replace(settings, header_seconds=1.0, body_seconds=2.0)
-        with served(tmp_path_factory.mktemp("served"), environment(chosen)) as found:
-            yield found
+# It waits a second for headers, and two seconds for bodies.
+gateway = process_with(header_seconds=1.0, body_seconds=2.0)
 
 
 @contextlib.contextmanager
@@ -80,23 +71,15 @@ def test_a_connection_without_a_request_is_closed_without_an_answer(gateway: Ser
         assert answers(client) == b""
 
 
-@pytest.mark.parametrize("sent", [b"POST /graphql HT", HEAD + b"X-Name: a"], ids=["request line", "headers"])
-def test_a_client_that_does_not_end_its_headers_is_cut_off(gateway: Served, sent: bytes) -> None:
+@pytest.mark.parametrize("sent", BEGUN.values(), ids=BEGUN)
+def test_a_client_that_does_not_end_its_headers_or_its_body_is_cut_off(gateway: Served, sent: bytes) -> None:
     with connected(gateway) as client:
         client.sendall(sent)
 
         assert status_and_code(answers(client)) == (408, "TIMEOUT")
 
 
-@pytest.mark.parametrize("sent", BODIES.values(), ids=BODIES)
-def test_a_client_that_does_not_end_its_body_is_cut_off(gateway: Served, sent: bytes) -> None:
-    with connected(gateway) as client:
-        client.sendall(sent)
-
-        assert status_and_code(answers(client)) == (408, "TIMEOUT")
-
-
-@pytest.mark.parametrize("sent", [HEAD + b"X-Name: ", BODIES["a body"]], ids=["headers", "body"])
+@pytest.mark.parametrize("sent", [HEAD + b"X-Name: ", BEGUN["a body"]], ids=["headers", "body"])
 def test_a_client_that_sends_a_byte_now_and_then_is_cut_off_too(gateway: Served, sent: bytes) -> None:
     with connected(gateway) as client:
         client.sendall(sent)
@@ -127,7 +110,7 @@ def test_a_body_that_nobody_reads_holds_no_connection(gateway: Served) -> None:
 
 
 def test_many_slow_clients_do_not_stay(gateway: Served) -> None:
-    sent = [*UNFINISHED.values(), *BODIES.values()]
+    sent = [b"", *BEGUN.values()]
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connected(gateway)) for _ in range(MANY)]
         for number, client in enumerate(clients):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,9 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.schema.context import Caller
 from tests.gateway.support.direct import opened, plain, reader_of
+from tests.gateway.support.fixtures import nodes_with
 from tests.support.harness import IS_SOAK, GatewayClient, create_category, running
-from tests.support.replica_sets import ReplicaSet, replica_set
+from tests.support.replica_sets import ReplicaSet
 
 # How many reads run at once. Each has a connection.
 READERS = 8
@@ -38,12 +39,7 @@ SOON = 5.0
 STALLS = [27.0, 70.0] if IS_SOAK else [1.0]
 
 NAME = "query ($slug: String!) { category(slug: $slug) { name } }"
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
-    with replica_set(tmp_path_factory.mktemp("three")) as found:
-        yield found
+three = nodes_with()
 
 
 @pytest.fixture
@@ -146,70 +142,74 @@ class StallsDuringARead(CommandListener):
         if event.command.get(self._name) == self._value and self.former is None:
             self.former = self._three.stall_primary()
 
-    def succeeded(self, event: Any) -> None:
-        pass
+    def succeeded(self, event: Any) -> None: ...
 
-    def failed(self, event: Any) -> None:
-        pass
+    def failed(self, event: Any) -> None: ...
+
+    @contextlib.asynccontextmanager
+    async def connected(self, settings: Settings) -> AsyncIterator[Database]:
+        """A database whose commands it listens to. At the end, the rows are dropped."""
+        connection = connect(settings, str(settings.mongodb_uri), [self])
+        try:
+            yield connection.database
+        finally:
+            await connection.database["rows"].drop()
+            await connection.close()
+
+    @contextlib.asynccontextmanager
+    async def resuming(self) -> AsyncIterator[None]:
+        """Lets the primary resume at the end."""
+        try:
+            yield
+        finally:
+            if self.former is not None:
+                self._three.resume(self.former)
+                await asyncio.to_thread(self._three.wait_until_secondary, self.former)
 
 
 async def test_changes_are_followed_while_a_former_primary_stalls_during_the_read_of_a_changed_document(
     on_three: Settings, three: ReplicaSet
 ) -> None:
     listener = StallsDuringARead(three, "singleBatch", True)
-    connection = connect(on_three, str(on_three.mongodb_uri), [listener])
-    feed = Feed(connection.database, ["rows"])
-    await connection.database["rows"].insert_one({"_id": "changed", "parity": 0})
-    await feed.open()
-    try:
-        before = reading(feed)
-        await connection.database["rows"].update_one({"_id": "changed"}, {"$set": {"parity": 1}})
-        async with asyncio.timeout(SOON):
-            await before.wait()
-        assert listener.former is not None
-        after = reading(feed)
-        # The feed may notice that the primary stalls before the others have elected another one.
-        await known(connection.database, await asyncio.to_thread(three.wait_for_new_primary, listener.former))
-        # Is on a majority when the third node has noticed that the first one stalls.
-        await connection.database["rows"].insert_one({"_id": "new", "parity": 9})
-        async with asyncio.timeout(SOON):
-            await after.wait()
-    finally:
-        if listener.former is not None:
-            three.resume(listener.former)
-            await asyncio.to_thread(three.wait_until_secondary, listener.former)
-        await feed.aclose()
-        await connection.database["rows"].drop()
-        await connection.close()
+    async with listener.connected(on_three) as db:
+        await db["rows"].insert_one({"_id": "changed", "parity": 0})
+        async with contextlib.aclosing(Feed(db, ["rows"])) as feed, listener.resuming():
+            await feed.open()
+            before = reading(feed)
+            await db["rows"].update_one({"_id": "changed"}, {"$set": {"parity": 1}})
+            async with asyncio.timeout(SOON):
+                await before.wait()
+            assert listener.former is not None
+            after = reading(feed)
+            # The feed may notice that the primary stalls before the others have elected another one.
+            await known(db, await asyncio.to_thread(three.wait_for_new_primary, listener.former))
+            # Is on a majority when the third node has noticed that the first one stalls.
+            await db["rows"].insert_one({"_id": "new", "parity": 9})
+            async with asyncio.timeout(SOON):
+                await after.wait()
 
 
 async def test_a_live_query_runs_again_while_a_former_primary_stalls_during_its_read(
     on_three: Settings, three: ReplicaSet
 ) -> None:
     listener = StallsDuringARead(three, "aggregate", "rows")
-    connection = connect(on_three, str(on_three.mongodb_uri), [listener])
-    await connection.database["rows"].insert_one({"_id": "counted", "parity": 0})
-    queries = LiveQueries(Feed(connection.database, ["rows"]), LiveCounts(), most=1, pause=0.0)
+    async with listener.connected(on_three) as db:
+        await db["rows"].insert_one({"_id": "counted", "parity": 0})
 
-    async def count(_caller: Caller | None, reads: ReadSet) -> Response:
-        # The driver notices after 30 seconds that a primary stalls.
-        rows = recorded(plain(connection.database), reads)["rows"]
-        return Response({"data": {"rows": await rows.count_documents({"parity": 0})}})
+        async def count(_caller: Caller | None, reads: ReadSet) -> Response:
+            # The driver notices after 30 seconds that a primary stalls.
+            rows = recorded(plain(db), reads)["rows"]
+            return Response({"data": {"rows": await rows.count_documents({"parity": 0})}})
 
-    answers = await queries.listen("rows", None, count)
-    try:
-        async with asyncio.timeout(SOON):
-            answer = await anext(answers)
-        assert json.loads(answer.json) == {"data": {"rows": 1}}
-        assert listener.former is not None
-    finally:
-        if listener.former is not None:
-            three.resume(listener.former)
-            await asyncio.to_thread(three.wait_until_secondary, listener.former)
-        await answers.aclose()
-        await queries.aclose()
-        await connection.database["rows"].drop()
-        await connection.close()
+        async with (
+            contextlib.aclosing(LiveQueries(Feed(db, ["rows"]), LiveCounts(), most=1, pause=0.0)) as queries,
+            contextlib.aclosing(await queries.listen("rows", None, count)) as answers,
+            listener.resuming(),
+        ):
+            async with asyncio.timeout(SOON):
+                answer = await anext(answers)
+            assert json.loads(answer.json) == {"data": {"rows": 1}}
+            assert listener.former is not None
 
 
 def reading(feed: Feed) -> asyncio.Event:

@@ -25,8 +25,8 @@ from portico.gateway.settings import Settings
 from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient, running
 from tests.support.processes import chromium, environment, node_modules, run_node, served
+from tests.support.rooms import ROOT
 
-ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "examples" / "storefront" / "src"
 PAGE = ROOT / "docs" / "storefront.md"
 SESSION = "/shop/session.json"

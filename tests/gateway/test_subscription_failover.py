@@ -17,11 +17,13 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from tests.comments.support.discussions import STORAGES, open_on_product, post_input
-from tests.content.support.site import create_section, entry_input
-from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, running
+from tests.gateway.support.fixtures import nodes_with
+from tests.gateway.support.retrying import answered
+from tests.gateway.support.subscribers import acknowledged, hide_entries, open_on_entry
+from tests.support.harness import IS_SOAK, GatewayClient, running
 from tests.support.processes import environment, node_modules, served
-from tests.support.replica_sets import ReplicaSet, replica_set
-from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
+from tests.support.replica_sets import ReplicaSet
+from tests.support.sockets import POSTED, Socket, listening, streamed, texts, until, wait_until_live
 
 IS_LONG = IS_SOAK
 # The number of comments in each storage. About a third is posted when the primary stops.
@@ -33,10 +35,7 @@ WAYS = ["step down", "crash"] if IS_LONG else ["step down"]
 NAMES = (f"failover_{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
-    with replica_set(tmp_path_factory.mktemp("three")) as found:
-        yield found
+nodes = nodes_with()
 
 
 @pytest.fixture
@@ -56,19 +55,15 @@ async def gateway(settings: Settings, three: ReplicaSet) -> AsyncIterator[Gatewa
 
 
 async def post_all(gateway: GatewayClient, discussion: str, count: int) -> None:
-    """Post comments in order, and repeat each call with its key until it succeeds, as a client does."""
+    """Posts comments in order."""
     for number in range(count):
         await post_one(gateway, discussion, number)
 
 
 async def post_one(gateway: GatewayClient, discussion: str, number: int) -> None:
     given = post_input(discussion, str(number), idempotencyKey=f"{discussion}-{number}")
-    while True:
-        answer = await gateway.ask(MUTATIONS["postComment"], {"input": given})
-        result = (answer.body.get("data") or {}).get("postComment") or {}
-        if result.get("__typename") == "CommentPayload":
-            return
-        assert set(answer.codes) <= {"UNAVAILABLE", "TIMEOUT", "OPERATION_UNDER_WAY"}, answer.body
+    # A conflict ends with the next call.
+    while (await answered(gateway, "postComment", given))["__typename"] != "CommentPayload":  # noqa: ASYNC110 - same
         await asyncio.sleep(0.05)
 
 
@@ -80,10 +75,9 @@ async def test_every_comment_arrives_once_while_the_primary_changes(
     discussions = [await open_on_product(gateway, storage) for storage in STORAGES]
     async with (
         listening(gateway) as port,
-        opened(port) as socket,
+        acknowledged(port) as socket,
         streamed(port, POSTED, {"id": discussions[0]}) as own,
     ):
-        await socket.init()
         for discussion in discussions:
             await socket.subscribe(discussion, POSTED, {"id": discussion})
         await wait_until_live(gateway, 4)
@@ -137,8 +131,7 @@ async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_
                     # A client that reconnects after this sees no earlier comment, so each must have got one before.
                     if not await process.stdout.readline():
                         break
-                    unpublished = {"$set": {"visible_from": None, "detail.publish_on": None}}
-                    await gateway.db["cms.nodes"].update_many({}, unpublished)
+                    await hide_entries(gateway)
                     await asyncio.to_thread(three.step_down)
                 for each in discussions:
                     await post_one(gateway, each, number)
@@ -157,14 +150,6 @@ async def test_eventsource_and_graphql_ws_lose_and_double_nothing_when_they_are_
     assert seen["hidden"]["codes"] == ["NOT_FOUND", "NOT_FOUND"]
 
 
-async def open_on_entry(gateway: GatewayClient) -> str:
-    """Opens a discussion on a new blog entry. Returns its id."""
-    created = await gateway.result("createBlogEntry", entry_input(await create_section(gateway, kind="BLOG")))
-    made = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": "DOCUMENTS"})
-    discussion: str = made["discussion"]["id"]
-    return discussion
-
-
 COUNTED = "query ($id: ID!) @live { node(id: $id) { ... on Discussion { commentCount } } }"
 
 
@@ -174,8 +159,7 @@ async def test_a_live_query_ends_at_the_newest_state_while_the_primary_changes(
     gateway: GatewayClient, three: ReplicaSet, way: str
 ) -> None:
     discussions = [await open_on_product(gateway, storage) for storage in STORAGES]
-    async with listening(gateway) as port, opened(port) as socket:
-        await socket.init()
+    async with listening(gateway) as port, acknowledged(port) as socket:
         for discussion in discussions:
             await socket.subscribe(discussion, COUNTED, {"id": discussion})
         posting = asyncio.gather(*(post_all(gateway, discussion, COUNT) for discussion in discussions))

@@ -8,8 +8,6 @@ import gc
 import json
 import os
 import tracemalloc
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from socket import SHUT_RDWR
 from socket import socket as socket_of
 from typing import Any
@@ -18,35 +16,22 @@ import pytest
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from portico.gateway.http.websocket import SocketEndpoint
-from portico.gateway.settings import Settings
 from portico.resolvers.changes import Event
 from portico.resolvers.comments.comments import CommentRef, parse_comment_ref
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.document_storage import DocumentStorage
 from portico.resolvers.comments.events import comments_of
-from tests.comments.support.discussions import open_on_product, post
-from tests.support.harness import GatewayClient, running
+from tests.gateway.support.discussed import Discussed, served_talk
+from tests.gateway.support.fixtures import gateway_with
+from tests.gateway.support.subscribers import acknowledged, answers_ping, assert_ends, ready_socket
+from tests.support.harness import GatewayClient
 from tests.support.ids import decode_id
 from tests.support.interruptions import database_of, interrupted
-from tests.support.sockets import POSTED, Socket, opened, streamed, subscribe, texts, until, wait_until_live
+from tests.support.sockets import POSTED, Socket, subscribe, texts, until, wait_until_live
 
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, send_seconds=0.3, max_waiting_events=10)) as client:
-        yield client
-
-
-@pytest.fixture
-async def socket(port: int) -> AsyncIterator[Socket]:
-    async with opened(port) as found:
-        await found.init()
-        yield found
-
-
-@pytest.fixture
-async def discussion(gateway: GatewayClient) -> str:
-    return await open_on_product(gateway, DOCUMENTS)
+gateway = gateway_with(send_seconds=0.3, max_waiting_events=10)
+socket = ready_socket
+talk = served_talk
 
 
 class StuckSocket:
@@ -70,8 +55,9 @@ class StuckSocket:
             await self.reads_on.wait()
         self.sent.append(message)
 
-
-SCOPE = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols": ["graphql-transport-ws"]}
+    def connect(self, gateway: GatewayClient) -> asyncio.Task[None]:
+        scope = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols": ["graphql-transport-ws"]}
+        return asyncio.create_task(SocketEndpoint(gateway.state)(scope, self.receive, self.send))
 
 
 # Slow clients
@@ -79,21 +65,20 @@ SCOPE = {"type": "websocket", "path": "/graphql", "headers": [], "subprotocols":
 
 @pytest.mark.parametrize("reads_on", [False, True])
 async def test_a_socket_that_is_not_read_is_closed_and_the_others_continue(
-    gateway: GatewayClient, socket: Socket, discussion: str, *, reads_on: bool
+    talk: Discussed, socket: Socket, *, reads_on: bool
 ) -> None:
-    client = StuckSocket(discussion, takes=3)
-    connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway, 2)
+    client = StuckSocket(talk.id, takes=3)
+    connection = client.connect(talk.gateway)
+    await talk.follow(socket, 2)
 
     for number in range(3):
-        await post(gateway, discussion, str(number))
+        await talk.post(str(number))
         assert await texts(socket, 1) == [str(number)]
-    await until(lambda: gateway.state.live.counts.unread == 1)
+    await until(lambda: talk.counts.unread == 1)
 
     # The client gets nothing more, whether it reads on or not.
-    await until(lambda: gateway.state.live.counts.listeners == 1)
-    await post(gateway, discussion, "3")
+    await until(lambda: talk.counts.listeners == 1)
+    await talk.post("3")
     assert await texts(socket, 1) == ["3"]
     if reads_on:
         client.reads_on.set()
@@ -103,11 +88,11 @@ async def test_a_socket_that_is_not_read_is_closed_and_the_others_continue(
     else:
         connection.cancel()
         await asyncio.wait({connection})
-    assert gateway.state.live.counts.sockets == 1
+    assert talk.counts.sockets == 1
 
 
 async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end_a_stream(
-    gateway: GatewayClient, port: int, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
+    talk: Discussed, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = asyncio.Event()
     find = DocumentStorage.find
@@ -116,16 +101,15 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
         await found.wait()
         return await find(*given)
 
-    async with streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+    async with talk.streamed() as stream:
+        await talk.follow(socket, 2)
         monkeypatch.setattr(DocumentStorage, "find", slowly)
-        key = decode_id(discussion)[1]
+        key = decode_id(talk.id)[1]
         for number in range(12):
-            gateway.state.live.publish(Event(comments_of(key), number))
+            talk.gateway.state.live.publish(Event(comments_of(key), number))
 
-        await until(lambda: gateway.state.live.counts.ended["TOO_SLOW"] == 2)
-        assert gateway.state.live.counts.listeners == 0
+        await until(lambda: talk.counts.ended["TOO_SLOW"] == 2)
+        assert talk.counts.listeners == 0
         found.set()
         monkeypatch.undo()
         assert await socket.closed() == (4410, "Too slow")
@@ -136,32 +120,26 @@ async def test_events_that_come_faster_than_they_are_sent_close_a_socket_and_end
         assert await stream.receive() == ("complete", None)
 
 
-async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
-    gateway: GatewayClient, socket: Socket, discussion: str
-) -> None:
-    client = StuckSocket(discussion, takes=3)
-    connection = asyncio.create_task(SocketEndpoint(gateway.state)(SCOPE, client.receive, client.send))
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway, 2)
-    posted = await post(gateway, discussion, "x" * 9_000)
+async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(talk: Discussed, socket: Socket) -> None:
+    connection = StuckSocket(talk.id, takes=3).connect(talk.gateway)
+    await talk.follow(socket, 2)
+    posted = await talk.post("x" * 9_000)
     await texts(socket, 1)
     ref: CommentRef = parse_comment_ref(str(decode_id(posted["id"])[1]))
-    hub = gateway.state.live
-    gateway.commands.is_recording = False
+    hub = talk.gateway.state.live
+    talk.gateway.commands.is_recording = False
 
     gc.collect()
     gc.disable()
     tracemalloc.start()
     try:
         # The answers that are kept reach their limit of 4 MB.
-        for _ in range(500):
+        used = []
+        for number in range(1, 1_001):
             hub.publish(Event(comments_of(ref.discussion), ref))
             assert await texts(socket, 1) == ["x" * 9_000]
-        early = tracemalloc.get_traced_memory()[0]
-        for _ in range(500):
-            hub.publish(Event(comments_of(ref.discussion), ref))
-            assert await texts(socket, 1) == ["x" * 9_000]
-        late = tracemalloc.get_traced_memory()[0]
+            if number % 500 == 0:
+                used.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
         gc.enable()
@@ -169,6 +147,7 @@ async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
         await asyncio.wait({connection})
 
     # The answers are freed without the garbage collector. Another 500 are 4.5 MB.
+    early, late = used
     assert early < 6_000_000
     assert late - early < 1_000_000
 
@@ -177,15 +156,14 @@ async def test_a_client_that_does_not_read_uses_a_limited_amount_of_memory(
 
 
 async def test_a_fault_in_one_event_does_not_end_the_others(
-    gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
+    talk: Discussed, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
+    await talk.follow(socket)
     with monkeypatch.context() as patched:
         patched.setattr(DocumentStorage, "find", _failing(OperationFailure("a secret")))
-        await post(gateway, discussion, "lost")
+        await talk.post("lost")
         failed = await socket.receive()
-    await post(gateway, discussion, "sent")
+    await talk.post("sent")
 
     assert failed["type"] == "next"
     assert failed["payload"]["data"] is None
@@ -195,42 +173,36 @@ async def test_a_fault_in_one_event_does_not_end_the_others(
 
 
 async def test_an_event_waits_for_a_database_that_cannot_be_reached(
-    gateway: GatewayClient, socket: Socket, discussion: str, monkeypatch: pytest.MonkeyPatch
+    talk: Discussed, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
+    await talk.follow(socket)
     failing = _failing(AutoReconnect("stepped down"), times=2)
     monkeypatch.setattr(DocumentStorage, "find", failing)
 
-    await post(gateway, discussion, "a")
-    await post(gateway, discussion, "b")
+    await talk.post("a")
+    await talk.post("b")
 
     assert await texts(socket, 2) == ["a", "b"]
 
 
-async def test_a_failed_field_is_reported_with_the_other_fields(
-    gateway: GatewayClient, socket: Socket, discussion: str
-) -> None:
+async def test_a_failed_field_is_reported_with_the_other_fields(talk: Discussed, socket: Socket) -> None:
     query = "subscription ($id: ID!) { commentPosted(discussionId: $id) { text thread(first: 1000) { nodes { id } } } }"
-    await socket.subscribe("1", query, {"id": discussion})
-    await wait_until_live(gateway)
-    await post(gateway, discussion, "a")
+    await socket.subscribe("1", query, {"id": talk.id})
+    await wait_until_live(talk.gateway)
+    await talk.post("a")
 
     payload = (await socket.receive())["payload"]
     assert payload["errors"][0]["path"] == ["commentPosted", "thread"]
     assert payload["errors"][0]["extensions"]["code"] == "BAD_USER_INPUT"
 
 
-async def test_a_comment_that_is_deleted_before_its_event_is_left_out(
-    gateway: GatewayClient, socket: Socket, discussion: str
-) -> None:
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
-    key = decode_id(discussion)[1]
+async def test_a_comment_that_is_deleted_before_its_event_is_left_out(talk: Discussed, socket: Socket) -> None:
+    await talk.follow(socket)
+    key = decode_id(talk.id)[1]
     gone = CommentRef(DOCUMENTS, key, key)
 
-    gateway.state.live.publish(Event(comments_of(key), gone))
-    await post(gateway, discussion, "there")
+    talk.gateway.state.live.publish(Event(comments_of(key), gone))
+    await talk.post("there")
 
     assert await texts(socket, 1) == ["there"]
 
@@ -251,47 +223,35 @@ def _failing(error: Exception, times: int = 1_000) -> Any:
 # Ends
 
 
-async def test_lost_events_end_a_subscription_and_keep_its_connection(
-    gateway: GatewayClient, port: int, socket: Socket, discussion: str
-) -> None:
-    async with streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+async def test_lost_events_end_a_subscription_and_keep_its_connection(talk: Discussed, socket: Socket) -> None:
+    async with talk.streamed() as stream:
+        await talk.follow(socket, 2)
 
-        await gateway.db.client.drop_database(gateway.db.name)
+        await talk.gateway.db.client.drop_database(talk.gateway.db.name)
 
         message = await socket.receive()
         assert (message["id"], message["type"]) == ("1", "error")
         assert message["payload"][0]["extensions"] == {"code": "EVENTS_LOST"}
-        event = await stream.receive()
-        assert event is not None
-        assert event[1]["errors"][0]["extensions"] == {"code": "EVENTS_LOST"}
-        assert await stream.receive() == ("complete", None)
-    await socket.send({"type": "ping"})
-    assert await socket.receive() == {"type": "pong"}
+        await assert_ends(stream, "EVENTS_LOST")
+    await answers_ping(socket)
 
 
 async def test_a_stopping_gateway_closes_sockets_and_streams_without_completing_them(
-    gateway: GatewayClient, port: int, socket: Socket, discussion: str
+    talk: Discussed, socket: Socket
 ) -> None:
-    async with streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+    async with talk.streamed() as stream:
+        await talk.follow(socket, 2)
 
-        gateway.app.state.gateway.stop_streams()
+        talk.gateway.app.state.gateway.stop_streams()
 
         assert await socket.closed() == (1012, "The gateway is stopping")
         assert await stream.receive() is None
 
 
 @pytest.mark.parametrize("how", ["close", "break"])
-async def test_a_client_that_disconnects_gets_no_more_events(
-    gateway: GatewayClient, port: int, discussion: str, how: str
-) -> None:
-    async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}) as stream:
-        await socket.init()
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
+async def test_a_client_that_disconnects_gets_no_more_events(talk: Discussed, how: str) -> None:
+    async with acknowledged(talk.port) as socket, talk.streamed() as stream:
+        await talk.follow(socket, 2)
         if how == "close":
             await socket.connection.close()
             await stream.response.aclose()
@@ -301,14 +261,14 @@ async def test_a_client_that_disconnects_gets_no_more_events(
             with socket_of(fileno=os.dup(connected.fileno())) as copy:
                 copy.shutdown(SHUT_RDWR)
 
-        await until(lambda: gateway.state.live.counts.listeners == 0)
-    await until(lambda: gateway.state.live.counts.sockets == 0)
-    assert gateway.state.live.counts.deliveries == 0
+        await until(lambda: talk.counts.listeners == 0)
+    await until(lambda: talk.counts.sockets == 0)
+    assert talk.counts.deliveries == 0
 
 
 @pytest.mark.parametrize("transport", ["socket", "stream"])
 async def test_a_client_that_disconnects_is_forgotten_even_if_the_driver_loses_the_cancellation(
-    gateway: GatewayClient, port: int, discussion: str, transport: str
+    talk: Discussed, transport: str
 ) -> None:
     """A command that is cancelled as it is sent can go on as if nothing had happened."""
     reached, lost = asyncio.Event(), asyncio.Event()
@@ -321,21 +281,20 @@ async def test_a_client_that_disconnects_is_forgotten_even_if_the_driver_loses_t
 
     async def listen() -> None:
         if transport == "stream":
-            async with streamed(port, POSTED, {"id": discussion}) as stream:
+            async with talk.streamed() as stream:
                 await stream.receive()
         else:
-            async with opened(port) as socket:
-                await socket.init()
-                await socket.subscribe("1", POSTED, {"id": discussion})
+            async with acknowledged(talk.port) as socket:
+                await socket.subscribe("1", POSTED, {"id": talk.id})
                 await socket.receive()
 
-    with database_of(gateway, interrupted(gateway.db, None, None, lose)):
+    with database_of(talk.gateway, interrupted(talk.gateway.db, None, None, lose)):
         client = asyncio.create_task(listen())
         await reached.wait()
         client.cancel()
         await asyncio.wait({client})
 
         await until(lost.is_set)
-        counts = gateway.state.live.counts
+        counts = talk.counts
         await until(lambda: (counts.listeners, counts.sockets) == (0, 0))
         assert counts.deliveries == 0

@@ -11,21 +11,17 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from portico.gateway.settings import Settings
 from tests.comments.support.discussions import STORAGES, open_on_product, post
-from tests.support.harness import GatewayClient, running
+from tests.gateway.support.subscribers import acknowledged, answers_ping
+from tests.support.harness import GatewayClient
 from tests.support.processes import TESTS, Served, environment, node_modules, run_node, served
-from tests.support.sockets import POSTED, Socket, opened, streamed, texts
-
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(settings) as client:
-        yield client
+from tests.support.sockets import POSTED, Socket, streamed, texts
 
 
 @pytest.fixture
@@ -35,10 +31,13 @@ def other(settings: Settings, tmp_path: Path) -> Iterator[Served]:
         yield found
 
 
-async def barrier(socket_: Socket) -> None:
-    """Wait until the gateway has taken the earlier messages. The subscription is live then."""
-    await socket_.send({"type": "ping"})
-    assert await socket_.receive() == {"type": "pong"}
+@contextlib.asynccontextmanager
+async def subscribed(gateway: Served, discussion: str) -> AsyncIterator[Socket]:
+    """Opens a socket with a subscription that is live."""
+    async with acknowledged(gateway.port) as found:
+        await found.subscribe("1", POSTED, {"id": discussion})
+        await answers_ping(found)
+        yield found
 
 
 # Across processes
@@ -47,11 +46,7 @@ async def barrier(socket_: Socket) -> None:
 async def test_a_comment_posted_at_one_gateway_arrives_at_another(gateway: GatewayClient, other: Served) -> None:
     for storage in STORAGES:
         discussion = await open_on_product(gateway, storage)
-        async with opened(other.port) as socket_, streamed(other.port, POSTED, {"id": discussion}) as stream:
-            await socket_.init()
-            await socket_.subscribe("1", POSTED, {"id": discussion})
-            await barrier(socket_)
-
+        async with subscribed(other, discussion) as socket_, streamed(other.port, POSTED, {"id": discussion}) as stream:
             for number in range(3):
                 await post(gateway, discussion, str(number))
 
@@ -77,16 +72,17 @@ async def test_workers_of_one_gateway_deliver_each_others_comments(
 # Clients of other projects
 
 
-async def test_the_clients_graphql_ws_and_graphql_sse_work(gateway: GatewayClient, other: Served) -> None:
-    project = node_modules("interop")
+async def seen_by(script: str, gateway: GatewayClient, other: Served) -> Any:
+    """Runs a script of Node.js at the other gateway. Returns what it has seen."""
     discussion = await open_on_product(gateway, "DOCUMENTS")
-
-    done = await asyncio.to_thread(
-        run_node, project, "clients.mjs", other.graphql, gateway.token("ann", []), discussion
-    )
-
+    given = (script, other.graphql, gateway.token("ann", []), discussion)
+    done = await asyncio.to_thread(run_node, node_modules("interop"), *given)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
+    return json.loads(done.stdout)
+
+
+async def test_the_clients_graphql_ws_and_graphql_sse_work(gateway: GatewayClient, other: Served) -> None:
+    assert await seen_by("clients.mjs", gateway, other) == {
         "queries": [{"data": {"viewer": {"subject": "ann"}}}] * 2,
         "anonymous": [{"data": {"viewer": None}}] * 2,
         "invalid": [{"codes": ["GRAPHQL_VALIDATION_FAILED"]}] * 2,
@@ -98,17 +94,11 @@ async def test_the_clients_graphql_ws_and_graphql_sse_work(gateway: GatewayClien
 
 
 async def test_graphiql_runs_subscriptions(gateway: GatewayClient, other: Served) -> None:
-    project = node_modules("interop")
     if not (TESTS.parent / "gateway" / "pages" / "graphiql" / "node_modules").exists():
         pytest.skip("GraphiQL is not built: run `make graphiql`")
-    discussion = await open_on_product(gateway, "DOCUMENTS")
 
-    done = await asyncio.to_thread(
-        run_node, project, "explorer.mjs", other.graphql, gateway.token("ann", []), discussion
-    )
+    seen = await seen_by("explorer.mjs", gateway, other)
 
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
     assert seen["who"] == {"data": {"viewer": {"subject": "ann"}}}
     assert seen["received"] == {"data": {"commentPosted": {"text": "Hello"}}}
     assert seen["ended"] is True
@@ -126,10 +116,10 @@ async def test_a_gateway_with_open_subscriptions_stops_at_once(
 ) -> None:
     discussion = await open_on_product(gateway, "PAGES")
     with served(tmp_path / "stops", environment(settings), "--workers", workers) as stopped:
-        async with opened(stopped.port) as socket_, streamed(stopped.port, POSTED, {"id": discussion}) as stream:
-            await socket_.init()
-            await socket_.subscribe("1", POSTED, {"id": discussion})
-            await barrier(socket_)
+        async with (
+            streamed(stopped.port, POSTED, {"id": discussion}) as stream,
+            subscribed(stopped, discussion) as socket_,
+        ):
             begun = time.monotonic()
 
             stopped.process.popen.send_signal(how)
@@ -180,10 +170,7 @@ async def test_a_client_that_stops_reading_is_dropped_while_others_continue(
         body = json.dumps({"query": POSTED, "variables": {"id": discussion}})
         head = "POST /graphql HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\n"
         slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        async with opened(gone.port) as quick:
-            await quick.init()
-            await quick.subscribe("1", POSTED, {"id": discussion})
-            await barrier(quick)
+        async with subscribed(gone, discussion) as quick:
             before = _memory(gone)
             async with asyncio.timeout(60):
                 while "portico_connections_unread_total 1.0" not in await _metrics(gone):

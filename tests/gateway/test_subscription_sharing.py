@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.changes import Event
 from portico.resolvers.comments.comments import parse_comment_ref
-from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.events import comments_of
 from portico.resolvers.documents import Document
 from portico.schema.catalog.merchants import MERCHANT
@@ -23,56 +21,28 @@ from portico.schema.comments.discussions import COMMENT
 from portico.schema.context import Context
 from portico.schema.roles import Role
 from portico.schema.subscriptions import show_object
-from tests.comments.support.discussions import open_on_product, post
-from tests.support.harness import GatewayClient, running
+from tests.gateway.support.discussed import Discussed, discussed, served_talk
+from tests.gateway.support.subscribers import acknowledged
+from tests.support.harness import running
 from tests.support.ids import decode_id
-from tests.support.sockets import (
-    POSTED,
-    EventStream,
-    Socket,
-    listening,
-    opened,
-    streamed,
-    texts,
-    until,
-    wait_until_live,
-)
+from tests.support.pausing import Pause
+from tests.support.sockets import POSTED, EventStream, Socket, subscribe, texts, until, wait_until_live
 from tests.support.wire import through_wire
 
 # Each run reads the thread.
 THREAD = """subscription ($id: ID!, $first: Int! = 5) { commentPosted(discussionId: $id) {
   text thread(first: $first) { nodes { text } } } }"""
 
-Show = Callable[[Context, Event], Awaitable[Document | None]]
+Change = Callable[[Context, Document], Awaitable[Document]]
+ShowAs = Callable[[Change], None]
+
+talk = served_talk
 
 
-@pytest.fixture
-async def discussion(gateway: GatewayClient) -> str:
-    return await open_on_product(gateway, DOCUMENTS)
-
-
-@contextlib.asynccontextmanager
-async def subscribed(
-    port: int, discussion: str, tokens: Sequence[str | None], query: str = POSTED
-) -> AsyncIterator[list[Socket]]:
-    """Opens a socket for each token, and subscribes once on it."""
-    async with contextlib.AsyncExitStack() as stack:
-        sockets = []
-        for token in tokens:
-            socket = await stack.enter_async_context(opened(port))
-            await socket.init(token)
-            await socket.subscribe("1", query, {"id": discussion})
-            # The gateway answers after the subscription is live.
-            await socket.send({"type": "ping"})
-            assert await socket.receive() == {"type": "pong"}
-            sockets.append(socket)
-        yield sockets
-
-
-def publish(gateway: GatewayClient, comment: Any) -> None:
+def publish(talk: Discussed, comment: Any) -> None:
     """Publishes the event of a comment again, without the commands of a post."""
     ref = parse_comment_ref(str(decode_id(comment["id"])[1]))
-    gateway.state.live.publish(Event(comments_of(ref.discussion), ref))
+    talk.gateway.state.live.publish(Event(comments_of(ref.discussion), ref))
 
 
 async def codes(source: Socket | EventStream) -> list[str]:
@@ -83,109 +53,103 @@ async def codes(source: Socket | EventStream) -> list[str]:
     return [error["extensions"]["code"] for error in errors]
 
 
-def show_as(monkeypatch: pytest.MonkeyPatch, change: Callable[[Context, Document], Awaitable[Document]]) -> None:
+@pytest.fixture
+def show_as(monkeypatch: pytest.MonkeyPatch) -> ShowAs:
     """Changes the comments that events show, as a domain whose objects depend on their viewer does."""
 
-    async def show(context: Context, event: Event) -> Document | None:
-        comment = await show_object(COMMENT)(context, event)
-        return None if comment is None else await change(context, dict(comment))
+    def set_change(change: Change) -> None:
+        async def show(context: Context, event: Event) -> Document | None:
+            comment = await show_object(COMMENT)(context, event)
+            return None if comment is None else await change(context, dict(comment))
 
-    monkeypatch.setattr(events, "_show", show)
+        monkeypatch.setattr(events, "_show", show)
+
+    return set_change
 
 
 # One run for equal subscribers
 
 
-async def test_equal_subscriptions_run_their_selection_once_for_an_event(
-    gateway: GatewayClient, port: int, discussion: str
-) -> None:
-    posted = await post(gateway, discussion, "a")
-    readers = [gateway.token(f"reader-{number}", []) for number in range(10)]
+async def test_equal_subscriptions_run_their_selection_once_for_an_event(talk: Discussed) -> None:
+    posted = await talk.post("a")
+    readers = [talk.gateway.token(f"reader-{number}", []) for number in range(10)]
     async with (
-        subscribed(port, discussion, [None] * 10, THREAD) as anonymous,
-        subscribed(port, discussion, readers, THREAD) as signed_in,
-        streamed(port, THREAD, {"id": discussion}) as stream,
+        talk.subscribed([None] * 10, THREAD) as anonymous,
+        talk.subscribed(readers, THREAD) as signed_in,
+        talk.streamed(THREAD) as stream,
     ):
-        await anonymous[0].subscribe('an "odd" id', THREAD, {"id": discussion})
-        await wait_until_live(gateway, 22)
+        await anonymous[0].subscribe('an "odd" id', THREAD, {"id": talk.id})
+        await wait_until_live(talk.gateway, 22)
         others: list[Socket | EventStream] = [*anonymous[1:], *signed_in, stream]
         # No run has read anything of its caller yet, so the first event may take more runs.
-        publish(gateway, posted)
+        publish(talk, posted)
         ids = {(await anonymous[0].receive())["id"] for _ in range(2)}
         for source in others:
             assert await texts(source, 1) == ["a"]
-        gateway.commands.clear()
-        gateway.state.live.counts.runs = 0
+        talk.gateway.commands.clear()
+        talk.counts.runs = 0
 
-        publish(gateway, posted)
+        publish(talk, posted)
 
         assert ids == {"1", 'an "odd" id'} == {(await anonymous[0].receive())["id"] for _ in range(2)}
         for source in others:
             assert await texts(source, 1) == ["a"]
         # One run for all anonymous callers, and one for all callers who are signed in.
-        assert gateway.state.live.counts.runs == 2
-        threads = [command for command in gateway.commands.sent if "find" in command and "sort" in command]
+        assert talk.counts.runs == 2
+        threads = [command for command in talk.gateway.commands.sent if "find" in command and "sort" in command]
         assert len(threads) == 2
-        assert gateway.state.live.counts.deliveries == 44
+        assert talk.counts.deliveries == 44
 
 
-async def test_different_selections_variables_and_operations_do_not_share(
-    gateway: GatewayClient, port: int, discussion: str
-) -> None:
-    first = await post(gateway, discussion, "a")
-    await post(gateway, discussion, "b", first["slug"])
-    await post(gateway, discussion, "c", first["slug"])
+async def test_different_selections_variables_and_operations_do_not_share(talk: Discussed) -> None:
+    first = await talk.post("a")
+    await talk.post("b", parent=first["slug"])
+    await talk.post("c", parent=first["slug"])
     both = """subscription A($id: ID!) { commentPosted(discussionId: $id) { text } }
       subscription B($id: ID!) { commentPosted(discussionId: $id) { depth } }"""
     asked: list[tuple[str, dict[str, Any], Any]] = [
         (POSTED, {}, {"text": "a"}),
         (POSTED + " ", {}, {"text": "a"}),
-        (THREAD, {"first": 1}, {"text": "a", "thread": {"nodes": [{"text": "b"}]}}),
-        (THREAD, {"first": 2}, {"text": "a", "thread": {"nodes": [{"text": "b"}, {"text": "c"}]}}),
+        (THREAD, {"variables": {"first": 1}}, {"text": "a", "thread": {"nodes": [{"text": "b"}]}}),
+        (THREAD, {"variables": {"first": 2}}, {"text": "a", "thread": {"nodes": [{"text": "b"}, {"text": "c"}]}}),
         (both, {"operationName": "A"}, {"text": "a"}),
         (both, {"operationName": "B"}, {"depth": 0}),
     ]
-    async with opened(port) as socket:
-        await socket.init()
+    async with acknowledged(talk.port) as socket:
         for number, (query, more, _) in enumerate(asked):
-            name = {"operationName": more["operationName"]} if "operationName" in more else {}
-            variables = {"id": discussion, **({"first": more["first"]} if "first" in more else {})}
-            payload = {"query": query, "variables": variables, **name}
-            await socket.send({"id": str(number), "type": "subscribe", "payload": payload})
-        await wait_until_live(gateway, len(asked))
+            variables = {"id": talk.id, **more.get("variables", {})}
+            await socket.send(subscribe(str(number), query, **{**more, "variables": variables}))
+        await wait_until_live(talk.gateway, len(asked))
 
-        publish(gateway, first)
+        publish(talk, first)
         received = [await socket.receive() for _ in asked]
 
     found = {message["id"]: message["payload"]["data"]["commentPosted"] for message in received}
     assert found == {str(number): expected for number, (_, _, expected) in enumerate(asked)}
-    assert gateway.state.live.counts.runs == len(asked)
+    assert talk.counts.runs == len(asked)
 
 
 async def test_a_subscriber_who_disconnects_does_not_take_the_answer_from_the_others(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
+    talk: Discussed, show_as: ShowAs
 ) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    pause = Pause()
 
     async def slowly(_context: Context, comment: Document) -> Document:
-        begun.set()
-        await go_on.wait()
+        await pause()
         return comment
 
-    show_as(monkeypatch, slowly)
-    async with subscribed(port, discussion, [None]) as (staying,):
-        async with subscribed(port, discussion, [None]):
-            await post(gateway, discussion, "a")
-            await begun.wait()
-        await until(lambda: gateway.state.live.counts.listeners == 1)
-        go_on.set()
+    show_as(slowly)
+    async with talk.subscribed([None]) as (staying,):
+        async with talk.subscribed([None]):
+            await talk.post("a")
+            await pause.reached.wait()
+        await until(lambda: talk.counts.listeners == 1)
+        pause.go_on.set()
 
         assert await texts(staying, 1) == ["a"]
 
 
-async def test_a_run_is_cancelled_if_nobody_waits_for_its_answer(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_is_cancelled_if_nobody_waits_for_its_answer(talk: Discussed, show_as: ShowAs) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def forever(_context: Context, comment: Document) -> Document:
@@ -196,10 +160,10 @@ async def test_a_run_is_cancelled_if_nobody_waits_for_its_answer(
             ended.set()
         return comment
 
-    show_as(monkeypatch, forever)
-    posted = await post(gateway, discussion, "a")
-    async with subscribed(port, discussion, [None] * 2):
-        publish(gateway, posted)
+    show_as(forever)
+    posted = await talk.post("a")
+    async with talk.subscribed([None] * 2):
+        publish(talk, posted)
         await begun.wait()
         assert not ended.is_set()
 
@@ -209,74 +173,68 @@ async def test_a_run_is_cancelled_if_nobody_waits_for_its_answer(
 # Different viewers
 
 
-async def test_viewers_never_get_the_answer_of_another_viewer(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_viewers_never_get_the_answer_of_another_viewer(talk: Discussed, show_as: ShowAs) -> None:
     async def for_viewer(context: Context, comment: Document) -> Document:
         return {**comment, "text": f"{comment['text']} for {context.subject}"}
 
-    show_as(monkeypatch, for_viewer)
+    show_as(for_viewer)
     subjects = ["ann", "bob", "cid", "ann"]
-    async with subscribed(port, discussion, [None, *(gateway.token(one, []) for one in subjects)]) as sockets:
+    async with talk.subscribed([None, *(talk.gateway.token(one, []) for one in subjects)]) as sockets:
         for number, runs in ((0, 4), (1, 8)):
-            await post(gateway, discussion, str(number))
+            await talk.post(str(number))
 
             for socket, subject in zip(sockets, ["None", *subjects], strict=True):
                 assert await texts(socket, 1) == [f"{number} for {subject}"]
             # The two sockets of ann share.
-            assert gateway.state.live.counts.runs == runs
+            assert talk.counts.runs == runs
 
 
-async def test_viewers_share_if_they_agree_in_what_a_run_reads_of_them(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_viewers_share_if_they_agree_in_what_a_run_reads_of_them(talk: Discussed, show_as: ShowAs) -> None:
     async def for_role(context: Context, comment: Document) -> Document:
         return {**comment, "text": f"{comment['text']} {context.has_role(Role.EDITOR)}"}
 
-    show_as(monkeypatch, for_role)
+    show_as(for_role)
     roles: list[list[Role]] = [[], [Role.EDITOR], [MERCHANT], [Role.ADMIN], []]
-    tokens = [gateway.token(f"viewer-{number}", given) for number, given in enumerate(roles)]
-    async with subscribed(port, discussion, tokens) as sockets:
+    tokens = [talk.gateway.token(f"viewer-{number}", given) for number, given in enumerate(roles)]
+    async with talk.subscribed(tokens) as sockets:
         for text in ("a", "b"):
-            await post(gateway, discussion, text)
+            await talk.post(text)
 
             seen = [(await texts(socket, 1))[0] for socket in sockets]
             assert seen == [f"{text} {one}" for one in (False, True, False, True, False)]
     # The first run shows that only one role matters. After it, there is one run for those with it, and one for those
     # without.
-    assert gateway.state.live.counts.runs == 4
+    assert talk.counts.runs == 4
 
 
 async def test_a_rule_that_reads_more_of_its_caller_later_still_keeps_viewers_apart(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
+    talk: Discussed, show_as: ShowAs
 ) -> None:
     async def sometimes(context: Context, comment: Document) -> Document:
         if "secret" not in comment["text"]:
             return comment
         return {**comment, "text": f"for {context.caller.name if context.caller else None}"}
 
-    show_as(monkeypatch, sometimes)
-    async with subscribed(port, discussion, [gateway.token("ann", []), gateway.token("bob", []), None]) as sockets:
+    show_as(sometimes)
+    async with talk.subscribed([talk.gateway.token("ann", []), talk.gateway.token("bob", []), None]) as sockets:
         for text in ("open", "secret", "open again"):
-            await post(gateway, discussion, text)
+            await talk.post(text)
 
         seen = [await texts(socket, 3) for socket in sockets]
 
     assert seen == [["open", f"for {name}", "open again"] for name in ("", "", None)]
 
 
-async def test_an_error_of_one_viewer_does_not_reach_the_others(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_error_of_one_viewer_does_not_reach_the_others(talk: Discussed, show_as: ShowAs) -> None:
     async def failing(context: Context, comment: Document) -> Document:
         if context.subject == "ann" and comment["text"] == "a":
             raise RuntimeError("a secret")
         return comment
 
-    show_as(monkeypatch, failing)
-    async with subscribed(port, discussion, [gateway.token("ann", []), gateway.token("bob", []), None]) as sockets:
-        await post(gateway, discussion, "a")
-        await post(gateway, discussion, "b")
+    show_as(failing)
+    async with talk.subscribed([talk.gateway.token("ann", []), talk.gateway.token("bob", []), None]) as sockets:
+        await talk.post("a")
+        await talk.post("b")
 
         assert await codes(sockets[0]) == ["INTERNAL"]
         assert await texts(sockets[0], 1) == ["b"]
@@ -284,9 +242,7 @@ async def test_an_error_of_one_viewer_does_not_reach_the_others(
             assert await texts(socket, 2) == ["a", "b"]
 
 
-async def test_a_slow_answer_for_one_viewer_does_not_delay_the_others(
-    gateway: GatewayClient, port: int, discussion: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_answer_for_one_viewer_does_not_delay_the_others(talk: Discussed, show_as: ShowAs) -> None:
     go_on = asyncio.Event()
 
     async def slowly(context: Context, comment: Document) -> Document:
@@ -294,34 +250,32 @@ async def test_a_slow_answer_for_one_viewer_does_not_delay_the_others(
             await go_on.wait()
         return comment
 
-    show_as(monkeypatch, slowly)
+    show_as(slowly)
     # Ann subscribes first, so the others wait for her run until it is known that the answer depends on the subject.
-    tokens = [gateway.token(one, []) for one in ("ann", "ann", "bob")]
-    async with subscribed(port, discussion, [*tokens, None]) as (ann, again, bob, anonymous):
+    tokens = [talk.gateway.token(one, []) for one in ("ann", "ann", "bob")]
+    async with talk.subscribed([*tokens, None]) as (ann, again, bob, anonymous):
         for text in ("a", "b"):
-            await post(gateway, discussion, text)
+            await talk.post(text)
         assert await texts(bob, 2) == await texts(anonymous, 2) == ["a", "b"]
-        assert gateway.state.live.counts.runs == 5
+        assert talk.counts.runs == 5
         go_on.set()
 
         assert await texts(ann, 2) == await texts(again, 2) == ["a", "b"]
-        assert gateway.state.live.counts.runs == 6
+        assert talk.counts.runs == 6
 
 
-async def test_a_subscriber_may_ask_for_the_answers_of_events_that_others_have_already_got(
-    gateway: GatewayClient, port: int, discussion: str
-) -> None:
-    held = await gateway.state.live.listen(comments_of(decode_id(discussion)[1]))
-    async with subscribed(port, discussion, [None]) as (quick,):
-        await post(gateway, discussion, "a")
+async def test_a_subscriber_may_ask_for_the_answers_of_events_that_others_have_already_got(talk: Discussed) -> None:
+    held = await talk.gateway.state.live.listen(comments_of(decode_id(talk.id)[1]))
+    async with talk.subscribed([None]) as (quick,):
+        await talk.post("a")
         assert await texts(quick, 1) == ["a"]
         event = await anext(held)
-        async with subscribed(port, discussion, [None]) as (late,):
-            for listener in tuple(gateway.state.live._topics[event.topic]):
+        async with talk.subscribed([None]) as (late,):
+            for listener in tuple(talk.gateway.state.live._topics[event.topic]):
                 listener.put(event)
 
             assert await texts(quick, 1) == await texts(late, 1) == ["a"]
-    assert gateway.state.live.counts.runs == 1
+    assert talk.counts.runs == 1
     await held.aclose()
 
 
@@ -331,25 +285,20 @@ async def test_a_subscriber_may_ask_for_the_answers_of_events_that_others_have_a
 @pytest.mark.parametrize("reads_directly", [True, False])
 async def test_an_event_is_read_again_after_the_primary_hung(settings: Settings, *, reads_directly: bool) -> None:
     with through_wire(replace(settings, database_seconds=1, direct_reads=reads_directly)) as (wire, over_wire):
-        async with running(over_wire) as gateway, listening(gateway) as port:
-            discussion = await open_on_product(gateway, DOCUMENTS)
-            posted = await post(gateway, discussion, "a")
-            counts = gateway.state.live.counts
-            async with (
-                subscribed(port, discussion, [None, gateway.token("ann", [])]) as sockets,
-                streamed(port, POSTED, {"id": discussion}) as stream,
-            ):
+        async with running(over_wire) as gateway, discussed(gateway) as talk:
+            posted = await talk.post("a")
+            async with talk.subscribed([None, gateway.token("ann", [])]) as sockets, talk.streamed() as stream:
                 sources: list[Socket | EventStream] = [*sockets, stream]
                 await wait_until_live(gateway, 3)
                 wire.block()
-                publish(gateway, posted)
+                publish(talk, posted)
                 # Both runs have timed out.
-                await until(lambda: counts.retries >= 2)
+                await until(lambda: talk.counts.retries >= 2)
                 wire.unblock()
 
                 for source in sources:
                     assert await texts(source, 1) == ["a"]
-                await post(gateway, discussion, "b")
+                await talk.post("b")
                 for source in sources:
                     assert await texts(source, 1) == ["b"]
-    assert Counter(counts.ended) == Counter()
+    assert Counter(talk.counts.ended) == Counter()

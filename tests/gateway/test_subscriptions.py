@@ -6,33 +6,34 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from portico.gateway import auth
-from portico.gateway.auth import Authenticator, InvalidToken
-from portico.gateway.clock import SystemClock
+from portico.gateway.auth import InvalidToken
 from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
 from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post
-from tests.content.support.site import create_section, entry_input
+from tests.gateway.support.discussed import Discussed, served_talk
+from tests.gateway.support.subscribers import (
+    acknowledged,
+    assert_ends,
+    data_of,
+    expiring_token,
+    hide_entries,
+    open_on_entry,
+    ready_socket,
+)
 from tests.support.harness import GatewayClient, running
-from tests.support.sockets import POSTED, Socket, listening, opened, streamed, texts, until, wait_until_live
+from tests.support.sockets import POSTED, Socket, listening, streamed, texts, until, wait_until_live
 
 EDIT = "mutation ($input: EditCommentInput!) { editComment(input: $input) { __typename } }"
-
-
-@pytest.fixture
-async def socket(port: int) -> AsyncIterator[Socket]:
-    async with opened(port) as found:
-        await found.init()
-        yield found
+socket = ready_socket
+talk = served_talk
 
 
 # Events
@@ -112,13 +113,11 @@ async def test_each_comment_comes_once_when_pages_split(gateway: GatewayClient, 
     assert await gateway.db["comment_pages"].count_documents({}) > 1
 
 
-async def test_a_call_repeated_with_its_key_is_one_event(gateway: GatewayClient, socket: Socket) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
+async def test_a_call_repeated_with_its_key_is_one_event(talk: Discussed, socket: Socket) -> None:
+    await talk.follow(socket)
 
-    await asyncio.gather(*(post(gateway, discussion, "once", idempotencyKey="a") for _ in range(5)))
-    await post(gateway, discussion, "last")
+    await asyncio.gather(*(post(talk.gateway, talk.id, "once", idempotencyKey="a") for _ in range(5)))
+    await talk.post("last")
 
     assert await texts(socket, 2) == ["once", "last"]
 
@@ -132,23 +131,11 @@ async def test_both_executors_give_the_same_answer(settings: Settings, executor:
         discussion = await open_on_product(gateway, DOCUMENTS)
         async with streamed(port, query, {"id": discussion}) as stream:
             await post(gateway, discussion, "a")
-            event = await stream.receive()
+            event: Any = await stream.receive()
 
-    assert event is not None
-    comment = event[1]["data"]["commentPosted"]
-    assert comment.pop("posted").endswith("Z")
-    assert event == (
-        "next",
-        {
-            "data": {
-                "commentPosted": {
-                    "text": "a",
-                    "parent": None,
-                    "discussion": {"subject": {"__typename": "GeneralProduct"}},
-                }
-            }
-        },
-    )
+    assert event[1]["data"]["commentPosted"].pop("posted").endswith("Z")
+    shown = {"text": "a", "parent": None, "discussion": {"subject": {"__typename": "GeneralProduct"}}}
+    assert event == ("next", {"data": {"commentPosted": shown}})
 
 
 async def test_subscriptions_on_one_connection_are_independent(gateway: GatewayClient, socket: Socket) -> None:
@@ -169,23 +156,21 @@ async def test_subscriptions_on_one_connection_are_independent(gateway: GatewayC
     assert gateway.state.live.counts.streams == 1
 
 
-async def test_a_subscription_followed_by_a_query_misses_no_comment(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
+async def test_a_subscription_followed_by_a_query_misses_no_comment(talk: Discussed) -> None:
     listed = "query ($id: ID!) { node(id: $id) { ... on Discussion { comments(first: 100) { nodes { text } } } } }"
     stop = asyncio.Event()
     posted: list[str] = []
 
     async def keep_posting() -> None:
         while not stop.is_set():
-            await post(gateway, discussion, str(len(posted)))
+            await talk.post(str(len(posted)))
             posted.append(str(len(posted)))
 
     posting = asyncio.create_task(keep_posting())
     for _ in range(5):
-        async with opened(port) as socket:
-            await socket.init()
-            await socket.subscribe("s", POSTED, {"id": discussion})
-            await socket.subscribe("q", listed, {"id": discussion})
+        async with acknowledged(talk.port) as socket:
+            await socket.subscribe("s", POSTED, {"id": talk.id})
+            await socket.subscribe("q", listed, {"id": talk.id})
             seen: set[str] = set()
             is_listed = False
             goal = len(posted) + 10
@@ -207,39 +192,18 @@ async def test_a_subscription_followed_by_a_query_misses_no_comment(gateway: Gat
 # Subscribers
 
 
-async def test_a_subscription_to_a_missing_discussion_ends_at_once(
-    gateway: GatewayClient, port: int, socket: Socket
-) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    await gateway.db["discussions"].delete_many({})
+async def test_a_subscription_to_a_missing_discussion_ends_at_once(talk: Discussed, socket: Socket) -> None:
+    await talk.gateway.db["discussions"].delete_many({})
 
-    for key in ("nonsense", Kind.encode_id("Product", "a"), discussion):
+    for key in ("nonsense", Kind.encode_id("Product", "a"), talk.id):
         await socket.subscribe("1", POSTED, {"id": key})
         message = await socket.receive()
         assert (message["id"], message["type"]) == ("1", "error")
         assert message["payload"][0]["extensions"] == {"code": "NOT_FOUND"}
         assert message["payload"][0]["path"] == ["commentPosted"]
-        async with streamed(port, POSTED, {"id": key}) as stream:
-            event = await stream.receive()
-            assert event is not None
-            assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
-            assert "data" not in event[1]
-            assert await stream.receive() == ("complete", None)
-    assert gateway.state.live.counts.streams == 0
-
-
-async def open_on_entry(gateway: GatewayClient) -> str:
-    """Open a discussion on a blog entry that everybody may see."""
-    blog = await create_section(gateway, kind="BLOG")
-    created = await gateway.result("createBlogEntry", entry_input(blog))
-    opened_ = await gateway.result("openDiscussion", {"subjectId": created["content"]["id"], "storage": DOCUMENTS})
-    found: str = opened_["discussion"]["id"]
-    return found
-
-
-async def hide(gateway: GatewayClient) -> None:
-    """Turn all entries into drafts."""
-    await gateway.db["cms.nodes"].update_many({}, {"$set": {"visible_from": None, "detail.publish_on": None}})
+        async with streamed(talk.port, POSTED, {"id": key}) as stream:
+            await assert_ends(stream, "NOT_FOUND")
+    assert talk.counts.streams == 0
 
 
 async def test_a_subscriber_who_may_no_longer_see_the_subject_gets_no_more_comments(
@@ -253,27 +217,18 @@ async def test_a_subscriber_who_may_no_longer_see_the_subject_gets_no_more_comme
     ):
         await post(gateway, discussion, "seen")
         assert await texts(reader, 1) == ["seen"]
-        await hide(gateway)
+        await hide_entries(gateway)
         await post(gateway, discussion, "hidden", roles=[Role.EDITOR])
 
-        event = await reader.receive()
-        assert event is not None
-        assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
-        assert "data" not in event[1]
-        assert await reader.receive() == ("complete", None)
+        await assert_ends(reader, "NOT_FOUND")
         assert await texts(writer, 2) == ["seen", "hidden"]
     async with streamed(port, POSTED, {"id": discussion}) as again:
-        event = await again.receive()
-        assert event is not None
-        assert event[1]["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
+        assert (await data_of(again))["errors"][0]["extensions"] == {"code": "NOT_FOUND"}
 
 
-async def test_the_token_is_checked_for_each_event(
-    gateway: GatewayClient, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    identify = gateway.state.authenticator.identify
-    withdrawn = gateway.token("ann")
+async def test_the_token_is_checked_for_each_event(talk: Discussed, monkeypatch: pytest.MonkeyPatch) -> None:
+    identify = talk.gateway.state.authenticator.identify
+    withdrawn = talk.gateway.token("ann")
     # Valid tokens are remembered for no time.
     monkeypatch.setattr(auth, "_KEPT_SECONDS", 0)
 
@@ -282,73 +237,60 @@ async def test_the_token_is_checked_for_each_event(
             raise InvalidToken("The token's signature does not match.")
         return await identify(authorization)
 
-    async with opened(port) as socket, streamed(port, POSTED, {"id": discussion}, token=withdrawn) as stream:
-        await socket.init(withdrawn)
-        await socket.subscribe("1", POSTED, {"id": discussion})
-        await wait_until_live(gateway, 2)
-        monkeypatch.setattr(gateway.state.authenticator, "identify", without)
-        await post(gateway, discussion)
+    async with (
+        acknowledged(talk.port, withdrawn) as socket,
+        streamed(talk.port, POSTED, {"id": talk.id}, token=withdrawn) as stream,
+    ):
+        await talk.follow(socket, 2)
+        monkeypatch.setattr(talk.gateway.state.authenticator, "identify", without)
+        await talk.post("A comment.")
 
         assert await socket.closed() == (4403, "The token's signature does not match.")
-        event = await stream.receive()
-        assert event is not None
-        assert event[1]["errors"][0]["extensions"] == {"code": "UNAUTHENTICATED"}
-        assert await stream.receive() == ("complete", None)
+        await assert_ends(stream, "UNAUTHENTICATED")
 
 
-async def test_a_stream_ends_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
-    almost = SystemClock().now() - timedelta(seconds=9)
-    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
+async def test_a_stream_ends_when_its_token_expires(talk: Discussed) -> None:
 
-    async with streamed(port, POSTED, {"id": discussion}, token=token) as stream:
-        event = await stream.receive()
+    async with streamed(talk.port, POSTED, {"id": talk.id}, token=expiring_token(talk.gateway)) as stream:
+        ended = await data_of(stream)
 
-    assert event is not None
-    assert event[1] == {"errors": [{"message": "The token has expired.", "extensions": {"code": "TOKEN_EXPIRED"}}]}
+    assert ended == {"errors": [{"message": "The token has expired.", "extensions": {"code": "TOKEN_EXPIRED"}}]}
 
 
 # Cost
 
 
-async def test_many_subscribers_share_one_stream_and_one_read_of_each_comment(
-    gateway: GatewayClient, port: int
-) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
+async def test_many_subscribers_share_one_stream_and_one_read_of_each_comment(talk: Discussed) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        sockets = [await stack.enter_async_context(opened(port)) for _ in range(10)]
+        sockets = [await stack.enter_async_context(acknowledged(talk.port)) for _ in range(10)]
         for socket in sockets:
-            await socket.init()
             for number in range(10):
-                await socket.subscribe(str(number), POSTED, {"id": discussion})
-        await wait_until_live(gateway, 100)
-        gateway.commands.clear()
+                await socket.subscribe(str(number), POSTED, {"id": talk.id})
+        await wait_until_live(talk.gateway, 100)
+        talk.gateway.commands.clear()
 
-        await post(gateway, discussion, "a")
-        posting = [name for name in gateway.commands.names() if "getMore" not in name]
+        await talk.post("a")
+        posting = [name for name in talk.gateway.commands.names() if "getMore" not in name]
         for socket in sockets:
             assert await texts(socket, 10) == ["a"] * 10
 
-        sent = [name for name in gateway.commands.names() if "getMore" not in name]
+        sent = [name for name in talk.gateway.commands.names() if "getMore" not in name]
         # The comment, its discussion and its subject are each read once, for all subscribers.
         assert Counter(sent[len(posting) :]) <= Counter({"find comments": 1, "find discussions": 1, "find products": 1})
-        assert gateway.state.live.counts.streams == 1
-        assert gateway.state.live.counts.deliveries == 100
+        assert talk.counts.streams == 1
+        assert talk.counts.deliveries == 100
 
 
 async def test_the_limits_of_queries_apply_to_subscriptions(settings: Settings) -> None:
     deep = "subscription ($id: ID!) { commentPosted(discussionId: $id) { parent { parent { parent { id } } } } }"
     async with running(replace(settings, max_depth=4)) as gateway, listening(gateway) as port:
         async with streamed(port, deep, {"id": "x"}) as stream:
-            event = await stream.receive()
-        async with opened(port) as socket:
-            await socket.init()
+            event = await data_of(stream)
+        async with acknowledged(port) as socket:
             await socket.subscribe("1", deep, {"id": "x"})
             message = await socket.receive()
 
-    assert event is not None
-    assert event[1]["errors"][0]["extensions"] == {"code": "OPERATION_TOO_COMPLEX"}
+    assert event["errors"][0]["extensions"] == {"code": "OPERATION_TOO_COMPLEX"}
     assert message["type"] == "error"
     assert message["payload"][0]["extensions"] == {"code": "OPERATION_TOO_COMPLEX"}
 
@@ -379,14 +321,12 @@ async def test_a_multipart_request_cannot_subscribe(gateway: GatewayClient) -> N
     assert response.json()["errors"][0]["extensions"] == {"code": "NOT_ACCEPTABLE"}
 
 
-async def test_the_metrics_count_subscriptions_and_delivered_events(gateway: GatewayClient, socket: Socket) -> None:
-    discussion = await open_on_product(gateway, DOCUMENTS)
-    await socket.subscribe("1", POSTED, {"id": discussion})
-    await wait_until_live(gateway)
-    await post(gateway, discussion, "a")
+async def test_the_metrics_count_subscriptions_and_delivered_events(talk: Discussed, socket: Socket) -> None:
+    await talk.follow(socket)
+    await talk.post("a")
     await texts(socket, 1)
 
-    shown = (await gateway.http.get("/metrics")).text
+    shown = (await talk.gateway.http.get("/metrics")).text
 
     for line in (
         "portico_sockets 1.0",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.game.support.stacks import bag, goods, keyed
+from tests.shop.support.shop import add_input, update_input
 from tests.support.harness import GatewayClient, category_input, product_input
 
 BLANK = " \t{}\n "
@@ -25,19 +26,16 @@ READS = {
 }
 
 
-async def store(gateway: GatewayClient, key: str) -> None:
-    await gateway.result("createProduct", product_input(sku=key, title="Blue"))
-    await gateway.result("createCategory", category_input(slug=key, name="Blue"))
-    await gateway.result("createPage", {"title": "Blue", "slug": key, "text": "Hello."})
-    await gateway.result("grant", keyed(to=bag("tester"), name="Blue", **goods(key, category=key)))
-
-
 @pytest.mark.parametrize("read", READS)
 async def test_a_read_finds_what_a_write_has_stored_without_blanks(gateway: GatewayClient, read: str) -> None:
-    await store(gateway, BLANK.format("x-1"))
+    blank = BLANK.format("x-1")
+    await gateway.result("createProduct", product_input(sku=blank, title="Blue"))
+    await gateway.result("createCategory", category_input(slug=blank, name="Blue"))
+    await gateway.result("createPage", {"title": "Blue", "slug": blank, "text": "Hello."})
+    await gateway.result("grant", keyed(to=bag("tester"), name="Blue", **goods(blank, category=blank)))
     text, shown = READS[read]
 
-    for key in ("x-1", BLANK.format("x-1")):
+    for key in ("x-1", blank):
         path = f"/{key}" if key == "x-1" else BLANK.format("/x-1")
         data: Any = await gateway.data(text, {"key": path if read == "content" else key})
         assert data.get("inventory", data)["found"] == shown
@@ -49,10 +47,8 @@ async def test_writes_of_stock_and_carts_find_a_sku_with_blanks(gateway: Gateway
 
     stocked = await gateway.result("restock", keyed(sku=sku, quantity=5))
     cart = (await gateway.result("createCart", {}))["cart"]
-    added = await gateway.result("addItemToCart", {"cartId": cart["id"], "sku": sku, "quantity": 2})
-    changed = await gateway.result(
-        "updateCartItem", {"cartId": cart["id"], "sku": sku, "oldQuantity": 2, "newQuantity": 3}
-    )
+    added = await gateway.result("addItemToCart", add_input(cart["id"], sku, 2))
+    changed = await gateway.result("updateCartItem", update_input(cart["id"], sku, 2, 3))
 
     assert stocked["product"]["stock"]["available"] == 5
     assert [(one["sku"], one["quantity"]) for one in added["cart"]["items"]] == [("x-1", 2)]

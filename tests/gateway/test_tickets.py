@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any
 
 import httpx
 
-from portico.gateway.auth import Authenticator
-from portico.gateway.clock import SystemClock
 from portico.gateway.settings import Settings
 from tests.comments.support.discussions import open_on_product, post
 from tests.gateway.support.resumed import SECONDS, Received
+from tests.gateway.support.subscribers import expiring_token
 from tests.support.harness import GatewayClient, SettableClock, running
 from tests.support.sockets import EVENTS, POSTED, listening
 
@@ -98,10 +96,7 @@ async def test_the_id_of_a_ticket_is_where_its_stream_begins(gateway: GatewayCli
 
 async def test_a_ticket_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
-    # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
-    almost = SystemClock().now() - timedelta(seconds=9)
-    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
-    ticket = await ticket_of(gateway, token)
+    ticket = await ticket_of(gateway, expiring_token(gateway))
 
     async with got(port, ticket, POSTED, id=discussion) as stream:
         await stream.start()

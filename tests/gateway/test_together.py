@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from portico.resolvers.together import Begun, both, every
+from tests.support.pausing import Pause
 
 
 async def fail(number: int) -> None:
@@ -57,11 +58,7 @@ async def test_a_cancelled_call_ends_when_both_have_ended(*, first_waits: bool) 
         finally:
             ended.append(name)
 
-    call = asyncio.create_task(_both(write("one", waits=first_waits), write("other", waits=True)))
-    await asyncio.sleep(0.02)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
+    await _cancelled(write("one", waits=first_waits), write("other", waits=True))
 
     assert sorted(ended) == ["one", "other"]
 
@@ -75,31 +72,31 @@ async def test_a_call_that_is_cancelled_while_it_waits_after_a_failure_leaves_no
         finally:
             ended.append("written")
 
-    call = asyncio.create_task(_both(fail(1), write()))
+    await _cancelled(fail(1), write())
+
+    assert ended == ["written"]
+
+
+async def _cancelled(*work: Awaitable[Any]) -> None:
+    """Cancels a call that waits for both, and waits for its end."""
+
+    async def wait() -> None:
+        await both(*work)
+
+    call = asyncio.create_task(wait())
     await asyncio.sleep(0.02)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
 
-    assert ended == ["written"]
-
-
-async def _both(first: Awaitable[Any], second: Awaitable[Any]) -> None:
-    await both(first, second)
-
 
 async def test_the_caller_of_what_has_begun_is_woken_with_its_result() -> None:
-    go_on = asyncio.Event()
-
-    async def work() -> int:
-        await go_on.wait()
-        return 3
-
-    begun = Begun(work())
+    pause = Pause()
+    begun = Begun(pause(3))
     waiting = asyncio.create_task(begun.result())
     await asyncio.sleep(0)
     assert not waiting.done()
-    go_on.set()
+    pause.go_on.set()
 
     assert await waiting == 3
     assert await begun.ended() is None
@@ -127,15 +124,10 @@ async def test_a_cancelled_caller_does_not_cancel_what_has_begun() -> None:
 
 
 async def test_a_caller_may_wait_again_for_what_has_begun_after_a_timeout() -> None:
-    go_on = asyncio.Event()
-
-    async def work() -> int:
-        await go_on.wait()
-        return 3
-
-    begun = Begun(work())
+    pause = Pause()
+    begun = Begun(pause(3))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(begun.result(), 0.01)
-    asyncio.get_running_loop().call_soon(go_on.set)
+    asyncio.get_running_loop().call_soon(pause.go_on.set)
 
     assert await begun.result() == 3

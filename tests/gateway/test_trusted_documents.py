@@ -16,9 +16,10 @@ from portico.gateway.app import create_app
 from portico.gateway.operations.manifests import DocumentsError
 from portico.gateway.operations.plans import compiler, flat
 from portico.gateway.settings import Settings, SettingsError
+from tests.gateway.support.subscribers import acknowledged
 from tests.support.harness import GatewayClient, running
 from tests.support.processes import environment, portico, served, started
-from tests.support.sockets import EventStream, listening, opened
+from tests.support.sockets import EVENTS, EventStream, listening
 
 VIEWER = "query Viewer {\n  viewer {\n    subject\n  }\n}"
 PRODUCTS = (
@@ -29,6 +30,7 @@ CREATE = "mutation Create($input: CreateCategoryInput!) { createCategory(input: 
 POSTED = "subscription Posted { commentPosted(discussionId: 1) { text } }"
 TEXTS = (VIEWER, PRODUCTS, CREATE, POSTED)
 JSON = {"accept": "application/json"}
+ANN = {"data": {"viewer": {"subject": "ann"}}}
 
 
 def sha256(text: str) -> str:
@@ -99,20 +101,17 @@ async def test_a_document_runs_by_its_id_and_its_hash(settings: Settings, tmp_pa
     content = FORMS[form]()
     async with running(replace(settings, document_files=written(tmp_path, content), documents="only")) as gateway:
         for key in (ids_of(content)[0], f"sha256:{sha256(VIEWER)}", sha256(VIEWER)):
-            expected = {"data": {"viewer": {"subject": "ann"}}}
-
-            assert await sent(gateway, {"documentId": key}) == expected
-            assert await sent(gateway, {"extensions": persisted(key)}) == expected
-            assert await sent(gateway, {"query": VIEWER, "extensions": persisted(key)}) == expected
-            assert await sent(gateway, {"documentId": key, "query": None, "operationName": "Viewer"}) == expected
+            assert await sent(gateway, {"documentId": key}) == ANN
+            assert await sent(gateway, {"extensions": persisted(key)}) == ANN
+            assert await sent(gateway, {"query": VIEWER, "extensions": persisted(key)}) == ANN
+            assert await sent(gateway, {"documentId": key, "query": None, "operationName": "Viewer"}) == ANN
 
 
 async def test_several_files_can_have_the_same_documents(settings: Settings, tmp_path: Path) -> None:
     files = [written(tmp_path, FORMS[form](), f"{form}.json") for form in FORMS]
     async with running(replace(settings, document_files=", ".join(files), documents="only")) as gateway:
         for form in FORMS.values():
-            answer = await sent(gateway, {"documentId": ids_of(form())[0]})
-            assert answer == {"data": {"viewer": {"subject": "ann"}}}
+            assert await sent(gateway, {"documentId": ids_of(form())[0]}) == ANN
 
 
 @pytest.mark.parametrize(
@@ -194,9 +193,7 @@ async def test_conditions_and_variables_of_a_document_count(gateway: GatewayClie
 async def test_a_stream_of_events_runs_documents_only(gateway: GatewayClient) -> None:
     async def events(body: Any) -> list[Any]:
         found = []
-        async with gateway.http.stream(
-            "POST", "/graphql", json=body, headers={"accept": "text/event-stream"}
-        ) as response:
+        async with gateway.http.stream("POST", "/graphql", json=body, headers=EVENTS) as response:
             stream = EventStream(response)
             while (event := await stream.receive()) is not None:
                 found.append(event)
@@ -211,8 +208,7 @@ async def test_a_stream_of_events_runs_documents_only(gateway: GatewayClient) ->
 
 
 async def test_a_websocket_runs_documents_only(gateway: GatewayClient) -> None:
-    async with listening(gateway) as port, opened(port) as socket:
-        await socket.init()
+    async with listening(gateway) as port, acknowledged(port) as socket:
 
         async def answer(**payload: Any) -> Any:
             await socket.send({"id": "1", "type": "subscribe", "payload": payload})
@@ -268,7 +264,7 @@ async def test_everything_else_is_refused(gateway: GatewayClient, body: Any, cod
 
 
 async def test_the_text_of_a_document_runs(gateway: GatewayClient) -> None:
-    assert await sent(gateway, {"query": VIEWER}) == {"data": {"viewer": {"subject": "ann"}}}
+    assert await sent(gateway, {"query": VIEWER}) == ANN
 
 
 async def test_what_is_refused_is_in_the_log_once_and_counted(gateway: GatewayClient) -> None:
@@ -286,25 +282,19 @@ async def test_what_is_refused_is_in_the_log_once_and_counted(gateway: GatewayCl
 CLIENT = {"apollographql-client-name": "till"}
 
 
-async def test_with_prefer_other_texts_run_and_are_logged(settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["prefer", "any"])
+async def test_otherwise_other_texts_run_and_only_with_prefer_they_are_logged(
+    settings: Settings, tmp_path: Path, mode: Any
+) -> None:
     files = written(tmp_path, apollo())
-    async with running(replace(settings, document_files=files, documents="prefer", log_level="warning")) as gateway:
+    async with running(replace(settings, document_files=files, documents=mode, log_level="warning")) as gateway:
         with capture_logs() as logs:
-            assert await sent(gateway, {"query": "{ viewer { subject } }"}) == {"data": {"viewer": {"subject": "ann"}}}
-            assert await sent(gateway, {"query": VIEWER}) == {"data": {"viewer": {"subject": "ann"}}}
+            assert await sent(gateway, {"query": "{ viewer { subject } }"}) == ANN
+            assert await sent(gateway, {"query": VIEWER}) == ANN
+            assert await sent(gateway, {"documentId": sha256(VIEWER)}) == ANN
 
-    assert [(line["event"], line["outcome"], line["text"]) for line in logs] == [
-        ("untrusted document", "ran", "{ viewer { subject } }")
-    ]
-
-
-async def test_with_any_other_texts_run_and_are_not_logged(settings: Settings, tmp_path: Path) -> None:
-    async with running(replace(settings, document_files=written(tmp_path, apollo()), log_level="warning")) as gateway:
-        with capture_logs() as logs:
-            assert await sent(gateway, {"query": "{ viewer { subject } }"}) == {"data": {"viewer": {"subject": "ann"}}}
-            assert await sent(gateway, {"documentId": sha256(VIEWER)}) == {"data": {"viewer": {"subject": "ann"}}}
-
-    assert logs == []
+    shown = [(line["event"], line["outcome"], line["text"]) for line in logs]
+    assert shown == ([("untrusted document", "ran", "{ viewer { subject } }")] if mode == "prefer" else [])
 
 
 async def test_many_different_texts_log_a_bounded_number_of_lines(gateway: GatewayClient) -> None:

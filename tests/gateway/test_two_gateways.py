@@ -16,14 +16,7 @@ from portico.schema.kinds import Kind
 from tests.comments.support import discussions
 from tests.support import library
 from tests.support.databases import database
-from tests.support.harness import (
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    create_product,
-    run_jobs,
-    running,
-)
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, create_product, run_jobs, running
 from tests.support.interruptions import crashing
 from tests.support.roles import ROLES
 

@@ -84,26 +84,18 @@ def received(client: socket.socket, seconds: float = 0.0) -> int:
 # Memory
 
 
-def begin_to_measure(gateway: Served) -> None:
-    """Forgets the peak as soon as the clients of earlier tests hold nothing any more."""
-    eventually(lambda: memory(gateway.process.pid) < SETTLED)
-    forget_peak(gateway.process.pid)
-
-
-def assert_served(gateway: Served) -> None:
-    """Asserts that others get small and large answers."""
-    assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
-    assert len(gateway.ask(LARGE).content) > LARGE_BYTES
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
 def test_clients_that_do_not_read_use_a_bounded_amount_of_memory(gateway: Served, sent: bytes) -> None:
-    begin_to_measure(gateway)
+    # The clients of earlier tests hold nothing any more.
+    eventually(lambda: memory(gateway.process.pid) < SETTLED)
+    forget_peak(gateway.process.pid)
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
             stack.enter_context(unbuffered(gateway)).sendall(sent)
-        assert_served(gateway)
+        # Others get small and large answers.
+        assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
+        assert len(gateway.ask(LARGE).content) > LARGE_BYTES
         wait_until_quiet(gateway)
 
     assert memory(gateway.process.pid, "VmHWM") < MOST

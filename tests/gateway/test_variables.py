@@ -99,11 +99,7 @@ def test_graphql_core_reports_what_is_wrong_with_variables(head: str, given: dic
 
 @pytest.mark.parametrize(
     ("head", "given"),
-    [
-        ("$ids: [ID!]", {"ids": "a"}),
-        ("$count: Int = 5", {}),
-        ("$filter: Filter", {"filter": {"not": {"name": "a"}}}),
-    ],
+    [("$ids: [ID!]", {"ids": "a"}), ("$count: Int = 5", {}), ("$filter: Filter", {"filter": {"not": {"name": "a"}}})],
 )
 def test_graphql_core_coerces_what_is_rare(head: str, given: dict[str, Any]) -> None:
     planned, expected = variables_of(head, given)

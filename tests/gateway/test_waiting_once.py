@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,9 @@ import bson
 import pytest
 from bson import Int64
 from pymongo import ReturnDocument
-from pymongo.errors import AutoReconnect, PyMongoError
+from pymongo.errors import AutoReconnect, DuplicateKeyError, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
 from portico.gateway.mongo.messages import HEAD, message
 from portico.gateway.settings import Settings
@@ -21,17 +23,13 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
 from portico.resolvers.writes.waiting_once import Notes
 from tests.gateway.support.direct import another_connection, opened, plain, warmed_to_write
+from tests.gateway.support.fixtures import nodes_with
 from tests.support.harness import Commands
 from tests.support.processes import eventually
-from tests.support.replica_sets import START_SECONDS, TEST_COMMANDS, ReplicaSet, replica_set
+from tests.support.replica_sets import START_SECONDS, TEST_COMMANDS, ReplicaSet
 
 MAJORITY, PRIMARY_ALONE = {"w": "majority"}, {"w": 1}
-
-
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
-    with replica_set(tmp_path_factory.mktemp("three"), *TEST_COMMANDS) as found:
-        yield found
+three = nodes_with(*TEST_COMMANDS)
 
 
 @pytest.fixture
@@ -73,12 +71,8 @@ async def test_a_decision_on_a_newer_connection_confirms_the_note_first(db: Data
         notes.waiting[0]._sent_at = 0.0  # type: ignore[attr-defined]
         await notes.deciding(insert(db, "decision"))
 
-    noted, confirmed, decided = [command for command in commands.sent if "writeConcern" in command]
-    assert [noted["writeConcern"], confirmed["writeConcern"], decided["writeConcern"]] == [
-        PRIMARY_ALONE,
-        MAJORITY,
-        MAJORITY,
-    ]
+    assert concerns(commands) == [PRIMARY_ALONE, MAJORITY, MAJORITY]
+    noted, confirmed, _ = [command for command in commands.sent if "writeConcern" in command]
     assert (noted["lsid"], noted["txnNumber"]) == (confirmed["lsid"], confirmed["txnNumber"])
     assert await keys(db) == ["decision", "note"]
 
@@ -185,22 +179,19 @@ async def test_a_note_that_is_forgotten_cannot_be_relied_on(db: Database) -> Non
         await note.confirm()
 
 
-async def test_the_session_of_a_note_on_which_nothing_relies_is_used_again(db: Database, commands: Commands) -> None:
+@pytest.mark.parametrize("is_forgotten", [True, False])
+async def test_the_session_of_a_note_is_used_again_when_nothing_relies_on_it(
+    db: Database, commands: Commands, is_forgotten: bool
+) -> None:
     with Notes() as notes:
         await notes.noting(insert(db, "note"))
-    await insert(db, "other")
-
-    noted, other = [command["lsid"] for command in commands.sent if "writeConcern" in command]
-    assert noted == other
-
-
-async def test_the_session_of_a_note_is_not_used_before_the_decision(db: Database, commands: Commands) -> None:
-    with Notes() as notes:
-        await notes.noting(insert(db, "note"))
+        if not is_forgotten:
+            await insert(db, "other")
+    if is_forgotten:
         await insert(db, "other")
 
     noted, other = [command["lsid"] for command in commands.sent if "writeConcern" in command]
-    assert noted != other
+    assert (noted == other) is is_forgotten
 
 
 class Wire:
@@ -303,3 +294,29 @@ async def test_nothing_is_decided_without_a_note_that_is_rolled_back(
         found = {row["_id"]: row async for row in plain(db)["written"].find({"_id": {"$in": ["open", "decision"]}})}
         assert ("decision" in found) is still_matches
         assert not still_matches or found["open"]["entries"] == [1]
+
+
+# Writes that are no notes
+
+
+async def test_a_write_waits_for_the_primary_alone_only_where_that_is_asked_for(
+    settings: Settings, commands: Commands
+) -> None:
+    async with opened(settings, commands) as db:
+        await warmed_to_write(db)
+        commands.clear()
+        alone = db["written"].with_options(write_concern=WriteConcern(w=1))
+
+        await alone.update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True)
+        with pytest.raises(DuplicateKeyError):
+            await alone.insert_one({"_id": 1})
+        await alone.with_options(read_concern=ReadConcern("majority")).update_one({"_id": 1}, {"$inc": {"n": 1}})
+        await db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}})
+        sent = list(commands.sent)
+        found = await plain(db)["written"].find_one({})
+        await plain(db)["written"].drop()
+
+    assert [command["writeConcern"] for command in sent] == [{"w": 1}, {"w": 1}, {"w": 1}, {"w": "majority"}]
+    # Only the driver sends the times of the cluster.
+    assert not any("$clusterTime" in command for command in sent)
+    assert found == {"_id": 1, "n": 3}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,23 +13,19 @@ from starlette.datastructures import Headers
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from portico.gateway.auth import Authenticator, KeysUnavailable
-from portico.gateway.clock import SystemClock
+from portico.gateway.auth import KeysUnavailable
 from portico.gateway.http.origins import may_connect
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, running
+from tests.gateway.support.fixtures import gateway_with
+from tests.gateway.support.subscribers import acknowledged, answers_ping, expiring_token
+from tests.support.harness import GatewayClient
+from tests.support.pausing import failing
 from tests.support.sockets import Socket, opened, subscribe
 
 VIEWER = "{ viewer { subject } }"
 INIT = {"type": "connection_init"}
 ORIGIN = "https://shop.example"
-
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    chosen = replace(settings, max_operations=3, max_body_bytes=5_000, cors_origins=ORIGIN)
-    async with running(chosen) as client:
-        yield client
+gateway = gateway_with(max_operations=3, max_body_bytes=5_000, cors_origins=ORIGIN)
 
 
 # Opening
@@ -61,12 +55,10 @@ async def test_a_socket_without_an_init_message_times_out(gateway: GatewayClient
 
 async def test_a_socket_with_an_init_message_stays_open(gateway: GatewayClient, port: int) -> None:
     gateway.state.settings = replace(gateway.state.settings, init_seconds=1.0)
-    async with opened(port) as socket:
-        await socket.init()
+    async with acknowledged(port) as socket:
         await asyncio.sleep(1.2)
-        await socket.send({"type": "ping"})
 
-        assert await socket.receive() == {"type": "pong"}
+        await answers_ping(socket)
 
 
 async def test_a_second_init_closes_the_socket(socket: Socket) -> None:
@@ -109,13 +101,6 @@ async def test_a_program_may_send_the_token_as_a_header(gateway: GatewayClient, 
         assert (await socket.receive())["payload"] == {"data": {"viewer": {"subject": "ann"}}}
 
 
-async def test_without_a_token_the_caller_is_anonymous(socket: Socket) -> None:
-    await socket.init()
-    await socket.send(subscribe())
-
-    assert (await socket.receive())["payload"] == {"data": {"viewer": None}}
-
-
 async def test_an_invalid_token_closes_the_socket(port: int) -> None:
     for given, reason in (
         ("Bearer nonsense", "The token cannot be read."),
@@ -128,25 +113,25 @@ async def test_an_invalid_token_closes_the_socket(port: int) -> None:
             assert await socket.closed() == (4403, reason)
 
 
-async def test_a_token_that_cannot_be_verified_now_closes_the_socket_with_try_again(
-    gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "closed"),
+    [
+        (KeysUnavailable, (1013, "The keys that check tokens cannot be read. Try again later.")),
+        (ConnectionFailure("a secret"), (4500, "Internal server error")),
+    ],
+    ids=["keys that cannot be read", "a fault"],
+)
+async def test_a_token_that_cannot_be_verified_now_closes_the_socket(
+    gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch, error: Any, closed: tuple[int, str]
 ) -> None:
-    async def no_keys(_authorization: str | None) -> Any:
-        raise KeysUnavailable
-
-    monkeypatch.setattr(gateway.state.authenticator, "identify", no_keys)
+    monkeypatch.setattr(gateway.state.authenticator, "identify", failing(error))
     await socket.send(INIT)
 
-    assert await socket.closed() == (1013, "The keys that check tokens cannot be read. Try again later.")
+    assert await socket.closed() == closed
 
 
 async def test_the_socket_closes_when_its_token_expires(gateway: GatewayClient, port: int) -> None:
-    # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
-    almost = SystemClock().now() - timedelta(seconds=9)
-    token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
-    async with opened(port) as socket:
-        await socket.init(token)
-
+    async with acknowledged(port, expiring_token(gateway)) as socket:
         assert await socket.closed() == (4403, "The token has expired.")
 
 
@@ -204,8 +189,7 @@ INVALID: list[tuple[Any, str]] = [
 
 async def test_an_invalid_message_closes_the_socket(port: int) -> None:
     for message, reason in INVALID:
-        async with opened(port) as socket:
-            await socket.init()
+        async with acknowledged(port) as socket:
             await socket.send(message)
 
             assert await socket.closed() == (4400, f"Invalid message: {reason}"), message
@@ -225,18 +209,6 @@ async def test_pings_are_answered_even_before_the_init_message(socket: Socket) -
 
     assert await socket.receive() == {"type": "pong"}
     assert await socket.receive() == {"type": "pong", "payload": {"number": 1}}
-
-
-async def test_a_fault_of_the_connection_closes_the_socket(
-    gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(_authorization: str | None) -> Any:
-        raise ConnectionFailure("a secret")
-
-    monkeypatch.setattr(gateway.state.authenticator, "identify", fail)
-    await socket.send(INIT)
-
-    assert await socket.closed() == (4500, "Internal server error")
 
 
 # The end

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from portico.gateway.settings import Settings
+from tests.gateway.support.fixtures import gateway_with
+from tests.gateway.support.subscribers import acknowledged, answers_ping, ready_socket
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
-from tests.support.sockets import Socket, listening, opened, subscribe, until
+from tests.support.pausing import failing
+from tests.support.sockets import Socket, listening, subscribe, until
 
 VIEWER = "{ viewer { subject } }"
 PRODUCTS = "products(first: 100) {{ nodes {{ title sku nonce categories {{ {0} }} }} }}"
 MANY = f"{{ {PRODUCTS.format(PRODUCTS.format('id'))} }}"
 CREATE = MUTATIONS["createCategory"]
 SLOW = '{ category(slug: "slow") { name } }'
-
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    chosen = replace(settings, max_operations=3)
-    async with running(chosen) as client:
-        yield client
+gateway = gateway_with(max_operations=3)
+socket = ready_socket
 
 
 class Slow:
@@ -62,7 +59,6 @@ def slow(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 
 async def test_a_query_answers_once_and_completes(socket: Socket) -> None:
-    await socket.init()
     await socket.send(subscribe("a", "query A { __typename } query B { viewer { subject } }", operationName="A"))
 
     assert await socket.receive() == {"id": "a", "type": "next", "payload": {"data": {"__typename": "Query"}}}
@@ -75,26 +71,22 @@ async def test_messages_of_all_lengths_arrive(socket: Socket, length: int) -> No
     answer = {"id": "1", "type": "next", "payload": {"data": {"": "Query"}}}
     alias = "a" * (length - len(json.dumps(answer, separators=(",", ":"))))
 
-    await socket.init()
     await socket.send(subscribe(query=f"{{ {alias}: __typename }}"))
 
     assert await socket.receive() == {**answer, "payload": {"data": {alias: "Query"}}}
     assert await socket.receive() == {"id": "1", "type": "complete"}
 
 
-async def test_a_mutation_takes_variables_and_the_caller_of_the_connection(
-    gateway: GatewayClient, socket: Socket
-) -> None:
-    await socket.init(gateway.token())
-    await socket.subscribe("1", CREATE, {"input": category_input(slug="a")})
+async def test_a_mutation_takes_variables_and_the_caller_of_the_connection(gateway: GatewayClient, port: int) -> None:
+    async with acknowledged(port, gateway.token()) as socket:
+        await socket.subscribe("1", CREATE, {"input": category_input(slug="a")})
 
-    answer = await socket.receive()
-    assert answer["payload"]["data"]["createCategory"]["category"]["slug"] == "a"
-    assert await socket.receive() == {"id": "1", "type": "complete"}
+        answer = await socket.receive()
+        assert answer["payload"]["data"]["createCategory"]["category"]["slug"] == "a"
+        assert await socket.receive() == {"id": "1", "type": "complete"}
 
 
 async def test_an_error_in_a_field_comes_with_the_data(gateway: GatewayClient, socket: Socket) -> None:
-    await socket.init()
     await socket.subscribe("1", CREATE, {"input": category_input()})
 
     payload = (await socket.receive())["payload"]
@@ -105,7 +97,6 @@ async def test_an_error_in_a_field_comes_with_the_data(gateway: GatewayClient, s
 
 
 async def test_an_invalid_operation_ends_with_an_error_and_does_not_affect_the_others(socket: Socket) -> None:
-    await socket.init()
     for query, code in (
         ("{", "GRAPHQL_PARSE_FAILED"),
         ("{ nothing }", "GRAPHQL_VALIDATION_FAILED"),
@@ -125,7 +116,6 @@ async def test_an_invalid_operation_ends_with_an_error_and_does_not_affect_the_o
 
 
 async def test_an_id_that_is_in_use_closes_the_socket(gateway: GatewayClient, socket: Socket, slow: Slow) -> None:
-    await socket.init()
     key = "é" * 100
     await socket.send(subscribe(key, SLOW))
     await until(lambda: slow.begun == 1)
@@ -142,16 +132,14 @@ async def test_a_query_may_request_its_plan(settings: Settings) -> None:
     async with (
         running(replace(settings, show_plans=True)) as gateway,
         listening(gateway) as port,
-        opened(port) as socket,
+        acknowledged(port) as socket,
     ):
-        await socket.init()
         await socket.send(subscribe(extensions={"plan": True}))
 
         assert (await socket.receive())["payload"]["extensions"]["plan"]["executor"] == gateway.settings.executor
 
 
 async def test_operations_run_concurrently_up_to_a_limit(socket: Socket, slow: Slow) -> None:
-    await socket.init()
     for key in "abc":
         await socket.send(subscribe(key, SLOW))
     await until(lambda: slow.begun == 3)
@@ -165,7 +153,6 @@ async def test_operations_run_concurrently_up_to_a_limit(socket: Socket, slow: S
 
 
 async def test_a_query_that_its_client_completes_is_cancelled_without_an_answer(socket: Socket, slow: Slow) -> None:
-    await socket.init()
     await socket.send(subscribe("a", SLOW))
     await until(lambda: slow.begun == 1)
     await socket.send({"id": "a", "type": "complete"})
@@ -176,44 +163,42 @@ async def test_a_query_that_its_client_completes_is_cancelled_without_an_answer(
     assert await socket.receive() == {"id": "a", "type": "next", "payload": {"data": {"viewer": None}}}
 
 
+async def disconnect(socket: Socket, how: str) -> None:
+    if how == "close":
+        await socket.connection.close()
+    else:
+        socket.connection.transport.abort()
+
+
 @pytest.mark.parametrize("how", ["complete", "close", "break"])
 async def test_a_mutation_finishes_even_if_its_client_completes_it_or_disconnects(
     gateway: GatewayClient, port: int, slow: Slow, how: str
 ) -> None:
-    async with opened(port) as socket:
-        await socket.init(gateway.token())
+    async with acknowledged(port, gateway.token()) as socket:
         await socket.subscribe("a", CREATE, {"input": category_input(slug="kept")})
         await until(lambda: slow.begun == 1)
         if how == "complete":
             await socket.send({"id": "a", "type": "complete"})
-            await socket.send({"type": "ping"})
-            assert await socket.receive() == {"type": "pong"}
-        elif how == "close":
-            await socket.connection.close()
+            await answers_ping(socket)
         else:
-            socket.connection.transport.abort()
+            await disconnect(socket, how)
         await asyncio.sleep(0.05)
         slow.go_on.set()
         await until(lambda: slow.ended == 1)
         await until(lambda: not slow.under_way)
         assert await gateway.db["categories"].count_documents({"slug": "kept", "pending": None}) == 1
         if how == "complete":
-            await socket.send({"type": "ping"})
-            assert await socket.receive() == {"type": "pong"}
+            await answers_ping(socket)
 
 
 @pytest.mark.parametrize("how", ["close", "break"])
 async def test_a_query_is_cancelled_when_its_connection_closes(
     gateway: GatewayClient, port: int, slow: Slow, how: str
 ) -> None:
-    async with opened(port) as socket:
-        await socket.init()
+    async with acknowledged(port) as socket:
         await socket.send(subscribe("a", SLOW))
         await until(lambda: slow.begun == 1)
-        if how == "close":
-            await socket.connection.close()
-        else:
-            socket.connection.transport.abort()
+        await disconnect(socket, how)
 
         await until(lambda: slow.ended == 1)
     await until(lambda: gateway.state.live.counts.sockets == 0)
@@ -224,12 +209,8 @@ async def test_a_query_is_cancelled_when_its_connection_closes(
 async def test_a_fault_shows_only_its_request_id_and_ends_one_operation(
     gateway: GatewayClient, socket: Socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("a secret")
-
-    await socket.init()
     with monkeypatch.context() as patched:
-        patched.setattr(gateway.state.executor, "execute", fail)
+        patched.setattr(gateway.state.executor, "execute", failing(RuntimeError("a secret")))
         await socket.send(subscribe())
         message = await socket.receive()
     await socket.send(subscribe())

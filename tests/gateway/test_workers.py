@@ -20,6 +20,7 @@ from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_up
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.ids import key_in
+from tests.support.sockets import until
 
 MINUTE = timedelta(minutes=1)
 # Every worker runs the other jobs, without a lease.
@@ -34,6 +35,13 @@ async def eventually(holds: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(0.01)
 
 
+async def cancelled(running: asyncio.Task[None]) -> None:
+    """Stops a worker, and waits until it has stopped."""
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 class HangingProvider(Provider):
     """A payment provider that no longer answers."""
 
@@ -43,16 +51,8 @@ class HangingProvider(Provider):
         raise PaymentUnknown
 
 
-async def _asked(provider: Provider, times: int) -> bool:
-    return provider.asked == times
-
-
-async def _leased(gateway: GatewayClient, clock: SettableClock, times: int) -> bool:
-    return await gateway.db["leases"].count_documents({"until": {"$gt": clock.now()}}) == times
-
-
-async def _no_lease(gateway: GatewayClient) -> bool:
-    return await gateway.db["leases"].count_documents({}) == 0
+async def has_leases(gateway: GatewayClient, count: int, **which: Any) -> bool:
+    return await gateway.db["leases"].count_documents(which) == count
 
 
 async def status_of(gateway: GatewayClient, cart: str) -> Any:
@@ -76,9 +76,9 @@ async def test_a_hanging_provider_blocks_no_other_job_and_gets_ten_calls_at_once
         await eventually(lambda: gateway.db["carts"].find_one({"status": "EXPIRED"}))
 
         assert await status_of(gateway, idle) == "EXPIRED"
-        await eventually(lambda: _asked(hanging, 10))
+        await until(lambda: hanging.asked == 10)
         # Each job takes its own lease, at its own time.
-        await eventually(lambda: _leased(gateway, clock, len(LEASED)))
+        await eventually(lambda: has_leases(gateway, len(LEASED), until={"$gt": clock.now()}))
     assert hanging.asked == 10
     assert await gateway.db["leases"].count_documents({"owner": {"$ne": None}, "until": {"$gt": clock.now()}}) == 0
 
@@ -192,7 +192,7 @@ async def test_a_stopping_worker_releases_its_leases_and_then_those_that_it_is_a
     await eventually(lambda: lease_of(gateway))
 
     running.cancel()
-    await eventually(lambda: _no_lease(gateway))
+    await eventually(lambda: has_leases(gateway, 0))
     assert not running.done()
     server.may_go.set()
     with pytest.raises(asyncio.CancelledError):
@@ -221,9 +221,7 @@ async def test_a_stopping_worker_releases_leases_that_it_acquires_while_it_relea
     running = asyncio.create_task(one.run())
     await eventually(server.got_all)
 
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    await cancelled(running)
 
     assert await server.sent["wait"]
     assert await gateway.db["leases"].count_documents({}) == 0
@@ -237,9 +235,7 @@ async def test_a_worker_stops_although_the_database_does_not_answer(
     running = asyncio.create_task(worker(gateway, clock, jobs=[waiting([], asyncio.Event())]).run())
     await eventually(server.got_all)
 
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    await cancelled(running)
 
     assert not server.sent["wait"].done()
     server.may_go.set()
