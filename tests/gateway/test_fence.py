@@ -10,18 +10,27 @@ import pytest
 from bson import Timestamp
 
 from portico.gateway.cache import fence as fences
+from portico.gateway.cache.kept_answers import CacheCounts
 from portico.gateway.mongo import pings
 from portico.gateway.mongo.direct import Reader
 from portico.gateway.mongo.links import Link, Lost
 from portico.gateway.mongo.messages import message
 from portico.gateway.mongo.pings import Then
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, category_input
-from tests.support.kept_answers import bound_looks, cache_of, caching, counts_of, follow_changes, hold_pings, keep
+from tests.support.harness import GatewayClient
+from tests.support.kept_answers import (
+    JAZZ,
+    NAME,
+    bound_looks,
+    cache_of,
+    caching,
+    counts_of,
+    create_jazz,
+    follow_changes,
+    hold_pings,
+    keep,
+)
 from tests.support.sockets import until
-
-NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
-JAZZ = {"slug": "jazz"}
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -34,11 +43,18 @@ def settings(settings: Settings) -> Settings:
 @pytest.fixture
 async def jazz(gateway: GatewayClient) -> str:
     """A category whose name is kept, after a look that found no newer write."""
-    made = await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
+    made = await create_jazz(gateway)
     await keep(gateway, NAME, JAZZ)
     while not cache_of(gateway).fence._is_quiet:
         await gateway.data(NAME, JAZZ)
-    return str(made["category"]["id"])
+    return made
+
+
+@pytest.fixture
+def counts(gateway: GatewayClient, jazz: str) -> CacheCounts:
+    """The counts of the cache after the name of the category is kept."""
+    assert jazz
+    return counts_of(gateway)
 
 
 @pytest.fixture
@@ -47,9 +63,7 @@ def stalled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Link, bytes]]:
     return hold_pings(monkeypatch)
 
 
-async def test_requests_that_come_together_share_a_look(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
-    counts = counts_of(gateway)
+async def test_requests_that_come_together_share_a_look(gateway: GatewayClient, counts: CacheCounts) -> None:
     hits, looks = counts.hits, counts.looks
     await asyncio.gather(*(gateway.data(NAME, JAZZ) for _ in range(10)))
     assert counts.hits == hits + 10
@@ -57,9 +71,9 @@ async def test_requests_that_come_together_share_a_look(gateway: GatewayClient, 
 
 
 async def test_while_a_look_takes_too_long_queries_run(
-    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, jazz: str, counts: CacheCounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fence, counts = cache_of(gateway).fence, counts_of(gateway)
+    fence = cache_of(gateway).fence
     look, goes_on = fence._look, asyncio.Event()
 
     async def slow() -> bool:
@@ -78,10 +92,8 @@ async def test_while_a_look_takes_too_long_queries_run(
 
 
 async def test_while_a_ping_takes_too_long_queries_run(
-    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch, stalled: list[tuple[Link, bytes]]
+    gateway: GatewayClient, counts: CacheCounts, monkeypatch: pytest.MonkeyPatch, stalled: list[tuple[Link, bytes]]
 ) -> None:
-    del jazz
-    counts = counts_of(gateway)
     bound_looks(gateway, monkeypatch)
     hits = counts.hits
     for _ in range(3):
@@ -96,11 +108,9 @@ async def test_while_a_ping_takes_too_long_queries_run(
 
 
 async def test_if_the_connection_of_a_ping_closes_the_query_runs(
-    gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch, stalled: list[tuple[Link, bytes]]
+    gateway: GatewayClient, counts: CacheCounts, monkeypatch: pytest.MonkeyPatch, stalled: list[tuple[Link, bytes]]
 ) -> None:
-    del jazz
     monkeypatch.setattr(fences, "PAUSE_SECONDS", 0.05)
-    counts = counts_of(gateway)
     hits = counts.hits
     asked = asyncio.create_task(gateway.data(NAME, JAZZ))
     await until(lambda: bool(stalled))
@@ -116,19 +126,21 @@ async def test_if_the_connection_of_a_ping_closes_the_query_runs(
     assert counts.losses == 1
 
 
-async def test_a_ping_of_another_primary_counts_for_nothing(gateway: GatewayClient, jazz: str) -> None:
+async def test_a_ping_of_another_primary_counts_for_nothing(
+    gateway: GatewayClient, jazz: str, counts: CacheCounts
+) -> None:
     fence = cache_of(gateway).fence
     assert fence._primary is not None
     fence._primary = fence._primary._replace(address=("elsewhere", 1))
     await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
     assert (await gateway.data(NAME, JAZZ))["category"]["name"] == "Blues"
-    assert (counts_of(gateway).losses, counts_of(gateway).answers) == (1, 0)
+    assert (counts.losses, counts.answers) == (1, 0)
 
 
+@pytest.mark.usefixtures("jazz")
 async def test_a_cancelled_request_does_not_stop_the_look_of_the_others(
-    gateway: GatewayClient, jazz: str, stalled: list[tuple[Link, bytes]], monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, stalled: list[tuple[Link, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del jazz
     fence = cache_of(gateway).fence
     first, second = asyncio.create_task(fence.passed()), asyncio.create_task(fence.passed())
     await until(lambda: bool(stalled))
@@ -140,8 +152,8 @@ async def test_a_cancelled_request_does_not_stop_the_look_of_the_others(
     assert first.cancelled()
 
 
-async def test_a_fault_of_one_request_does_not_stop_the_look_of_the_others(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
+@pytest.mark.usefixtures("jazz")
+async def test_a_fault_of_one_request_does_not_stop_the_look_of_the_others(gateway: GatewayClient) -> None:
     fence = cache_of(gateway).fence
 
     def fails(_passed: bool) -> None:

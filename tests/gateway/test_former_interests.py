@@ -12,11 +12,8 @@ import pytest
 from portico.gateway.cache.kept_answers import _MOST_FORMER, CachedAnswers, KeptAnswer, Recording
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, category_input
-from tests.support.kept_answers import caching
-
-NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
-JAZZ = {"slug": "jazz"}
+from tests.support.harness import GatewayClient
+from tests.support.kept_answers import JAZZ, NAME, cache_of, caching, create_jazz
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -28,9 +25,8 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def cache(gateway: GatewayClient) -> CachedAnswers:
-    await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
-    assert gateway.state.cache is not None
-    return gateway.state.cache
+    await create_jazz(gateway)
+    return cache_of(gateway)
 
 
 async def keep(gateway: GatewayClient, cache: CachedAnswers, variables: Mapping[str, Any]) -> Any:
