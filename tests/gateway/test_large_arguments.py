@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from portico.schema.kinds import Kind
+from tests.support.aliases import aliased
 from tests.support.harness import GatewayClient
 
 BY_TAG = "contentByTag(first: 1, tag: $tag) { nodes { id } }"
@@ -17,15 +18,9 @@ FILTERED = "products(first: 1, filter: $filter) { nodes { id } }"
 # 600,000 bytes, as JSON is sent.
 LONG = "É" * 300_000
 MANY = {"categoryIds": [""] * 70_000}
-
-
 SPREAD = """query ($tag: String!) { ...Tagged ...Other ...Other }
   fragment Other on Query { ...Tagged ...Tagged ...Tagged ...Tagged }
   fragment Tagged on Query { contentByTag(first: 1, tag: $tag) { nodes { id } } }"""
-
-
-def aliased(field: str, times: int) -> str:
-    return " ".join(f"a{number}: {field}" for number in range(times))
 
 
 async def refusal(gateway: GatewayClient, query: str, variables: dict[str, Any] | None = None) -> str:
@@ -47,10 +42,7 @@ async def refusal(gateway: GatewayClient, query: str, variables: dict[str, Any] 
             "query ($after: String) { categories(first: 100) { nodes { products(after: $after) { nodes { id } } } } }",
             {"after": LONG},
         ),
-        (
-            SPREAD,
-            {"tag": LONG},
-        ),
+        (SPREAD, {"tag": LONG}),
         (
             "mutation ($hits: [HitInput!]!) { " + aliased("recordHits(input: $hits) { __typename }", 40) + " }",
             {"hits": [{"site": "", "page": ""}] * 1_000},
