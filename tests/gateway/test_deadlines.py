@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -17,8 +18,13 @@ class _Entry:
         self.expired += 1
 
 
-async def test_an_entry_expires_once_at_its_deadline_and_not_before() -> None:
-    deadlines, early, late = Deadlines(), _Entry(), _Entry()
+@pytest.fixture
+def deadlines() -> Deadlines:
+    return Deadlines()
+
+
+async def test_an_entry_expires_once_at_its_deadline_and_not_before(deadlines: Deadlines) -> None:
+    early, late = _Entry(), _Entry()
     deadlines.add(early, 0.01)
     deadlines.add(late, 60)
 
@@ -27,8 +33,8 @@ async def test_an_entry_expires_once_at_its_deadline_and_not_before() -> None:
     assert (early.expired, late.expired) == (1, 0)
 
 
-async def test_a_removed_entry_does_not_expire_and_may_be_removed_again() -> None:
-    deadlines, entry = Deadlines(), _Entry()
+async def test_a_removed_entry_does_not_expire_and_may_be_removed_again(deadlines: Deadlines) -> None:
+    entry = _Entry()
     deadlines.add(entry, 0.01)
     deadlines.remove(entry)
     deadlines.remove(entry)
@@ -38,8 +44,8 @@ async def test_a_removed_entry_does_not_expire_and_may_be_removed_again() -> Non
     assert entry.expired == 0
 
 
-async def test_an_entry_that_comes_after_the_timer_has_stopped_expires_too() -> None:
-    deadlines, entry = Deadlines(), _Entry()
+async def test_an_entry_that_comes_after_the_timer_has_stopped_expires_too(deadlines: Deadlines) -> None:
+    entry = _Entry()
     deadlines.add(_Entry(), 0.0)
     await asyncio.sleep(4 * PRECISION_SECONDS)
 
@@ -49,8 +55,8 @@ async def test_an_entry_that_comes_after_the_timer_has_stopped_expires_too() -> 
     assert entry.expired == 1
 
 
-def test_deadlines_hold_in_a_later_event_loop() -> None:
-    deadlines, entry = Deadlines(), _Entry()
+def test_deadlines_hold_in_a_later_event_loop(deadlines: Deadlines) -> None:
+    entry = _Entry()
 
     async def begin() -> None:
         deadlines.add(_Entry(), 60)
@@ -65,30 +71,27 @@ def test_deadlines_hold_in_a_later_event_loop() -> None:
     assert entry.expired == 1
 
 
-async def test_a_limit_raises_timeout_error_and_leaves_no_cancellation() -> None:
-    deadlines = Deadlines()
+def is_cancelled() -> bool:
+    return bool(cast("asyncio.Task[Any]", asyncio.current_task()).cancelling())
 
+
+async def test_a_limit_raises_timeout_error_and_leaves_no_cancellation(deadlines: Deadlines) -> None:
     with pytest.raises(TimeoutError), deadlines.limit(0.01):
         await asyncio.sleep(60)
 
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
+    assert not is_cancelled()
 
 
-async def test_a_limit_that_is_not_reached_changes_nothing() -> None:
-    deadlines, task = Deadlines(), asyncio.current_task()
+async def test_a_limit_that_is_not_reached_changes_nothing(deadlines: Deadlines) -> None:
     with deadlines.limit(10 * PRECISION_SECONDS):
         await asyncio.sleep(0)
 
     # The deadline passes without a cancellation.
     await asyncio.sleep(14 * PRECISION_SECONDS)
-    assert task is not None
-    assert task.cancelling() == 0
+    assert not is_cancelled()
 
 
-async def test_a_limit_passes_on_a_cancellation_from_elsewhere() -> None:
-    deadlines = Deadlines()
+async def test_a_limit_passes_on_a_cancellation_from_elsewhere(deadlines: Deadlines) -> None:
     begun = asyncio.Event()
 
     async def work() -> None:
@@ -104,12 +107,8 @@ async def test_a_limit_passes_on_a_cancellation_from_elsewhere() -> None:
         await task
 
 
-async def test_a_cancellation_beside_an_expired_limit_is_not_lost() -> None:
-    deadlines = Deadlines()
-
+async def test_a_cancellation_beside_an_expired_limit_is_not_lost(deadlines: Deadlines) -> None:
     async def work() -> None:
-        task = asyncio.current_task()
-        assert task is not None
         with deadlines.limit(0.01):
             try:
                 await asyncio.sleep(60)
@@ -122,13 +121,8 @@ async def test_a_cancellation_beside_an_expired_limit_is_not_lost() -> None:
         await task
 
 
-async def test_the_inner_of_two_limits_ends_only_its_own_block() -> None:
-    deadlines = Deadlines()
-    ended = False
-
+async def test_the_inner_of_two_limits_ends_only_its_own_block(deadlines: Deadlines) -> None:
     with deadlines.limit(60):
         with pytest.raises(TimeoutError), deadlines.limit(0.01):
             await asyncio.sleep(60)
-        ended = True
-
-    assert ended
+        assert not is_cancelled()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from graphql import OperationDefinitionNode, build_schema, parse
+from graphql import GraphQLSchema, build_schema, parse
 
 from portico.gateway.operations.documents import Operation
 from portico.gateway.operations.plans.executor import PlanExecutor
@@ -26,13 +26,20 @@ SCHEMA = build_schema("""
 """)
 
 
-async def _slow(_info: Any = None) -> Any:
+async def _slow(*_: Any, **__: Any) -> Any:
     await asyncio.sleep(30)
 
 
 async def _late(_info: Any) -> Any:
     await asyncio.sleep(0.001)
     return ITEM
+
+
+def run_of(schema: GraphQLSchema, text: str, root: dict[str, Any]) -> Run:
+    operation = Operation(parse(text))
+    run = PlanExecutor(schema).run(operation, operation.definition(None), {}, None, root)
+    assert isinstance(run, Run)
+    return run
 
 
 ITEM: dict[str, Any] = {
@@ -71,11 +78,7 @@ ROOT: dict[str, Any] = {
 async def test_unfinished_fields_are_null_with_an_error_at_their_paths(
     text: str, data: dict[str, Any], paths: list[list[str | int]]
 ) -> None:
-    document = parse(text)
-    definition = document.definitions[0]
-    assert isinstance(definition, OperationDefinitionNode)
-    run = PlanExecutor(SCHEMA).run(Operation(document), definition, {}, None, ROOT)
-    assert isinstance(run, Run)
+    run = run_of(SCHEMA, text, ROOT)
 
     with pytest.raises(TimeoutError) as late:
         await asyncio.wait_for(run, 0.05)
@@ -86,20 +89,15 @@ async def test_unfinished_fields_are_null_with_an_error_at_their_paths(
     assert {error.original_error for error in result.errors or ()} == {late.value}
 
 
-MUTATION = """
-mutation {
-  a: createCategory(input: { name: "A", slug: "a" }) { __typename }
-  b: createCategory(input: { name: "B", slug: "b" }) { __typename }
-  c: createCategory(input: { name: "C", slug: "c" }) { __typename }
-}
-"""
+CALLS = " ".join(f'{one}: createCategory(input: {{ name: "{one}", slug: "{one}" }}) {{ __typename }}' for one in "abc")
+MUTATION = f"mutation {{ {CALLS} }}"
 
 
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 async def test_an_operation_that_times_out_returns_what_it_did(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, executor: ExecutorName
 ) -> None:
-    monkeypatch.setattr(products, "upgrade_read", _slow_read)
+    monkeypatch.setattr(products, "upgrade_read", _slow)
     async with running(replace(settings, operation_seconds=1, executor=executor)) as gateway:
         await create_category(gateway, name="Jazz", slug="jazz")
         with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", _slow, skip=1)):
@@ -118,10 +116,6 @@ async def test_an_operation_that_times_out_returns_what_it_did(
     assert query.codes + mutation.codes == ["TIMEOUT"] * 3
 
 
-async def _slow_read(*_: Any, **__: Any) -> Any:
-    await asyncio.sleep(30)
-
-
 NEEDY = build_schema("type Query { item: Item } type Item { bad: Int! slow: Int other: Int more: [Int] }")
 
 
@@ -131,15 +125,11 @@ async def _bad(_info: Any) -> Any:
 
 @pytest.mark.parametrize("text", ["{ item { bad slow other more } }", "{ item { slow other more } }"])
 async def test_cancelling_an_operation_leaves_no_coroutine_unawaited(text: str) -> None:
-    document = parse(text)
-    definition = document.definitions[0]
-    assert isinstance(definition, OperationDefinitionNode)
     root = {"item": {"bad": _bad, "slow": _slow, "other": _slow, "more": lambda _info: [_slow(), _slow()]}}
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        run = PlanExecutor(NEEDY).run(Operation(document), definition, {}, None, root)
-        assert isinstance(run, Run)
+        run = run_of(NEEDY, text, root)
         waiting = asyncio.ensure_future(_awaited(run))
         asyncio.get_running_loop().call_soon(waiting.cancel)
         await asyncio.wait({waiting})
