@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
@@ -19,6 +20,7 @@ import pytest
 from bson import ObjectId
 from pymongo import MongoClient
 
+from portico.gateway.cli import lines as printed
 from portico.gateway.settings import Settings
 from tests.catalog.support.catalog import album
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS
@@ -282,3 +284,31 @@ def test_a_worker_runs_the_jobs_and_stops_on_a_signal(settings: Settings, shop: 
         assert time.monotonic() - begun < 9
     assert "Traceback" not in worker.errors
     assert shop["leases"].count_documents({}) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_colored"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_lines_are_coloured_unless_the_environment_asks_for_none(
+    variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, *, is_colored: bool
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", shown := Terminal())
+    monkeypatch.setattr(sys, "stderr", warned := Terminal())
+
+    printed.warn("the port is taken")
+    printed.show("Portico is at http://localhost.", bold="http://localhost")
+
+    assert ("\x1b[33m" in warned.getvalue(), "\x1b[1m" in shown.getvalue()) == (is_colored, is_colored)
+    if not is_colored:
+        assert warned.getvalue() == "portico: the port is taken\n"
+        assert shown.getvalue() == "Portico is at http://localhost.\n"

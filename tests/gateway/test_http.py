@@ -45,9 +45,6 @@ def assert_refused(response: httpx.Response, status: int, code: str) -> None:
     assert all(error["message"] for error in body["errors"])
 
 
-# Media types and status codes
-
-
 @pytest.mark.parametrize(
     ("accept", "media_type"),
     [
@@ -134,9 +131,6 @@ async def test_every_answer_has_its_own_request_id(reader: GatewayClient) -> Non
     assert all(len(request_id) == 32 and int(request_id, 16) for request_id in ids)
 
 
-# GET
-
-
 async def test_a_query_may_be_sent_by_get_with_variables_and_an_operation_name(gateway: GatewayClient) -> None:
     await gateway.result("createCategory", {"name": "Jazz", "slug": "jazz"})
 
@@ -184,9 +178,6 @@ async def test_a_mutation_by_get_is_refused(reader: GatewayClient) -> None:
     assert await reader.db["categories"].count_documents({}) == 0
 
 
-# Methods
-
-
 async def test_head_is_get_without_a_body(reader: GatewayClient) -> None:
     response = await reader.http.head("/graphql", params={"query": QUERY})
 
@@ -199,9 +190,6 @@ async def test_other_methods_are_refused_with_a_list_of_the_allowed_ones(reader:
 
     assert_refused(response, 405, "METHOD_NOT_ALLOWED")
     assert response.headers["allow"] == "GET, HEAD, POST"
-
-
-# Bodies
 
 
 @pytest.mark.parametrize(
@@ -334,9 +322,6 @@ async def test_a_compressed_body_is_refused(reader: GatewayClient) -> None:
 
     assert_refused(response, 415, "UNSUPPORTED_ENCODING")
     assert response.headers["accept-encoding"] == "identity"
-
-
-# Pages and health checks
 
 
 async def test_a_browser_gets_a_page_from_the_endpoint_and_an_api_client_does_not(reader: GatewayClient) -> None:
