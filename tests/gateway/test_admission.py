@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import Hashable
 
 import pytest
 
 from portico.gateway.operations import admission as admissions
 from portico.gateway.operations.admission import Admission, Overloaded
 from portico.resolvers.waiting import waiting
+from tests.support.sockets import until
 
 
 class Work:
@@ -192,13 +193,11 @@ async def test_an_operation_that_runs_for_long_stops_no_others(monkeypatch: pyte
     await work.add("slow")
     others = [await work.add(name, name) for name in ("a", "b")]
 
-    while len(work.started) < 2:  # noqa: ASYNC110 - the time passes
-        await asyncio.sleep(0.01)
+    await until(lambda: len(work.started) == 2)
     await asyncio.sleep(0.1)
 
     # There is one slot, so one slow operation runs beside.
-    assert work.started == ["slow", "a"]
-    assert work.admission.running == 2
+    assert (work.started, work.admission.running) == (["slow", "a"], 2)
     await work.end("a")
     assert work.started == ["slow", "a", "b"]
     for name in ("slow", "b"):
@@ -221,13 +220,11 @@ async def test_nothing_is_lost_among_many_operations_that_are_cancelled_or_wait(
                 async with waiting():
                     await asyncio.sleep(rng.uniform(0, 0.003))
 
-    async def some() -> AsyncIterator[asyncio.Task[None]]:
-        for number in range(1_000):
-            yield asyncio.create_task(one(number))
-            if number % 20 == 0:
-                await asyncio.sleep(0.005)
-
-    tasks = [task async for task in some()]
+    tasks = []
+    for number in range(1_000):
+        tasks.append(asyncio.create_task(one(number)))
+        if number % 20 == 0:
+            await asyncio.sleep(0.005)
     for task in tasks:
         if rng.random() < 0.2:
             task.cancel()

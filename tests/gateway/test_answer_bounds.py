@@ -15,8 +15,9 @@ from portico.resolvers.comments.discussions import DOCUMENTS
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.site import create_page
+from tests.support.aliases import aliased
 from tests.support.harness import MUTATIONS, Answer, Commands, GatewayClient, new_key, product_input, running
-from tests.support.sockets import listening, opened, streamed, wait_until_live
+from tests.support.sockets import POSTED, answered_by_stream, listening, opened, wait_until_live
 
 MOST = 300_000
 LONG = "x" * 20_000
@@ -49,9 +50,6 @@ def assert_too_large(answer: Answer, *path: Any) -> None:
         assert error["path"] == list(path)
 
 
-# What is read
-
-
 async def test_an_answer_within_the_bound_is_complete(bounded: GatewayClient) -> None:
     await add_long_products(bounded)
 
@@ -68,12 +66,10 @@ async def test_an_operation_that_reads_too_much_gets_one_error_with_its_path(bou
 
 async def test_aliases_that_read_too_much_together_are_stopped_before_they_read_all(bounded: GatewayClient) -> None:
     await add_long_products(bounded)
-    pages = " ".join(f"a{number}: products(first: 10) {{ nodes {{ description }} }}" for number in range(60))
     commands = bounded.commands
-    assert commands is not None
     commands.clear()
 
-    assert_too_large(await bounded.ask(f"{{ {pages} }}"))
+    assert_too_large(await bounded.ask(f"{{ {aliased('products(first: 10) { nodes { description } }', 60)} }}"))
 
     if bounded.settings.direct_reads and bounded.settings.driver == "pymongo":
         assert len(commands.sent) <= 20, commands.sent
@@ -92,20 +88,14 @@ async def test_relations_and_lists_below_count_too(bounded: GatewayClient) -> No
     given = [product(description=LONG, categories=[f"c{number % 4}"]) for number in range(20)]
     await add_products(bounded.db, given)
 
-    answer = await bounded.ask("{ categories { nodes { slug products { nodes { description } } } } }")
-
-    assert_too_large(answer)
-
-
-# What is answered
+    assert_too_large(await bounded.ask("{ categories { nodes { slug products { nodes { description } } } } }"))
 
 
 @pytest.mark.parametrize("times", [14, 16])
 async def test_a_text_counts_each_time_that_it_is_shown(bounded: GatewayClient, times: int) -> None:
     await add_long_products(bounded, 1)
-    texts = " ".join(f"a{number}: description" for number in range(times))
 
-    answer = await bounded.ask(f'{{ product(sku: "p0") {{ {texts} }} }}')
+    answer = await bounded.ask(f'{{ product(sku: "p0") {{ {aliased("description", times)} }} }}')
 
     if times == 14:
         assert answer.data == {"product": {f"a{number}": LONG for number in range(14)}}
@@ -115,19 +105,16 @@ async def test_a_text_counts_each_time_that_it_is_shown(bounded: GatewayClient, 
 
 async def test_a_document_counts_each_time_that_it_is_shown(bounded: GatewayClient) -> None:
     await add_long_products(bounded, 1)
-    shown = " ".join(f"a{number}: nodes {{ description }}" for number in range(16))
 
-    assert_too_large(await bounded.ask(f"{{ products {{ {shown} }} }}"))
+    assert_too_large(await bounded.ask(f"{{ products {{ {aliased('nodes { description }', 16)} }} }}"))
 
 
 async def test_a_related_document_counts_for_each_object_that_shows_it(bounded: GatewayClient) -> None:
     await add_categories(bounded.db, [{"slug": "c", "name": "n" * 200}])
     await add_products(bounded.db, [product(categories=["c"]) for _ in range(100)])
-    names = " ".join(f"a{number}: name" for number in range(20))
 
-    answer = await bounded.ask(f"{{ products(first: 100) {{ nodes {{ categories {{ {names} }} }} }} }}")
-
-    assert_too_large(answer)
+    names = aliased("name", 20)
+    assert_too_large(await bounded.ask(f"{{ products(first: 100) {{ nodes {{ categories {{ {names} }} }} }} }}"))
 
 
 @pytest.mark.parametrize(("count", "is_answered"), [(70, True), (80, False)])
@@ -149,11 +136,10 @@ async def test_a_related_document_counts_for_each_object_also_if_it_shows_each_t
 async def test_many_related_documents_that_are_small_do_not_make_an_answer_too_large(bounded: GatewayClient) -> None:
     await add_categories(bounded.db, [{"slug": f"c{number}", "name": f"C {number}"} for number in range(10)])
     await add_products(bounded.db, [product(categories=[f"c{number % 10}"]) for number in range(100)])
-    lists = " ".join(f"a{number}: categories {{ name }}" for number in range(40))
+    lists = aliased("categories { name }", 40)
 
-    found = await bounded.data(f"{{ products(first: 100) {{ nodes {{ {lists} }} }} }}")
+    nodes = (await bounded.data(f"{{ products(first: 100) {{ nodes {{ {lists} }} }} }}"))["products"]["nodes"]
 
-    nodes = found["products"]["nodes"]
     assert len(nodes) == 100
     assert all(node == dict.fromkeys(node, node["a0"]) and len(node) == 40 for node in nodes)
 
@@ -161,35 +147,28 @@ async def test_many_related_documents_that_are_small_do_not_make_an_answer_too_l
 async def test_the_bytes_of_a_text_count_and_not_only_its_characters(bounded: GatewayClient) -> None:
     await add_products(bounded.db, [product(sku="p0", description="😀" * 20_000)])
 
-    answer = await bounded.ask('{ product(sku: "p0") { a: description b: description c: description d: description } }')
+    answer = await bounded.ask(f'{{ product(sku: "p0") {{ {aliased("description", 4)} }} }}')
 
     assert_too_large(answer, "product")
 
 
 async def test_computed_texts_count(bounded: GatewayClient) -> None:
     page = await create_page(bounded, text="word " * 10_000)
-    texts = " ".join(f"a{number}: html" for number in range(7))
-    text = f"query ($path: String!) {{ content(path: $path) {{ ... on Page {{ {texts} }} }} }}"
+    text = f"query ($path: String!) {{ content(path: $path) {{ ... on Page {{ {aliased('html', 7)} }} }} }}"
 
-    answer = await bounded.ask(text, {"path": page["path"]})
-
-    assert_too_large(answer)
+    assert_too_large(await bounded.ask(text, {"path": page["path"]}))
 
 
 async def test_errors_count(bounded: GatewayClient) -> None:
-    failing = " ".join(f"a{number}: products(first: 0) {{ nodes {{ id }} }}" for number in range(200))
+    failing = "products(first: 0) { nodes { id } }"
 
-    assert len((await bounded.ask(f"{{ {failing.split(' a100:')[0]} }}")).codes) == 100
-    assert_too_large(await bounded.ask(f"{{ {failing} }}"))
-
-
-# Mutations and subscriptions
+    assert len((await bounded.ask(f"{{ {aliased(failing, 100)} }}")).codes) == 100
+    assert_too_large(await bounded.ask(f"{{ {aliased(failing, 200)} }}"))
 
 
 async def test_a_mutation_whose_answer_is_too_large_has_taken_effect(bounded: GatewayClient) -> None:
     given = {**product_input(sku="p0", description=LONG), "idempotencyKey": new_key()}
-    texts = " ".join(f"a{number}: description" for number in range(16))
-    shown = f"... on ProductPayload {{ product {{ {texts} }} }}"
+    shown = f"... on ProductPayload {{ product {{ {aliased('description', 16)} }} }}"
     text = f"mutation ($input: CreateProductInput!) {{ createProduct(input: $input) {{ {shown} }} }}"
 
     assert_too_large(await bounded.ask(text, {"input": given}))
@@ -212,11 +191,9 @@ async def test_a_write_may_read_more_than_an_answer_may_have(settings: Settings)
 async def test_an_event_that_is_too_large_is_an_error_and_the_next_one_arrives(settings: Settings) -> None:
     async with running(replace(settings, max_answer_bytes=MOST)) as gateway, listening(gateway) as port:
         discussion = await open_on_product(gateway, DOCUMENTS)
-        texts = " ".join(f"a{number}: text" for number in range(40))
         async with opened(port) as socket:
             await socket.init()
-            query = f"subscription ($id: ID!) {{ commentPosted(discussionId: $id) {{ {texts} }} }}"
-            await socket.subscribe("1", query, {"id": discussion})
+            await socket.subscribe("1", POSTED.replace("text", aliased("text", 40)), {"id": discussion})
             await wait_until_live(gateway)
             await post(gateway, discussion, "x" * 9_000)
             await post(gateway, discussion, "short")
@@ -238,21 +215,11 @@ async def test_all_protocols_send_large_answers_and_the_error(settings: Settings
             await socket.subscribe("2", large)
             messages = [await socket.receive() for _ in range(4)]
         by_id = {message["id"]: message["payload"] for message in messages if message["type"] == "next"}
-        events = [await _event(port, text) for text in (small, large)]
+        events = [await answered_by_stream(port, text) for text in (small, large)]
 
     for ok, failed in ((by_id["1"], by_id["2"]), events):
         assert [node["description"] for node in ok["data"]["products"]["nodes"]] == [LONG] * 13
         assert [error["extensions"]["code"] for error in failed["errors"]] == ["ANSWER_TOO_LARGE"]
-
-
-async def _event(port: int, text: str) -> Any:
-    async with streamed(port, text) as events:
-        received = await events.receive()
-    assert received is not None
-    return received[1]
-
-
-# The room
 
 
 async def test_many_large_operations_at_once_are_all_answered(settings: Settings) -> None:

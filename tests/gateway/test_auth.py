@@ -37,9 +37,9 @@ def signed(key: str = SECRET, algorithm: str = "HS256", headers: dict[str, Any] 
     return jwt.PyJWS().encode(json.dumps(given).encode(), key, algorithm=algorithm, headers=headers)
 
 
-async def view(gateway: GatewayClient, authorization: str | None) -> httpx.Response:
+async def view(gateway: GatewayClient, authorization: str | None, query: str = VIEWER) -> httpx.Response:
     headers = {} if authorization is None else {"authorization": authorization}
-    return await gateway.http.post("/graphql", json={"query": VIEWER}, headers=headers)
+    return await gateway.http.post("/graphql", json={"query": query}, headers=headers)
 
 
 def assert_unauthenticated(response: httpx.Response, message: str) -> None:
@@ -52,9 +52,6 @@ def assert_unauthenticated(response: httpx.Response, message: str) -> None:
     assert response.json() == {"errors": [{"message": message, "extensions": {"code": code}}]}
 
 
-# Good tokens
-
-
 async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(reader: GatewayClient) -> None:
     response = await view(reader, f"Bearer {signed(sub='Ann', roles=['EDITOR', 'MERCHANT'])}")
 
@@ -62,11 +59,8 @@ async def test_the_viewer_has_the_subject_and_the_roles_of_the_token(reader: Gat
 
 
 async def test_a_name_with_a_lone_surrogate_is_shown_without_it(reader: GatewayClient) -> None:
-    authenticator = Authenticator(reader.settings)
+    caller: Any = await Authenticator(reader.settings).authenticate("Bearer " + signed(name="Ann \ud83d"))
 
-    caller = await authenticator.authenticate("Bearer " + signed(name="Ann \ud83d"))
-
-    assert caller is not None
     assert (caller.subject, caller.name) == ("tester", "Ann ?")
 
 
@@ -123,9 +117,6 @@ async def test_a_token_may_name_several_audiences(reader: GatewayClient) -> None
 
 async def test_a_token_is_accepted_for_a_moment_after_it_expires(reader: GatewayClient) -> None:
     assert (await view(reader, f"Bearer {signed(exp=int(time.time()) - 5)}")).status_code == 200
-
-
-# Bad tokens
 
 
 ALGORITHM = "The token's algorithm is not accepted."
@@ -210,28 +201,19 @@ async def test_tokens_must_come_from_the_configured_issuer(settings: Settings) -
 
 
 async def test_a_bad_token_is_refused_even_for_public_data(reader: GatewayClient) -> None:
-    response = await reader.http.post(
-        "/graphql", json={"query": "{ products { nodes { sku } } }"}, headers={"authorization": "Bearer nonsense"}
-    )
-
-    assert response.status_code == 401
-
-
-# What a token permits
+    assert (await view(reader, "Bearer nonsense", "{ products { nodes { sku } } }")).status_code == 401
 
 
 async def test_writing_needs_a_token_with_the_role(gateway: GatewayClient) -> None:
     create = "mutation ($input: CreateCategoryInput!) { createCategory(input: $input) { __typename } }"
     given = {"input": category_input()}
 
-    anonymous = await gateway.ask(create, given, token=None)
-    reader = await gateway.ask(create, given, token=gateway.token(roles=[Role.EDITOR]))
-    merchant = await gateway.ask(create, given, token=gateway.token(roles=[MERCHANT]))
-    admin = await gateway.ask(create, {"input": category_input()}, token=gateway.token(roles=[Role.ADMIN]))
-
-    assert (anonymous.codes, anonymous.body["data"]) == (["UNAUTHENTICATED"], {"createCategory": None})
-    assert (reader.codes, reader.body["data"]) == (["FORBIDDEN"], {"createCategory": None})
-    assert merchant.data == admin.data == {"createCategory": {"__typename": "CategoryPayload"}}
+    for token, code in ((None, "UNAUTHENTICATED"), (gateway.token(roles=[Role.EDITOR]), "FORBIDDEN")):
+        refused = await gateway.ask(create, given, token=token)
+        assert (refused.codes, refused.body["data"]) == ([code], {"createCategory": None})
+    for role, allowed in ((MERCHANT, given), (Role.ADMIN, {"input": category_input()})):
+        answer = await gateway.data(create, allowed, token=gateway.token(roles=[role]))
+        assert answer == {"createCategory": {"__typename": "CategoryPayload"}}
 
 
 async def test_a_remembered_token_is_good_only_until_it_expires(
@@ -259,12 +241,8 @@ async def test_the_gateway_remembers_a_limited_number_of_tokens_for_a_limited_ti
     remembered = [found for found in map(authenticator._good.get, list(authenticator._good)) if found is not None]
 
     assert len(remembered) == 1_000
-    assert remembered[0].caller is not None
-    assert remembered[0].caller.subject == "caller 100"
+    assert getattr(remembered[0].caller, "subject", None) == "caller 100"
     assert max(identity.good_until for identity in remembered) <= time.time() + 300
-
-
-# Secrets
 
 
 def test_a_secret_that_is_too_short_is_refused(settings: Settings) -> None:

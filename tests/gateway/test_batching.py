@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ class Reads:
         self.batches: list[list[int]] = []
         self.broken = set(broken)
         self.begun = asyncio.Event()
+        self.loader = Loader(self)
 
     async def __call__(self, keys: Sequence[int]) -> Mapping[int, int]:
         self.batches.append(list(keys))
@@ -35,9 +37,8 @@ async def answers(*waiting: asyncio.Future[int | None]) -> list[int | None]:
 
 async def test_keys_requested_in_one_turn_are_read_at_once() -> None:
     reads = Reads()
-    loader = Loader(reads)
 
-    assert await answers(*(loader.load(key) for key in (4, 2, 4, 6))) == [16, 4, 16, 36]
+    assert await answers(*(reads.loader.load(key) for key in (4, 2, 4, 6))) == [16, 4, 16, 36]
     assert reads.batches == [[4, 2, 6]]
 
 
@@ -46,12 +47,11 @@ async def test_keys_requested_in_one_turn_are_read_at_once() -> None:
 async def test_keys_requested_a_turn_apart_are_read_at_once(delays: list[int]) -> None:
     """Each key comes at most one iteration of the event loop after the previous one."""
     reads = Reads()
-    loader = Loader(reads)
     waiting = []
     for number, delay in enumerate(delays):
         for _ in range(delay):
             await asyncio.sleep(0)
-        waiting.append(loader.load(number * 2))
+        waiting.append(reads.loader.load(number * 2))
 
     assert await answers(*waiting) == [(number * 2) ** 2 for number in range(len(delays))]
     assert reads.batches == [[number * 2 for number in range(len(delays))]]
@@ -59,46 +59,46 @@ async def test_keys_requested_a_turn_apart_are_read_at_once(delays: list[int]) -
 
 async def test_a_key_is_read_once_and_its_answer_is_kept() -> None:
     reads = Reads()
-    loader = Loader(reads)
-    await loader.load(2)
+    await reads.loader.load(2)
 
-    assert await answers(loader.load(2), loader.load(6)) == [4, 36]
+    assert await answers(reads.loader.load(2), reads.loader.load(6)) == [4, 36]
     assert reads.batches == [[2], [6]]
 
 
 async def test_a_key_requested_during_a_read_waits_for_that_read_or_joins_the_next() -> None:
     reads = Reads()
-    loader = Loader(reads)
-    first = loader.load(2)
+    first = reads.loader.load(2)
     await reads.begun.wait()
 
-    assert await answers(first, loader.load(2), loader.load(4)) == [4, 4, 16]
+    assert await answers(first, reads.loader.load(2), reads.loader.load(4)) == [4, 4, 16]
     assert reads.batches == [[2], [4]]
 
 
 async def test_a_key_without_a_value_is_none() -> None:
-    loader = Loader(Reads())
+    reads = Reads()
 
-    assert await answers(loader.load(1), loader.load(2)) == [None, 4]
-    assert await loader.load(1) is None
+    assert await answers(reads.loader.load(1), reads.loader.load(2)) == [None, 4]
+    assert await reads.loader.load(1) is None
 
 
 async def test_an_error_reaches_only_the_callers_of_that_read() -> None:
     reads = Reads(broken=[2])
-    loader = Loader(reads)
-    failed = await asyncio.gather(loader.load(2), loader.load(4), loader.load(2), return_exceptions=True)
+    failed = await asyncio.gather(
+        reads.loader.load(2), reads.loader.load(4), reads.loader.load(2), return_exceptions=True
+    )
 
     assert [str(error) for error in failed] == ["cannot read 2"] * 3
-    assert await loader.load(6) == 36
+    assert await reads.loader.load(6) == 36
     with pytest.raises(ConnectionError, match="cannot read 2"):
-        await loader.load(4)
+        await reads.loader.load(4)
     assert reads.batches == [[2, 4], [6]]
 
 
 async def test_many_keys_are_read_in_several_batches_and_one_may_fail() -> None:
     reads = Reads(broken=[MAX_BATCH * 2])
-    loader = Loader(reads)
-    found = await asyncio.gather(*(loader.load(number * 2) for number in range(MAX_BATCH + 1)), return_exceptions=True)
+    found = await asyncio.gather(
+        *(reads.loader.load(number * 2) for number in range(MAX_BATCH + 1)), return_exceptions=True
+    )
 
     assert [len(batch) for batch in reads.batches] == [MAX_BATCH, 1]
     assert found[:-1] == [(number * 2) ** 2 for number in range(MAX_BATCH)]
@@ -106,10 +106,10 @@ async def test_many_keys_are_read_in_several_batches_and_one_may_fail() -> None:
 
 
 async def test_a_caller_that_is_cancelled_does_not_affect_the_others() -> None:
-    loader = Loader(Reads())
+    reads = Reads()
 
     async def wait() -> int | None:
-        return await loader.load(2)
+        return await reads.loader.load(2)
 
     leaving, staying = asyncio.create_task(wait()), asyncio.create_task(wait())
     await asyncio.sleep(0)
@@ -117,23 +117,19 @@ async def test_a_caller_that_is_cancelled_does_not_affect_the_others() -> None:
 
     assert await staying == 4
     assert leaving.cancelled()
-    assert await loader.load(2) == 4
+    assert await reads.loader.load(2) == 4
 
 
 @pytest.mark.parametrize("broken", [(), (2,)])
 async def test_a_read_without_a_caller_ends_without_an_error(broken: tuple[int, ...]) -> None:
     reads = Reads(broken)
-    loader = Loader(reads)
-    waiting = loader.load(2)
+    waiting = reads.loader.load(2)
     waiting.cancel()
     await reads.begun.wait()
     await asyncio.sleep(0.01)
 
-    if broken:
-        with pytest.raises(ConnectionError):
-            await loader.load(2)
-    else:
-        assert await loader.load(2) == 4
+    with pytest.raises(ConnectionError) if broken else nullcontext():
+        assert await reads.loader.load(2) == 4
 
 
 async def test_each_name_has_its_own_loader() -> None:

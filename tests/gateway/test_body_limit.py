@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
 import socket
 import time
 from collections.abc import Iterator
@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from portico.gateway.settings import Settings
+from tests.support.harness import MUTATIONS
+from tests.support.memory import MB, memory
 from tests.support.processes import Served, environment, own_database, portico, served
 
 LIMIT = 1_000_000
@@ -38,13 +40,11 @@ def send_body(gateway: Served, head: str, size: int, *, is_chunked: bool) -> tup
     sent = 0
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
         connection.sendall(head.encode())
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while sent < size:
                 part = CHUNK[: size - sent]
                 connection.sendall(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
                 sent += len(part)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
         received = _received(connection)
     status_line, *lines = received.partition(b"\r\n\r\n")[0].decode().splitlines()
     headers = dict(line.lower().split(": ", 1) for line in lines)
@@ -54,27 +54,19 @@ def send_body(gateway: Served, head: str, size: int, *, is_chunked: bool) -> tup
 
 def _received(connection: socket.socket) -> bytes:
     """Everything that the server sends until it closes the connection."""
-    parts = []
-    try:
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65_536):
-            parts.append(part)
-    except ConnectionResetError:
-        pass
-    return b"".join(parts)
-
-
-def memory(gateway: Served, name: str) -> int:
-    """Kilobytes of the server's memory: `VmRSS` is its current size, `VmHWM` is its peak size."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/{gateway.process.pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1])
+            received += part
+    return received
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_body_of_twenty_megabytes_is_refused_at_once_and_uses_no_memory(gateway: Served, is_chunked: bool) -> None:
     length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {TWENTY_MEGABYTES}"
     send_body(gateway, f"{HEAD}{length}\r\n\r\n", TWENTY_MEGABYTES, is_chunked=is_chunked)
-    before = memory(gateway, "VmRSS"), memory(gateway, "VmHWM")
+    pid = gateway.process.pid
+    before = [memory(pid, name) for name in ("VmRSS", "VmHWM")]
 
     for _ in range(8):
         begun = time.monotonic()
@@ -86,8 +78,8 @@ def test_a_body_of_twenty_megabytes_is_refused_at_once_and_uses_no_memory(gatewa
         # Less than the time that a client has for its body.
         assert time.monotonic() - begun < 15
 
-    assert memory(gateway, "VmRSS") - before[0] < 10_000
-    assert memory(gateway, "VmHWM") - before[1] < 10_000
+    for name, used in zip(("VmRSS", "VmHWM"), before, strict=True):
+        assert memory(pid, name) - used < 10 * MB
     assert gateway.ask("{ __typename }").json() == {"data": {"__typename": "Query"}}
 
 
@@ -99,15 +91,10 @@ def test_a_body_with_a_large_content_length_is_refused_before_it_is_sent(gateway
 
 def test_a_title_of_ten_megabytes_is_refused(gateway: Served, settings: Settings) -> None:
     token = portico("token", "--sub", "t", "--role", "MERCHANT", env=environment(settings)).stdout.strip()
-    body = {"query": "mutation ($input: CreateCategoryInput!) { createCategory(input: $input) { __typename } }"}
     given = {"input": {"name": "x" * 10_000_000, "slug": "x"}}
+    body = {"query": MUTATIONS["createCategory"], "variables": given}
 
-    response = httpx.post(
-        gateway.graphql,
-        json={**body, "variables": given},
-        headers={"authorization": f"Bearer {token}"},
-        timeout=10,
-    )
+    response = httpx.post(gateway.graphql, json=body, headers={"authorization": f"Bearer {token}"}, timeout=10)
 
     assert response.status_code == 413
     assert response.json()["errors"][0]["extensions"] == {"code": "BODY_TOO_LARGE"}

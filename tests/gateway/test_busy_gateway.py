@@ -26,8 +26,6 @@ SECONDS = 0.5
 BODY = b'{"query": "{ __typename }"}'
 HEAD = b"POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)
 ANSWER = {"data": {"__typename": "Query"}}
-
-
 UPGRADE = (
     b"GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from portico.gateway.cache import fence as fences
+from portico.gateway.cache.kept_answers import CacheCounts
 from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
-from tests.support.kept_answers import cache_of, caching, counts_of, follow_changes, keep
-from tests.support.sockets import listening, opened, streamed, until
-
-NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
-JAZZ = {"slug": "jazz"}
+from tests.support.kept_answers import JAZZ, NAME, cache_of, caching, counts_of, create_jazz, follow_changes, keep
+from tests.support.sockets import answered_by_stream, listening, opened, streamed, until
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -30,8 +28,19 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.fixture
 async def jazz(gateway: GatewayClient) -> str:
-    made = await gateway.result("createCategory", category_input(slug="jazz", name="Jazz"))
-    return str(made["category"]["id"])
+    return await create_jazz(gateway)
+
+
+@pytest.fixture
+async def counts(gateway: GatewayClient, jazz: str) -> CacheCounts:
+    """The counts of the cache after the name of the category is kept."""
+    assert (await keep(gateway, NAME, JAZZ))["category"]["id"] == jazz
+    return counts_of(gateway)
+
+
+def assert_only_looked(commands: Commands) -> None:
+    """Asserts that nothing was read for an answer."""
+    assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
 
 
 async def test_a_query_that_is_asked_again_does_not_run(gateway: GatewayClient, jazz: str, commands: Commands) -> None:
@@ -41,7 +50,7 @@ async def test_a_query_that_is_asked_again_does_not_run(gateway: GatewayClient, 
 
     assert await gateway.data(NAME, JAZZ) == first
 
-    assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
+    assert_only_looked(commands)
 
 
 async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(
@@ -56,10 +65,7 @@ async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(
     assert counts_of(gateway).affected >= 20
 
 
-async def test_a_write_that_the_answer_does_not_show_leaves_it(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
-    await keep(gateway, NAME, JAZZ)
-    counts = counts_of(gateway)
+async def test_a_write_that_the_answer_does_not_show_leaves_it(gateway: GatewayClient, counts: CacheCounts) -> None:
     before = counts.hits, counts.affected
     for _ in range(5):
         await gateway.result("createCategory", category_input())
@@ -86,10 +92,7 @@ async def test_a_search_follows_the_searched_text_and_no_other_fields(gateway: G
     assert (counts.hits, counts.affected) == (before[0] + 1, before[1] + 1)
 
 
-async def test_callers_share_an_answer_if_nothing_of_them_was_read(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
-    await keep(gateway, NAME, JAZZ)
-    counts = counts_of(gateway)
+async def test_callers_share_an_answer_if_nothing_of_them_was_read(gateway: GatewayClient, counts: CacheCounts) -> None:
     before = counts.hits
     await gateway.as_caller("somebody", Role.SERVICE).data(NAME, JAZZ)
     assert counts.hits == before + 1
@@ -107,23 +110,15 @@ async def test_callers_do_not_share_what_a_run_has_read_of_them(gateway: Gateway
     assert (await gateway.data(viewer))["viewer"]["subject"] == gateway.subject
 
 
-@pytest.mark.parametrize(
-    ("query", "variables"),
-    [
-        ("{ category(slug: 7) { name } }", {}),
-        ("{ products(first: 0) { nodes { sku } } }", {}),
-    ],
-)
-async def test_errors_are_not_kept(gateway: GatewayClient, query: str, variables: dict[str, Any]) -> None:
+@pytest.mark.parametrize("query", ["{ category(slug: 7) { name } }", "{ products(first: 0) { nodes { sku } } }"])
+async def test_errors_are_not_kept(gateway: GatewayClient, query: str) -> None:
     for _ in range(4):
-        assert (await gateway.ask(query, variables)).codes
+        assert (await gateway.ask(query)).codes
     assert counts_of(gateway).stored == 0
 
 
-async def test_another_operation_of_a_text_or_other_variables_have_other_answers(
-    gateway: GatewayClient, jazz: str
-) -> None:
-    del jazz
+@pytest.mark.usefixtures("jazz")
+async def test_another_operation_of_a_text_or_other_variables_have_other_answers(gateway: GatewayClient) -> None:
     await gateway.result("createCategory", category_input(slug="blues", name="Blues"))
     await follow_changes(gateway)
     text = 'query A { category(slug: "jazz") { name } } query B { category(slug: "blues") { name } }'
@@ -147,11 +142,10 @@ async def test_an_answer_that_ends_with_the_clock_is_not_used_after_it(gateway: 
     assert cache.counts.hits == before
 
 
-async def test_memory_is_bounded_and_nothing_stays_after_its_answer(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
-    cache, counts = cache_of(gateway), counts_of(gateway)
-    await keep(gateway, NAME, JAZZ)
-    size = counts.bytes
+async def test_memory_is_bounded_and_nothing_stays_after_its_answer(
+    gateway: GatewayClient, counts: CacheCounts
+) -> None:
+    cache, size = cache_of(gateway), counts.bytes
     for number in range(2 * 1_000_000 // size):
         for _ in range(2):
             await gateway.data(NAME, {"slug": f"slug-{number}"})
@@ -189,16 +183,15 @@ async def test_the_first_write_after_the_stream_has_begun_shows(gateway: Gateway
         assert (await gateway.data(NAME, JAZZ))["category"]["name"] == f"Jazz {number}"
 
 
-async def test_a_renamed_or_dropped_collection_drops_what_was_read_of_it(gateway: GatewayClient, jazz: str) -> None:
-    del jazz
-    await keep(gateway, NAME, JAZZ)
+@pytest.mark.usefixtures("counts")
+async def test_a_renamed_or_dropped_collection_drops_what_was_read_of_it(gateway: GatewayClient) -> None:
     await gateway.db["others"].insert_one({"_id": "x"})
     await gateway.db["others"].rename("categories", dropTarget=True)
     assert await gateway.data(NAME, JAZZ) == {"category": None}
 
 
-async def test_an_unused_stream_is_closed(gateway: GatewayClient, jazz: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    del jazz
+@pytest.mark.usefixtures("jazz")
+async def test_an_unused_stream_is_closed(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fences, "IDLE_LOOK_SECONDS", 0.02)
     await keep(gateway, NAME, JAZZ)
     monkeypatch.setattr(fences, "IDLE_SECONDS", 0.1)
@@ -245,7 +238,7 @@ async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
     commands.clear()
     again = await get(tag)
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
+    assert_only_looked(commands)
 
     await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
     changed = await get(tag)
@@ -269,24 +262,20 @@ async def test_a_kept_answer_costs_its_caller_what_the_query_costs(settings: Set
 
 
 async def test_equal_queries_that_come_together_run_once(gateway: GatewayClient, jazz: str, commands: Commands) -> None:
-    await keep(gateway, NAME, JAZZ)
     for number in range(5):
+        await keep(gateway, NAME, JAZZ)
         await gateway.result("renameCategory", {"id": jazz, "name": f"Jazz {number}"})
         commands.clear()
         answers = await asyncio.gather(*(gateway.data(NAME, JAZZ) for _ in range(10)))
         assert [answer["category"]["name"] for answer in answers] == [f"Jazz {number}"] * 10
         assert commands.names().count("find categories") == 1
-        await keep(gateway, NAME, JAZZ)
+    await keep(gateway, NAME, JAZZ)
 
 
 async def of_stream(port: int, transport: str, token: str, text: str = NAME) -> Any:
     """Asks once by WebSocket or server-sent events. Returns the answer."""
     if transport == "sse":
-        async with streamed(port, text, JAZZ, token=token) as events:
-            found = await events.receive()
-            assert found is not None
-            assert found[0] == "next"
-            return found[1]
+        return await answered_by_stream(port, text, JAZZ, token=token)
     async with opened(port) as socket:
         await socket.init(token)
         await socket.subscribe("1", text, JAZZ)
@@ -308,7 +297,7 @@ async def test_queries_of_streams_share_the_answers_of_requests(
         commands.clear()
         assert await of_stream(port, transport, gateway.token()) == {"data": first}
         assert counts.hits == hits + 1
-        assert {name.partition(" ")[0] for name in commands.names()} <= {"ping", "getMore"}
+        assert_only_looked(commands)
         await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
         changed = {"data": {"category": {"id": jazz, "name": "Blues"}}}
         # The stream's run is kept as well.

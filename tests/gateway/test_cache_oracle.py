@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,16 @@ from typing import Any
 import httpx
 import pytest
 
-from bench.documented import as_documented
 from portico.gateway.cache import fence as fences
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from tests.gateway.support.counting import Remote, counted, go_on
 from tests.gateway.support.gateways import Gateways
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
-from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, running
-from tests.support.kept_answers import caching
+from tests.support.kept_answers import cache_of, caching, counts_of
 from tests.support.operations import comparable
-from tests.support.replica_sets import ReplicaSet, replica_set
+from tests.support.replica_sets import ReplicaSet
 from tests.support.sockets import until
 
 WRITES = 5_000 if IS_SOAK else 40
@@ -44,22 +42,10 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
-    """A gateway on the demo's data, after the documented mutations."""
-    loaded_demo.copy_to(settings)
-    return await as_documented(gateway)
-
-
-@pytest.fixture
 async def without(settings: Settings) -> AsyncIterator[GatewayClient]:
     """A gateway on the same data, without a cache."""
     async with running(replace(settings, cache_bytes=0)) as gateway:
         yield gateway
-
-
-def hits_of(gateway: GatewayClient) -> int:
-    assert gateway.state.cache is not None
-    return gateway.state.cache.counts.hits
 
 
 async def answer_of(query: Following, gateway: GatewayClient) -> Any:
@@ -81,16 +67,15 @@ async def require_fresh(query: Following, cached: Sequence[GatewayClient], witho
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
-    shop: GatewayClient, without: GatewayClient, settings: Settings, seed: int
+    documented_shop: GatewayClient, without: GatewayClient, settings: Settings, seed: int
 ) -> None:
     rng = random.Random(seed)
-    queries = rng.sample(await queries_of(shop), QUERIES)
+    queries = rng.sample(await queries_of(documented_shop), QUERIES)
     async with running(settings) as second:
-        gateways = [shop, second]
+        gateways = [documented_shop, second]
         for query in queries:
             await require_fresh(query, gateways * 3, without)
-        assert shop.state.cache is not None
-        index = shop.state.cache.index
+        index = cache_of(documented_shop).index
         writer = Writer(without.db, {name: index.rows_of(name) for name in index.collections}, rng)
         written, compared = [], 0
         for _ in range(WRITES):
@@ -103,7 +88,7 @@ async def test_cached_answers_are_those_of_fresh_runs_after_random_writes(
                 except AssertionError:
                     sys.stderr.write("\n".join(written[-15:]) + "\n")
                     raise
-        counts = shop.state.cache.counts
+        counts = counts_of(documented_shop)
         assert counts.hits > counts.affected
         assert compared * len(SEEDS) >= COMPARED
         sys.stderr.write(f"\n{WRITES} writes, {compared} answers: {counts}\n")
@@ -121,14 +106,8 @@ async def test_no_answer_is_older_than_what_any_gateway_has_acknowledged(
         await until(lambda: counting.read_answers >= READ, 7_000.0 if IS_SOAK else 200.0)
         await go_on(counting, 10)
         # However slow the machine is, some answers came from each cache.
-        await until(lambda: hits_of(gateway) > 0 and hits_of(second) > 0)
+        await until(lambda: all(counts_of(one).hits for one in (gateway, second)))
         assert counting.acknowledged >= 10
-
-
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[ReplicaSet]:
-    with replica_set(tmp_path / "three") as found:
-        yield found
 
 
 @pytest.mark.timeout(300)
@@ -156,10 +135,9 @@ async def test_no_answer_is_older_while_primaries_step_down_or_stall(
         monkeypatch.setattr(fences, "WAIT_SECONDS", 10.0)
         counting.may_write.clear()
         for one in (gateway, second):
-            assert one.state.cache is not None
-            assert one.state.cache.counts.losses
-            before = hits_of(one)
-            await until(lambda one=one, before=before: hits_of(one) > before)  # type: ignore[misc]
+            assert counts_of(one).losses
+            before = counts_of(one).hits
+            await until(lambda one=one, before=before: counts_of(one).hits > before)  # type: ignore[misc]
 
 
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)

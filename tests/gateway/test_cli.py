@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
+import io
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
@@ -20,42 +20,21 @@ import pytest
 from bson import ObjectId
 from pymongo import MongoClient
 
+from portico.gateway.cli import lines as printed
 from portico.gateway.settings import Settings
+from tests.catalog.support.catalog import album
 from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS
 from tests.support.harness import SECRET, GatewayClient, create_category, create_product
+from tests.support.importing import lines, write
 from tests.support.processes import environment, eventually, portico, served, started
 from tests.support.roles import ROLES
 
 COMMANDS = (
-    "serve",
-    "demo",
-    "payment-service",
-    "schema",
-    "documents",
-    "explain",
-    "indexes",
-    "shard",
-    "import",
-    "token",
-    "doctor",
-    "migrate",
-    "worker",
+    *("serve", "demo", "payment-service", "schema", "documents", "explain", "indexes"),
+    *("shard", "import", "token", "doctor", "migrate", "worker"),
 )
 COMMITTED = Path(__file__).parents[2] / "schema.graphql"
-CATEGORIES = [
-    {"slug": "music", "name": "Music"},
-    {"slug": "jazz", "name": "Jazz", "parent": "music"},
-]
-
-
-def album(sku: str, **fields: Any) -> dict[str, Any]:
-    pricing = {"list": {"amount": 1200}, "retail": {"amount": 1100}}
-    return {"sku": sku, "type": "Audio Album", "title": sku, "pricing": pricing, "categories": ["jazz"], **fields}
-
-
-def written(path: Path, records: list[Any]) -> str:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return str(path)
+CATEGORIES = [{"slug": "music", "name": "Music"}, {"slug": "jazz", "name": "Jazz", "parent": "music"}]
 
 
 @pytest.fixture
@@ -107,9 +86,6 @@ def test_every_command_describes_itself_and_its_options() -> None:
             assert re.search(r" {2,}[A-Z][a-z]?.*\.", option, re.DOTALL), f"{name}: {option}"
 
 
-# Tokens
-
-
 def test_the_token_command_prints_only_a_token_with_the_requested_claims(env: dict[str, str]) -> None:
     roles = [role.name for role in ROLES]
     options = [option for role in roles for option in ("--role", role)]
@@ -144,9 +120,6 @@ def test_a_token_needs_a_subject_and_existing_roles(env: dict[str, str]) -> None
     assert "Traceback" not in without.stderr + unknown.stderr
 
 
-# The schema
-
-
 def test_the_committed_schema_is_up_to_date() -> None:
     done = portico("schema")
 
@@ -177,30 +150,27 @@ def test_schema_check_lists_changes_with_their_severity_and_sets_the_status(
     assert expected in done.stdout
 
 
-# Importing
-
-
 def test_importing_good_files_again_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
-    categories = written(tmp_path / "categories.jsonl", CATEGORIES)
-    with gzip.open(tmp_path / "products.jsonl.gz", "wt") as packed:
-        packed.writelines(json.dumps(album(f"P-{number}")) + "\n" for number in range(600))
+    categories = write(tmp_path / "categories.jsonl", lines(CATEGORIES))
+    records = lines(album(sku=f"P-{number}", categories=["jazz"]) for number in range(600))
+    products = write(tmp_path / "products.jsonl.gz", gzip.compress(records))
 
-    first = portico("import", "categories", categories, env=env)
-    second = portico("import", "products", str(tmp_path / "products.jsonl.gz"), env=env)
-    again = portico("import", "products", str(tmp_path / "products.jsonl.gz"), env=env)
+    given = [("categories", categories), ("products", products), ("products", products)]
+    done = [portico("import", subject, str(path), env=env) for subject, path in given]
 
-    assert [done.returncode for done in (first, second, again)] == [0, 0, 0]
-    assert first.stdout.strip().splitlines()[-1] == "categories: 2 created"
-    assert second.stdout.strip().splitlines()[-1] == "products: 600 created"
-    assert again.stdout.strip().splitlines()[-1] == "products: 600 unchanged"
+    assert [one.returncode for one in done] == [0, 0, 0]
+    assert [one.stdout.strip().splitlines()[-1] for one in done] == [
+        "categories: 2 created",
+        "products: 600 created",
+        "products: 600 unchanged",
+    ]
 
 
 def test_an_import_names_bad_records_and_keeps_the_good_ones(env: dict[str, str], tmp_path: Path) -> None:
-    portico("import", "categories", written(tmp_path / "categories.jsonl", CATEGORIES), env=env)
-    lines = [json.dumps(album("A")), "nonsense", json.dumps(album("B", color="red")), "", json.dumps(album("C"))]
-    lines += [json.dumps(album("D", categories=["nowhere"])), json.dumps([1]), '{"sku": "\ud83d']
-    path = tmp_path / "products.jsonl"
-    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    portico("import", "categories", str(write(tmp_path / "categories.jsonl", lines(CATEGORIES))), env=env)
+    good, red, lost = album(categories=["jazz"]), album(color="red"), album(categories=["nowhere"])
+    cut = '{"sku": "\ud83d'.encode("utf-8", "surrogatepass")
+    path = write(tmp_path / "products.jsonl", lines([good, b"nonsense", red, b"", album(), lost, b"[1]", cut]))
 
     done = portico("import", "products", str(path), env=env)
 
@@ -217,32 +187,22 @@ def test_an_import_names_bad_records_and_keeps_the_good_ones(env: dict[str, str]
 
 @pytest.mark.parametrize("damage", ["cut off", "garbled", "no gzip"])
 def test_an_import_keeps_the_readable_part_of_a_damaged_file(env: dict[str, str], tmp_path: Path, damage: str) -> None:
-    whole = gzip.compress(b"".join(json.dumps({"slug": f"c-{n}", "name": "x" * 60}).encode() + b"\n" for n in range(9)))
+    whole = gzip.compress(lines({"slug": f"c-{number}", "name": "x" * 60} for number in range(9)))
     packed = {"cut off": whole[:-20], "garbled": whole[:-12] + b"\xff" * 12, "no gzip": whole[:2] + b"nonsense"}[damage]
-    (tmp_path / "categories.jsonl.gz").write_bytes(packed)
+    path = write(tmp_path / "categories.jsonl.gz", packed)
 
-    done = portico("import", "categories", str(tmp_path / "categories.jsonl.gz"), env=env)
+    done = portico("import", "categories", str(path), env=env)
 
     assert done.returncode == 1
-    assert re.search(r"categories\.jsonl\.gz:\d+: the rest of the gzipped file cannot be read: .+", done.stderr), (
-        done.stderr
-    )
+    assert re.search(rf"{path}:\d+: the rest of the gzipped file cannot be read: .+", done.stderr), done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(r"1 failed$", done.stdout.strip())
 
 
-# The database
-
-
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", IMPORTERS)
-def test_the_import_command_takes_every_importer_as_a_subject(
-    env: dict[str, str], tmp_path: Path, subject: str
-) -> None:
-    file = tmp_path / "records.jsonl"
-    file.write_text('{"no such field": 1}\n')
-
-    ended = portico("import", subject, str(file), env=env)
+def test_the_import_command_takes_every_importer_as_a_subject(env: dict[str, str], file: Path, subject: str) -> None:
+    ended = portico("import", subject, str(write(file, lines([{"no such field": 1}]))), env=env)
 
     assert (ended.returncode, f"{subject}: 1 failed" in ended.stdout) == (1, True), ended
 
@@ -299,12 +259,7 @@ def test_migrate_upgrades_old_documents(env: dict[str, str], shop: Any) -> None:
     done, again = portico("migrate", env=env), portico("migrate", env=env)
 
     assert (done.returncode, again.returncode) == (0, 0)
-    assert done.stdout.splitlines() == [
-        "categories: 2",
-        "products: 100",
-        "products: 50",
-        "Upgraded 152 documents.",
-    ]
+    assert done.stdout.splitlines() == ["categories: 2", "products: 100", "products: 50", "Upgraded 152 documents."]
     assert again.stdout.splitlines() == ["Upgraded 0 documents."]
     assert shop["products"].count_documents({"details.genres": ["Drama"], "schema_version": 3}) == 150
 
@@ -329,3 +284,31 @@ def test_a_worker_runs_the_jobs_and_stops_on_a_signal(settings: Settings, shop: 
         assert time.monotonic() - begun < 9
     assert "Traceback" not in worker.errors
     assert shop["leases"].count_documents({}) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_colored"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_lines_are_coloured_unless_the_environment_asks_for_none(
+    variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, *, is_colored: bool
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", shown := Terminal())
+    monkeypatch.setattr(sys, "stderr", warned := Terminal())
+
+    printed.warn("the port is taken")
+    printed.show("Portico is at http://localhost.", bold="http://localhost")
+
+    assert ("\x1b[33m" in warned.getvalue(), "\x1b[1m" in shown.getvalue()) == (is_colored, is_colored)
+    if not is_colored:
+        assert warned.getvalue() == "portico: the port is taken\n"
+        assert shown.getvalue() == "Portico is at http://localhost.\n"

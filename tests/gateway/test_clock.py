@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import textwrap
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,6 +23,7 @@ from portico.resolvers.server_time import server_time
 from portico.resolvers.shop.settings import ShopSettings
 from portico.resolvers.writes.timer import Timer
 from tests.shop.support.shop import add_input, cart_of, new_cart, quantities, stock_of, stock_up
+from tests.support.documents import only
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, assert_invariants, running, with_settings
 from tests.support.ids import key_in
@@ -128,32 +127,25 @@ async def test_times_are_utc_without_a_zone_to_the_millisecond(db: Database) -> 
     assert abs(now - SystemClock().now()) < NEAR
 
 
-# Gateways
-
-
-@contextlib.asynccontextmanager
-async def on_a_wrong_machine(settings: Settings, hours: int) -> AsyncIterator[GatewayClient]:
-    async with running(settings, clock=skewed(hours)) as gateway:
-        yield gateway
-
-
-async def jobs_of(gateway: GatewayClient) -> None:
-    for job in JOBS:
-        await job.run(Job.Run(gateway.db, gateway.state.clock.now(), gateway.state.resources))
+async def idle_cart(gateway: GatewayClient, sku: str) -> str:
+    """Returns a cart that has expired a second ago."""
+    cart = await new_cart(gateway, **{sku: 1})
+    past = await server_time(gateway.db) - timedelta(seconds=1)
+    await gateway.db["carts"].update_one({"_id": key_in("Cart", cart)}, {"$set": {"expires_at": past}})
+    return cart
 
 
 @HOURS
 async def test_jobs_on_a_machine_with_a_wrong_clock_expire_no_active_cart(settings: Settings, hours: int) -> None:
     settings = with_settings(settings, ShopSettings, cart_seconds=3600)
-    async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
+    async with running(settings) as right, running(settings, clock=skewed(hours)) as wrong:
         sku = await stock_up(right, units=10)
         live = [await new_cart(gateway, **{sku: 1}) for gateway in (right, wrong) for _ in range(3)]
-        idle = await new_cart(right, **{sku: 1})
-        past = await server_time(right.db) - timedelta(seconds=1)
-        await right.db["carts"].update_one({"_id": key_in("Cart", idle)}, {"$set": {"expires_at": past}})
+        idle = await idle_cart(right, sku)
 
         for gateway in (wrong, right):
-            await jobs_of(gateway)
+            for job in JOBS:
+                await job.run(Job.Run(gateway.db, gateway.state.clock.now(), gateway.state.resources))
 
         assert [(await cart_of(right, cart))["status"] for cart in live] == ["ACTIVE"] * 6
         assert (await cart_of(right, idle))["status"] == "EXPIRED"
@@ -164,33 +156,29 @@ async def test_jobs_on_a_machine_with_a_wrong_clock_expire_no_active_cart(settin
 @HOURS
 async def test_carts_from_a_machine_with_a_wrong_clock_expire_on_time(settings: Settings, hours: int) -> None:
     settings = with_settings(settings, ShopSettings, cart_seconds=3600)
-    async with running(settings) as right, on_a_wrong_machine(settings, hours) as wrong:
+    async with running(settings) as right, running(settings, clock=skewed(hours)) as wrong:
         sku = await stock_up(right)
         cart = await new_cart(wrong, **{sku: 1})
         added = await right.result("addItemToCart", add_input(cart, sku))
 
-        stored = await right.db["carts"].find_one({"_id": key_in("Cart", cart)})
+        stored = await only(right.db["carts"], {"_id": key_in("Cart", cart)})
 
-        assert stored is not None
         assert abs(stored["expires_at"] - await server_time(right.db) - timedelta(hours=1)) < NEAR
         assert quantities(added["cart"]) == {sku: 2}
+
+
+WRONG_CLOCK = """
+from datetime import timedelta
+from portico.gateway import clock
+right = clock.machine_time
+clock.machine_time = lambda: right() + timedelta(hours=HOURS)
+"""
 
 
 def _wrong_machine(folder: Path, hours: int) -> str:
     """A folder for PYTHONPATH that makes the machine clock of a process wrong."""
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(
-        textwrap.dedent(
-            f"""
-            from datetime import timedelta
-
-            from portico.gateway import clock
-
-            right = clock.machine_time
-            clock.machine_time = lambda: right() + timedelta(hours={hours})
-            """
-        )
-    )
+    (folder / "sitecustomize.py").write_text(WRONG_CLOCK.replace("HOURS", str(hours)))
     return str(folder)
 
 
@@ -201,9 +189,7 @@ async def test_a_worker_process_on_a_machine_with_a_wrong_clock_expires_only_idl
     settings = with_settings(settings, ShopSettings, cart_seconds=3600)
     async with running(settings) as gateway:
         sku = await stock_up(gateway)
-        live, idle = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]
-        past = await server_time(gateway.db) - timedelta(seconds=1)
-        await gateway.db["carts"].update_one({"_id": key_in("Cart", idle)}, {"$set": {"expires_at": past}})
+        live, idle = await new_cart(gateway, **{sku: 1}), await idle_cart(gateway, sku)
         env = environment(replace(settings, job_seconds=0.1, log_level="info"))
         env["PYTHONPATH"] = _wrong_machine(tmp_path / "wrong", hours)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +12,14 @@ import orjson
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, create_product, running
+from tests.support.aliases import aliased
+from tests.support.harness import GatewayClient, running
 from tests.support.sockets import listening
 
 # Some kilobytes, and some bytes.
-LARGE = "query { " + " ".join(f"a{number}: __typename" for number in range(200)) + " }"
+LARGE = f"query {{ {aliased('__typename', 200)} }}"
 SMALL = "{ __typename }"
 RESPONSE_TYPE = "application/graphql-response+json"
-
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, cors_origins="https://shop.example")) as client:
-        yield client
 
 
 async def raw(
@@ -61,10 +56,9 @@ async def raw(
     ],
 )
 async def test_a_large_answer_has_an_encoding_that_the_client_accepts(
-    settings: Settings, accepted: str | None, used: str | None, media_type: str, method: str
+    port: int, accepted: str | None, used: str | None, media_type: str, method: str
 ) -> None:
-    async with running(settings) as gateway, listening(gateway) as port:
-        headers, body = await raw(port, LARGE, {"accept": media_type, "accept-encoding": accepted}, method)
+    headers, body = await raw(port, LARGE, {"accept": media_type, "accept-encoding": accepted}, method)
 
     assert headers.get("content-encoding") == used
     assert headers["content-type"] == f"{media_type}; charset=utf-8"
@@ -76,9 +70,8 @@ async def test_a_large_answer_has_an_encoding_that_the_client_accepts(
         assert "Accept-Encoding" in headers["vary"].split(", ")
 
 
-async def test_a_small_answer_is_not_compressed(settings: Settings) -> None:
-    async with running(settings) as gateway, listening(gateway) as port:
-        headers, body = await raw(port, SMALL, {"accept-encoding": "gzip, br, zstd"})
+async def test_a_small_answer_is_not_compressed(port: int) -> None:
+    headers, body = await raw(port, SMALL, {"accept-encoding": "gzip, br, zstd"})
 
     assert "content-encoding" not in headers
     assert orjson.loads(body) == {"data": {"__typename": "Query"}}
@@ -92,8 +85,9 @@ async def test_the_settings_decide_the_size_and_whether_to_compress(settings: Se
                 assert headers.get("content-encoding") == used
 
 
-async def test_a_page_of_another_origin_gets_both_headers(gateway: GatewayClient) -> None:
-    async with listening(gateway) as port:
+async def test_a_page_of_another_origin_gets_both_headers(settings: Settings) -> None:
+    chosen = replace(settings, cors_origins="https://shop.example")
+    async with running(chosen) as gateway, listening(gateway) as port:
         given = {"accept-encoding": "gzip", "origin": "https://shop.example"}
         headers, body = await raw(port, LARGE, given)
 
@@ -104,24 +98,19 @@ async def test_a_page_of_another_origin_gets_both_headers(gateway: GatewayClient
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "br", "zstd"])
-async def test_a_stream_of_events_is_never_compressed(gateway: GatewayClient, accepted: str) -> None:
-    await create_product(gateway)
-    async with listening(gateway) as port:
-        given = {"accept": "text/event-stream", "accept-encoding": accepted}
-        headers, body = await raw(port, LARGE, given)
+async def test_a_stream_of_events_is_never_compressed(port: int, accepted: str) -> None:
+    headers, body = await raw(port, LARGE, {"accept": "text/event-stream", "accept-encoding": accepted})
 
     assert "content-encoding" not in headers
     assert body.startswith(b":")
     assert b"event: next" in body
 
 
-async def test_errors_and_other_pages_are_compressed(settings: Settings) -> None:
-    async with running(settings) as gateway, listening(gateway) as port:
-        wrong = "{ " + " ".join(f"a{number}: nothing" for number in range(50)) + " }"
-        headers, body = await raw(port, wrong, {"accept-encoding": "gzip"})
-        assert headers["content-encoding"] == "gzip"
-        assert orjson.loads(gzip.decompress(body))["errors"]
-        metrics = await gateway.http.get("/metrics", headers={"accept-encoding": "gzip"})
+async def test_errors_and_other_pages_are_compressed(gateway: GatewayClient, port: int) -> None:
+    headers, body = await raw(port, f"{{ {aliased('nothing', 50)} }}", {"accept-encoding": "gzip"})
+    assert headers["content-encoding"] == "gzip"
+    assert orjson.loads(gzip.decompress(body))["errors"]
+    metrics = await gateway.http.get("/metrics", headers={"accept-encoding": "gzip"})
 
     assert metrics.headers["content-encoding"] == "gzip"
     assert "portico_operations" in metrics.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 from websockets.exceptions import InvalidStatus
@@ -13,45 +14,44 @@ from portico.gateway.settings import Settings, SettingsError
 from tests.support.harness import running
 from tests.support.sockets import listening, opened
 
+SHOP = "https://shop.example"
 PREFLIGHT = {
-    "origin": "https://shop.example",
+    "origin": SHOP,
     "access-control-request-method": "POST",
     "access-control-request-headers": "authorization,content-type",
 }
 
 
-@pytest.mark.parametrize("origins", ["https://shop.example", "https://other.example, https://shop.example"])
+async def preflight(settings: Settings, **headers: str) -> httpx.Response:
+    """Returns the answer to a preflight request with these headers instead of the usual ones."""
+    changed = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with running(settings) as gateway:
+        return await gateway.http.options("/graphql", headers={**PREFLIGHT, **changed})
+
+
+@pytest.mark.parametrize("origins", [SHOP, f"https://other.example, {SHOP}"])
 async def test_a_page_of_an_allowed_origin_may_send_requests(settings: Settings, origins: str) -> None:
     async with running(replace(settings, cors_origins=origins)) as gateway:
-        preflight = await gateway.http.options("/graphql", headers=PREFLIGHT)
-        answer = await gateway.http.post(
-            "/graphql", json={"query": "{ viewer { subject } }"}, headers={"origin": "https://shop.example"}
-        )
+        first = await gateway.http.options("/graphql", headers=PREFLIGHT)
+        answer = await gateway.http.post("/graphql", json={"query": "{ viewer { subject } }"}, headers={"origin": SHOP})
 
-    assert preflight.status_code == 200
-    assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
-    assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+    assert first.status_code == 200
+    assert first.headers["access-control-allow-origin"] == SHOP
+    assert answer.headers["access-control-allow-origin"] == SHOP
     exposed = answer.headers["access-control-expose-headers"]
     assert exposed == "x-request-id, etag, content-range, retry-after, ratelimit, ratelimit-policy"
     assert answer.json() == {"data": {"viewer": None}}
 
 
 async def test_a_page_of_another_origin_may_not_send_requests(settings: Settings) -> None:
-    async with running(replace(settings, cors_origins="https://shop.example")) as gateway:
-        preflight = await gateway.http.options("/graphql", headers={**PREFLIGHT, "origin": "https://evil.example"})
+    refused = await preflight(replace(settings, cors_origins=SHOP), origin="https://evil.example")
 
-    assert preflight.status_code == 400
-    assert "access-control-allow-origin" not in preflight.headers
+    assert refused.status_code == 400
+    assert "access-control-allow-origin" not in refused.headers
 
 
 async def test_without_the_setting_pages_of_other_origins_may_not_send_requests(settings: Settings) -> None:
-    async with running(settings) as gateway:
-        preflight = await gateway.http.options("/graphql", headers=PREFLIGHT)
-
-    assert "access-control-allow-origin" not in preflight.headers
-
-
-# Headers
+    assert "access-control-allow-origin" not in (await preflight(settings)).headers
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,7 @@ async def test_without_the_setting_pages_of_other_origins_may_not_send_requests(
     ],
 )
 async def test_the_headers_of_well_known_clients_are_allowed(settings: Settings, names: str) -> None:
-    async with running(replace(settings, cors_origins="https://shop.example")) as gateway:
-        asked = {**PREFLIGHT, "access-control-request-headers": names}
-        answer = await gateway.http.options("/graphql", headers=asked)
+    answer = await preflight(replace(settings, cors_origins=SHOP), access_control_request_headers=names)
 
     assert answer.status_code == 200
     assert set(names.split(",")) <= set(answer.headers["access-control-allow-headers"].lower().split(", "))
@@ -77,10 +75,8 @@ async def test_the_headers_of_well_known_clients_are_allowed(settings: Settings,
 
 @pytest.mark.parametrize(("more", "status"), [(None, 400), ("x-shop, X-Tenant", 200), ("*", 200)])
 async def test_other_headers_need_the_setting(settings: Settings, more: str | None, status: int) -> None:
-    chosen = replace(settings, cors_origins="https://shop.example", cors_headers=more)
-    async with running(chosen) as gateway:
-        asked = {**PREFLIGHT, "access-control-request-headers": "content-type,x-tenant"}
-        answer = await gateway.http.options("/graphql", headers=asked)
+    chosen = replace(settings, cors_origins=SHOP, cors_headers=more)
+    answer = await preflight(chosen, access_control_request_headers="content-type,x-tenant")
 
     assert answer.status_code == status
 
@@ -90,36 +86,18 @@ def test_a_name_that_no_header_can_have_is_refused(settings: Settings) -> None:
         create_app(replace(settings, cors_origins="*", cors_headers="x tenant"))
 
 
-# The log
-
-
 async def test_what_is_refused_is_in_the_log_once(settings: Settings) -> None:
-    chosen = replace(settings, cors_origins="https://shop.example", log_level="warning")
-    async with running(chosen) as gateway:
+    async with running(replace(settings, cors_origins=SHOP, log_level="warning")) as gateway:
         with capture_logs() as logs:
             for _ in range(2):
                 for changed in ({"origin": "https://evil.example"}, {"access-control-request-headers": "x-tenant"}):
                     await gateway.http.options("/graphql", headers={**PREFLIGHT, **changed})
 
+    refused = {"event": "page refused", "log_level": "warning", "method": "POST", "not_logged": 0}
+    headers = PREFLIGHT["access-control-request-headers"]
     assert logs == [
-        {
-            "event": "page refused",
-            "log_level": "warning",
-            "why": "Disallowed CORS origin",
-            "origin": "https://evil.example",
-            "method": "POST",
-            "headers": "authorization,content-type",
-            "not_logged": 0,
-        },
-        {
-            "event": "page refused",
-            "log_level": "warning",
-            "why": "Disallowed CORS headers",
-            "origin": "https://shop.example",
-            "method": "POST",
-            "headers": "x-tenant",
-            "not_logged": 0,
-        },
+        {**refused, "why": "Disallowed CORS origin", "origin": "https://evil.example", "headers": headers},
+        {**refused, "why": "Disallowed CORS headers", "origin": SHOP, "headers": "x-tenant"},
     ]
 
 
@@ -129,10 +107,10 @@ async def test_without_the_setting_a_refusal_names_it_in_the_log(settings: Setti
             await gateway.http.options("/graphql", headers=PREFLIGHT)
             async with listening(gateway) as port:
                 with pytest.raises(InvalidStatus):
-                    async with opened(port, origin="https://shop.example"):
+                    async with opened(port, origin=SHOP):
                         raise AssertionError("opened")
 
     assert [(line["event"], line["origin"], line["why"].partition(" ")[0]) for line in logs] == [
-        ("page refused", "https://shop.example", "PORTICO_CORS_ORIGINS"),
-        ("page refused", "https://shop.example", "WebSocket:"),
+        ("page refused", SHOP, "PORTICO_CORS_ORIGINS"),
+        ("page refused", SHOP, "WebSocket:"),
     ]

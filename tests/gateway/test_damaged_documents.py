@@ -19,7 +19,6 @@ from structlog.testing import capture_logs
 from portico.gateway.cli.data import check_invariants
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import vocabulary
-from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Document
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.writes.marks import derived_id
@@ -32,6 +31,7 @@ from tests.content.support.leftovers import replaced_photo
 from tests.shop.support.leftovers import expiring_cart, move_in_cart, move_in_stock
 from tests.shop.support.shop import new_cart, stock_up
 from tests.support.damage import WRONG, damage_in_front
+from tests.support.documents import only
 from tests.support.domains import JOBS
 from tests.support.harness import GatewayClient, SettableClock, create_category, create_product, run_jobs
 from tests.support.ids import key_in
@@ -49,9 +49,27 @@ CASES = [
 
 
 async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
-    (job,) = [job for job in JOBS if job.name == name]
     with contextlib.suppress(SweepFailed):
-        await job.run(Job.Run(gateway.db, clock.now(), gateway.state.resources))
+        await run_jobs(gateway, clock, name)
+
+
+async def damaged_move(gateway: GatewayClient) -> Any:
+    """Damages one of the categories that old crashes left while they moved. Returns its key."""
+    key = (await gateway.db["categories"].distinct("_id", {"moving.op": OP}))[0]
+    await set_values(gateway, "categories", key, moving={"at": LONG_AGO})
+    return key
+
+
+def undecodable(document: Document) -> Any:
+    """Returns the document with bytes that are no text in place of the end of `Undecodable`."""
+    return RawBSONDocument(bson.encode(document).replace(b"Undecodable", b"Undecodabl\xff"))
+
+
+async def checked(gateway: GatewayClient, *, repair: bool) -> tuple[int, str]:
+    """Checks the invariants as `portico doctor` does. Returns how many problems are left, and what it prints."""
+    printed = io.StringIO()
+    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=repair)
+    return left, printed.getvalue()
 
 
 def test_every_job_has_a_case_with_damaged_documents() -> None:
@@ -64,7 +82,7 @@ async def test_a_job_settles_healthy_documents_behind_damaged_ones(
     gateway: GatewayClient, clock: SettableClock, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]
 ) -> None:
     collection, query = await leave(gateway)
-    (healthy,) = await gateway.db[collection].find(query).to_list()
+    healthy = await only(gateway.db[collection], query)
     assert await damage_in_front(gateway.db, collection, healthy) > 15
 
     # One run of these jobs handles a limited number of documents.
@@ -82,7 +100,7 @@ async def test_the_words_of_healthy_documents_behind_damaged_ones_are_collected(
     monkeypatch.setattr(vocabulary, "AT_ONCE", at_once)
     category = await create_category(gateway, name="Zydeco")
     await create_product(gateway, title="Bluegrass", categoryIds=[category["id"]])
-    (healthy,) = await gateway.db[collection].find({}).to_list()
+    healthy = await only(gateway.db[collection])
     await _damage_words(gateway, collection, healthy)
     for name in ("catalog_words", "catalog_word_walks"):
         await gateway.db[name].delete_many({})
@@ -102,18 +120,14 @@ async def _damage_words(gateway: GatewayClient, collection: str, healthy: Docume
     copied = [one["_id"] async for one in gateway.db[collection].find({"_id": {"$ne": healthy["_id"]}}, {"_id": 1})]
     for key, wrong in zip(copied, [*WRONG, *([one] for one in WRONG)], strict=False):
         await set_values(gateway, collection, key, **{field: wrong})
-    whole = bson.encode(
-        {**healthy, "_id": ObjectId("00" * 12), "sku": "other", "slug": "other", field: ["Undecodable"]}
-    )
-    broken: Any = RawBSONDocument(whole.replace(b"Undecodable", b"Undecodabl\xff"))
-    await gateway.db[collection].insert_one(broken)
+    other = {**healthy, "_id": ObjectId("00" * 12), "sku": "other", "slug": "other", field: ["Undecodable"]}
+    await gateway.db[collection].insert_one(undecodable(other))
 
 
 async def test_a_job_logs_damaged_documents_and_counts_the_others(gateway: GatewayClient, clock: SettableClock) -> None:
     await moving_category(gateway)
     await moving_category(gateway)
-    damaged, _ = await gateway.db["categories"].find({"moving.op": OP}).to_list()
-    await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    await damaged_move(gateway)
     (job,) = [job for job in JOBS if job.name == "finish-categories"]
     worker = Worker(gateway.db, clock, 0.01, gateway.state.resources, [job])
 
@@ -127,22 +141,21 @@ async def test_a_job_logs_damaged_documents_and_counts_the_others(gateway: Gatew
 
 async def test_an_error_names_the_document_that_causes_it(gateway: GatewayClient, clock: SettableClock) -> None:
     await moving_category(gateway)
-    (damaged,) = await gateway.db["categories"].find({"moving.op": OP}).to_list()
-    await set_values(gateway, "categories", damaged["_id"], moving={"at": LONG_AGO})
+    key = await damaged_move(gateway)
 
     with pytest.raises(SweepFailed) as failed:
         await run_jobs(gateway, clock, "finish-categories")
 
     (error,) = failed.value.exceptions
     assert isinstance(error, KeyError)
-    assert error.__notes__ == [f"In categories: {damaged['_id']!r}"]
+    assert error.__notes__ == [f"In categories: {key!r}"]
 
 
 async def test_errors_in_a_list_name_its_document_and_are_all_counted(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
     collection, _ = await move_in_stock(gateway)
-    (stock,) = await gateway.db[collection].find({}).to_list()
+    stock = await only(gateway.db[collection])
     await set_values(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
 
     with pytest.raises(SweepFailed, match="25 could not be finished") as failed:
@@ -157,7 +170,7 @@ async def test_more_damaged_carts_than_a_batch_do_not_stop_the_healthy_ones(
     monkeypatch.setattr(cart_jobs, "BATCH", 3)
     sku = await stock_up(gateway)
     _, query = await expiring_cart(gateway)
-    (healthy,) = await gateway.db["carts"].find(query).to_list()
+    healthy = await only(gateway.db["carts"], query)
     await gateway.db["carts"].delete_one({"_id": healthy["_id"]})
     damaged = [{**healthy, "_id": f"damaged-{number}", "items": None} for number in range(10)]
     healthy_ones = [{**healthy, "_id": f"healthy-{number}"} for number in range(4)]
@@ -212,7 +225,7 @@ async def test_a_damaged_entry_of_a_list_does_not_stop_the_other_entries(
 ) -> None:
     collection, query = await leave(gateway)
     (path,) = [path.rpartition(".")[0] for path in query]
-    (whole,) = await gateway.db[collection].find(query).to_list()
+    whole = await only(gateway.db[collection], query)
     entries = {"$each": [wrong], "$position": 0}
     await gateway.db[collection].update_one({"_id": whole["_id"]}, {"$push": {path: entries}})
 
@@ -268,8 +281,7 @@ async def test_a_rename_above_a_damaged_category_is_retried_after_ten_minutes(
     clock.advance(minutes=11)
 
     assert await run_jobs(gateway, clock, "finish-categories") == 1
-    found = await categories.find_one({"_id": key_in("Category", below["id"])})
-    assert found is not None
+    found = await only(categories, {"_id": key_in("Category", below["id"])})
     assert [step["name"] for step in found["ancestors"]] == ["New", "Child"]
     assert await categories.find_one({"refresh.0": {"$exists": True}}) is None
 
@@ -279,11 +291,9 @@ async def test_a_damaged_product_of_an_import_does_not_stop_the_others(
 ) -> None:
     """The job removes each announced product that has no category."""
     category = await create_category(gateway)
-    kept, gone = [
-        await gateway.db["products"].insert_one(_announced(f"announced-{number}", category)) for number in range(2)
-    ]
-    await set_values(gateway, "products", kept.inserted_id, category_ids=7)
     keys = ["announced-0", "announced-1"]
+    kept, gone = [await gateway.db["products"].insert_one(_announced(sku, category)) for sku in keys]
+    await set_values(gateway, "products", kept.inserted_id, category_ids=7)
     await gateway.db["intents"].insert_one({"_id": OP, "kind": "product-creation", "keys": keys, "at": LONG_AGO})
     await gateway.db["categories"].delete_many({})
 
@@ -299,34 +309,24 @@ def _announced(sku: str, category: Given) -> Document:
 
 
 async def test_doctor_goes_on_after_a_date_that_python_cannot_represent(gateway: GatewayClient) -> None:
-    await gateway.db["products"].insert_many(
-        [
-            document(sku="undecodable") | {"details": {"issue_date": DatetimeMS(-(10**15))}},
-            document(sku="out-of-date") | {"terms": []},
-        ]
-    )
-    printed = io.StringIO()
+    unrepresentable = document(sku="undecodable") | {"details": {"issue_date": DatetimeMS(-(10**15))}}
+    await gateway.db["products"].insert_many([unrepresentable, document(sku="out-of-date") | {"terms": []}])
 
-    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=False)
+    left, printed = await checked(gateway, repair=False)
 
     assert left == 1
-    assert "product out-of-date: its search terms are out of date" in printed.getvalue()
+    assert "product out-of-date: its search terms are out of date" in printed
 
 
 async def test_doctor_does_not_copy_text_that_cannot_be_decoded(gateway: GatewayClient) -> None:
     parent = await create_category(gateway, name="Undecodable")
     below = await create_category(gateway, parentId=parent["id"])
     categories = gateway.db["categories"]
-    whole = bson.encode(await categories.find_one_and_delete({"slug": parent["slug"]}) or {})
-    broken: Any = RawBSONDocument(whole.replace(b"Undecodable", b"Undecodabl\xff"))
-    await categories.insert_one(broken)
+    await categories.insert_one(undecodable(await categories.find_one_and_delete({"slug": parent["slug"]}) or {}))
     await categories.update_one({"slug": below["slug"]}, {"$set": {"ancestors": []}})
-    printed = io.StringIO()
 
-    left = await check_invariants(gateway.settings, Console(file=printed, width=200), repair=True)
+    left, printed = await checked(gateway, repair=True)
 
     assert left == 1
-    assert f"category {below['slug']}: its ancestors are out of date" in printed.getvalue()
-    kept = await categories.find_one({"slug": below["slug"]})
-    assert kept is not None
-    assert kept["ancestors"] == []
+    assert f"category {below['slug']}: its ancestors are out of date" in printed
+    assert (await only(categories, {"slug": below["slug"]}))["ancestors"] == []

@@ -8,25 +8,33 @@ import random
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import bson
 import pytest
-from bson import Decimal128, Int64, ObjectId, Regex
+from bson import ObjectId, Regex
 from pymongo.errors import ExecutionTimeout, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from portico.gateway.mongo import embedded, links
+from portico.gateway.mongo import links
 from portico.gateway.mongo.direct import DirectDatabase
 from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database
-from tests.gateway.support.direct import ROWS, opened, plain, reader_of, warmed
+from tests.gateway.support.direct import (
+    ROWS,
+    VALUES,
+    opened,
+    opened_through_wire,
+    own_mongodb,
+    plain,
+    reader_of,
+    step_down,
+    warmed,
+)
 from tests.support.harness import Commands
 from tests.support.secure_mongodb import secure_mongodb
-from tests.support.wire import Wire, through_wire
 
 
 @pytest.fixture
@@ -36,14 +44,7 @@ async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
 
 
 async def test_every_type_of_value_equals_the_value_from_the_driver(db: Database) -> None:
-    values = {
-        "_id": ObjectId(),
-        "text": "Ärger 🎷",
-        "numbers": [1, Int64(2**40), 1.5, Decimal128("1.10"), True, None],
-        "at": datetime(2026, 1, 1, tzinfo=UTC),
-        "bytes": b"\x00\x01",
-        "below": {"deep": [{"er": Regex("^x")}]},
-    }
+    values = {"_id": ObjectId(), **VALUES, "below": {"deep": [{"er": Regex("^x")}]}}
     await db["rows"].insert_one(dict(values))
 
     found = await db["rows"].find_one({"_id": values["_id"]})
@@ -228,21 +229,15 @@ async def test_command_listeners_see_the_start_and_the_end_of_each_read(db: Data
 
 
 async def test_no_answer_is_lost_if_a_connection_is_cut(settings: Settings) -> None:
-    with through_wire(settings) as (wire, over_wire):
-        async with opened(over_wire) as db:
-            for _ in range(5):
-                reads = [asyncio.ensure_future(db["rows"].find({}).to_list()) for _ in range(8)]
-                await asyncio.sleep(0)
-                cut_once(wire)
-                assert [len(found) for found in await asyncio.gather(*reads)] == [ROWS] * 8
-                await warmed(db)
-            # The driver notices that its own connections are cut when it next reads.
-            assert len([row async for row in db["rows"].find({})]) == ROWS
-
-
-def cut_once(wire: Wire) -> None:
-    wire.cut()
-    wire.restore()
+    async with opened_through_wire(settings) as (wire, db):
+        for _ in range(5):
+            reads = [asyncio.ensure_future(db["rows"].find({}).to_list()) for _ in range(8)]
+            await asyncio.sleep(0)
+            wire.cut_once()
+            assert [len(found) for found in await asyncio.gather(*reads)] == [ROWS] * 8
+            await warmed(db)
+        # The driver notices that its own connections are cut when it next reads.
+        assert len([row async for row in db["rows"].find({})]) == ROWS
 
 
 async def test_a_closed_connection_refuses_the_next_command_at_once(db: Database) -> None:
@@ -263,18 +258,13 @@ async def test_a_closed_connection_refuses_the_next_command_at_once(db: Database
 
 
 async def test_reads_find_the_primary_after_a_step_down(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, database="stepping")
-    hold = embedded.attach(settings)
-    try:
-        async with opened(replace(settings, mongodb_uri=hold.uri)) as db:  # type: ignore[arg-type]
-            with contextlib.suppress(PyMongoError):
-                await db.client["admin"].command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=0, force=True)
+    with own_mongodb(tmp_path) as settings:
+        async with opened(settings) as db:
+            await step_down(db)
 
             assert await db["rows"].find_one({"_id": 7}) == {"_id": 7, "parity": 1}
             await warmed(db)
             assert await db["rows"].find_one({"_id": 8}) == {"_id": 8, "parity": 0}
-    finally:
-        hold.close()
 
 
 async def test_a_server_with_passwords_and_tls_is_read_directly(tmp_path: Path) -> None:

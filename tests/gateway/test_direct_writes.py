@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Decimal128, Int64, ObjectId
+from bson import ObjectId
 from bson.errors import InvalidDocument
 from pymongo import AsyncMongoClient, ReturnDocument
 from pymongo.errors import (
@@ -28,9 +27,17 @@ from portico.gateway.mongo.driver import connect
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database, Update
-from tests.gateway.support.direct import opened, plain, warmed_to_write, writer_of
+from tests.gateway.support.direct import (
+    VALUES,
+    opened,
+    opened_through_wire,
+    own_mongodb,
+    plain,
+    step_down,
+    warmed_to_write,
+    writer_of,
+)
 from tests.support.harness import Commands
-from tests.support.wire import through_wire
 
 WRITES = 8
 
@@ -41,7 +48,31 @@ async def db(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
         await warmed_to_write(database)
         commands.clear()
         yield database
-        await plain(database)["written"].drop()
+
+
+Call = Callable[[Any], Awaitable[Any]]
+
+
+async def results_by_both(db: Database, commands: Commands, stored: dict[str, Any], call: Call) -> Any:
+    """Calls by the driver and directly, each time with this document alone. Asserts that both have the same effect.
+
+    Returns:  the results of both.
+    """
+    results, effects = [], []
+    for one in (plain(db), db):
+        await plain(db)["written"].delete_many({})
+        await plain(db)["written"].insert_one(dict(stored))
+        commands.clear()
+        results.append(await call(one["written"]))
+        effects.append(await plain(db)["written"].find({}).to_list())
+    assert effects[0] == effects[1]
+    return results
+
+
+def adding(db: Database, keys: Iterable[int]) -> list[asyncio.Future[Any]]:
+    """Begins to add one to the number of each of these documents."""
+    added = {"$inc": {"n": 1}}
+    return [asyncio.ensure_future(db["written"].update_one({"_id": key}, added, upsert=True)) for key in keys]
 
 
 def direct(commands: Commands) -> list[str]:
@@ -50,24 +81,16 @@ def direct(commands: Commands) -> list[str]:
 
 
 async def test_an_inserted_document_is_the_one_that_the_driver_would_insert(db: Database, commands: Commands) -> None:
-    values: dict[str, Any] = {
-        "text": "Ärger 🎷",
-        "numbers": [1, Int64(2**40), 1.5, Decimal128("1.10"), True, None],
-        "at": datetime(2026, 1, 1, tzinfo=UTC),
-        "bytes": b"\x00\x01",
-    }
-    by_driver = {"_id": 1, **values}
-    await plain(db)["written"].insert_one(by_driver)
+    await plain(db)["written"].insert_one({"_id": 1, **VALUES})
 
-    given = {**values}
+    given = {**VALUES}
     result = await db["written"].insert_one(given)
 
     assert direct(commands) == ["insert"]
     assert result.inserted_id == given["_id"]
     assert isinstance(given["_id"], ObjectId)
     [one, other] = await plain(db)["written"].find({}).to_list()
-    assert list(one) == ["_id", *values]
-    assert list(other) == ["_id", *values]
+    assert list(one) == list(other) == ["_id", *VALUES]
     assert {**one, "_id": None} == {**other, "_id": None}
 
 
@@ -87,18 +110,15 @@ async def test_an_inserted_document_is_the_one_that_the_driver_would_insert(db: 
 async def test_an_update_has_the_result_of_the_driver(
     db: Database, commands: Commands, query: Any, change: Any, options: dict[str, Any]
 ) -> None:
-    results, found = [], []
-    for one in (plain(db), db):
-        await plain(db)["written"].delete_many({})
-        await plain(db)["written"].insert_one({"_id": 1, "n": 0, "list": [{"n": 1}, {"n": 2}]})
-        commands.clear()
-        result = await one["written"].update_one(query, change, **options)
-        results.append((result.matched_count, result.modified_count, result.upserted_id, result.did_upsert))
-        found.append(await plain(db)["written"].find({}).to_list())
+    async def update(written: Any) -> Any:
+        result = await written.update_one(query, change, **options)
+        return result.matched_count, result.modified_count, result.upserted_id, result.did_upsert
+
+    stored = {"_id": 1, "n": 0, "list": [{"n": 1}, {"n": 2}]}
+    by_driver, directly = await results_by_both(db, commands, stored, update)
 
     assert direct(commands)[0] == "update"
-    assert results[0] == results[1]
-    assert found[0] == found[1]
+    assert by_driver == directly
 
 
 @pytest.mark.parametrize(
@@ -110,17 +130,15 @@ async def test_an_update_has_the_result_of_the_driver(
 async def test_a_find_and_update_returns_the_document_that_the_driver_returns(
     db: Database, commands: Commands, key: int, options: dict[str, Any]
 ) -> None:
-    found = []
-    for one in (plain(db), db):
-        await plain(db)["written"].delete_many({})
-        await plain(db)["written"].insert_one({"_id": 1, "n": 0})
-        commands.clear()
-        found.append(await one["written"].find_one_and_update({"_id": key}, {"$inc": {"n": 1}}, **options))
-        found.append(await one["written"].find_one_and_update({"_id": key}, {"$inc": {"n": 1}}, {"n": 1}))
-        found.append(await plain(db)["written"].find({}).to_list())
+    async def update(written: Any) -> Any:
+        given = {"_id": key}, {"$inc": {"n": 1}}
+        first = await written.find_one_and_update(*given, **options)
+        return first, await written.find_one_and_update(*given, {"n": 1})
+
+    by_driver, directly = await results_by_both(db, commands, {"_id": 1, "n": 0}, update)
 
     assert direct(commands)[:2] == ["findAndModify"] * 2
-    assert found[:3] == found[3:]
+    assert by_driver == directly
 
 
 async def test_a_deletion_has_the_result_of_the_driver(db: Database, commands: Commands) -> None:
@@ -142,15 +160,14 @@ async def test_a_bulk_has_the_result_of_the_driver(db: Database, commands: Comma
         Update({"_id": 2}, {"$setOnInsert": {"n": 1}}, upsert=True),
         Update({"_id": 1}, {"$set": {"n": 1}}),
     ]
-    results = []
-    for one in (plain(db), db):
-        await plain(db)["written"].delete_many({})
-        await plain(db)["written"].insert_one({"_id": 1, "n": 0})
-        commands.clear()
-        results.append((await one["written"].bulk_write(updates, ordered=True)).bulk_api_result)
+
+    async def write(written: Any) -> Any:
+        return (await written.bulk_write(updates, ordered=True)).bulk_api_result
+
+    by_driver, directly = await results_by_both(db, commands, {"_id": 1, "n": 0}, write)
 
     assert direct(commands) == ["update"]
-    assert results[0] == results[1]
+    assert by_driver == directly
 
 
 async def test_the_errors_are_those_of_the_driver(db: Database, commands: Commands) -> None:
@@ -188,7 +205,7 @@ async def test_a_large_write_and_one_with_other_options_go_by_the_driver(db: Dat
 
 
 async def test_concurrent_writes_have_their_effects_once_each(db: Database, commands: Commands) -> None:
-    await asyncio.gather(*(db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True) for _ in range(400)))
+    await asyncio.gather(*adding(db, [1] * 400))
 
     assert await plain(db)["written"].find_one({"_id": 1}) == {"_id": 1, "n": 400}
     assert 1 <= writer_of(db).connections <= links.CONNECTIONS
@@ -213,7 +230,6 @@ async def faulty(settings: Settings, failing_uri: str, commands: Commands) -> As
         await warmed_to_write(database)
         commands.clear()
         yield database
-        await plain(database)["written"].drop()
 
 
 @contextlib.asynccontextmanager
@@ -267,23 +283,16 @@ async def test_a_write_that_is_not_on_a_majority_raises_the_error_of_the_driver(
 
 async def test_writes_whose_replies_are_lost_have_one_effect_each(settings: Settings) -> None:
     observer = AsyncMongoClient[Any](str(settings.mongodb_uri))
-    with through_wire(settings) as (wire, over_wire):
-        async with opened(over_wire) as cut_off:
-            await warmed_to_write(cut_off, WRITES)
-            wire.mute()
-            counting = {"$inc": {"n": 1}}
-            writes = [
-                asyncio.ensure_future(cut_off["written"].update_one({"_id": key}, counting, upsert=True))
-                for key in range(WRITES)
-            ]
-            async with asyncio.timeout(10):
-                while await observer[cut_off.name]["written"].count_documents({}) < WRITES:  # noqa: ASYNC110 - MongoDB signals nothing
-                    await asyncio.sleep(0.01)
-            wire.cut()
-            wire.restore()
-            results = await asyncio.gather(*writes)
-            found = await plain(cut_off)["written"].find({}).to_list()
-            await plain(cut_off)["written"].drop()
+    async with opened_through_wire(settings) as (wire, cut_off):
+        await warmed_to_write(cut_off, WRITES)
+        wire.mute()
+        writes = adding(cut_off, range(WRITES))
+        async with asyncio.timeout(10):
+            while await observer[cut_off.name]["written"].count_documents({}) < WRITES:  # noqa: ASYNC110 - MongoDB signals nothing
+                await asyncio.sleep(0.01)
+        wire.cut_once()
+        results = await asyncio.gather(*writes)
+        found = await plain(cut_off)["written"].find({}).to_list()
     await observer.close()
 
     assert sorted(one["_id"] for one in found) == list(range(WRITES))
@@ -293,41 +302,31 @@ async def test_writes_whose_replies_are_lost_have_one_effect_each(settings: Sett
 
 async def test_a_write_is_sent_again_to_a_node_that_knew_no_sessions_when_it_was_connected(settings: Settings) -> None:
     """A node that has just been started says for a moment that it knows none. The driver keeps such a connection."""
-    with through_wire(settings) as (wire, over_wire):
-        async with opened(over_wire) as db:
-            await warmed_to_write(db)
-            wire.mute()
-            writing = asyncio.ensure_future(db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True))
-            await asyncio.sleep(0.2)
-            wire.hides_sessions = True
-            wire.cut()
-            wire.restore()
-            await asyncio.sleep(1)
-            wire.hides_sessions = False
-            result = await writing
-            found = await plain(db)["written"].find({}).to_list()
-            await plain(db)["written"].drop()
+    async with opened_through_wire(settings) as (wire, db):
+        await warmed_to_write(db)
+        wire.mute()
+        [writing] = adding(db, [1])
+        await asyncio.sleep(0.2)
+        wire.hides_sessions = True
+        wire.cut_once()
+        await asyncio.sleep(1)
+        wire.hides_sessions = False
+        result = await writing
+        found = await plain(db)["written"].find({}).to_list()
 
     assert found == [{"_id": 1, "n": 1}]
     assert result.upserted_id == 1
 
 
 async def test_writes_have_one_effect_each_while_connections_are_cut(settings: Settings) -> None:
-    with through_wire(settings) as (wire, over_wire):
-        async with opened(over_wire) as db:
-            for number in range(5):
-                await warmed_to_write(db, WRITES)
-                each = range(number * WRITES, (number + 1) * WRITES)
-                counted = {"$inc": {"n": 1}}
-                writes = [
-                    asyncio.ensure_future(db["written"].update_one({"_id": key}, counted, upsert=True)) for key in each
-                ]
-                await asyncio.sleep(0.002 * number)
-                wire.cut()
-                wire.restore()
-                await asyncio.gather(*writes)
-            found = await plain(db)["written"].find({}).to_list()
-            await plain(db)["written"].drop()
+    async with opened_through_wire(settings) as (wire, db):
+        for number in range(5):
+            await warmed_to_write(db, WRITES)
+            writes = adding(db, range(number * WRITES, (number + 1) * WRITES))
+            await asyncio.sleep(0.002 * number)
+            wire.cut_once()
+            await asyncio.gather(*writes)
+        found = await plain(db)["written"].find({}).to_list()
 
     assert len(found) == 5 * WRITES
     assert {one["n"] for one in found} == {1}
@@ -346,37 +345,28 @@ async def test_a_cancelled_write_leaves_nothing_for_the_next(db: Database) -> No
 
 
 async def test_a_write_times_out_while_the_server_does_not_reply(settings: Settings) -> None:
-    with through_wire(replace(settings, database_seconds=1)) as (wire, over_wire):
-        async with opened(over_wire) as db:
-            await warmed_to_write(db)
-            wire.block()
-            try:
-                async with asyncio.timeout(10):
-                    with pytest.raises(PyMongoError) as raised:
-                        await db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True)
-            finally:
-                wire.unblock()
-            assert raised.value.timeout
+    async with opened_through_wire(replace(settings, database_seconds=1)) as (wire, db):
+        await warmed_to_write(db)
+        wire.block()
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises(PyMongoError) as raised:
+                    await db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}}, upsert=True)
+        finally:
+            wire.unblock()
+        assert raised.value.timeout
 
 
 async def test_writes_find_the_primary_after_a_step_down(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, database="stepping")
-    hold = embedded.attach(settings)
-    try:
-        async with opened(replace(settings, mongodb_uri=Secret(hold.uri))) as db:
+    with own_mongodb(tmp_path) as settings:
+        async with opened(settings) as db:
             await warmed_to_write(db, WRITES)
-            counted = {"$inc": {"n": 1}}
-            writes = [
-                asyncio.ensure_future(db["written"].update_one({"_id": 1}, counted, upsert=True)) for _ in range(WRITES)
-            ]
-            with contextlib.suppress(PyMongoError):
-                await db.client["admin"].command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=0, force=True)
+            writes = adding(db, [1] * WRITES)
+            await step_down(db)
             await asyncio.gather(*writes)
-            await db["written"].update_one({"_id": 1}, counted)
+            await db["written"].update_one({"_id": 1}, {"$inc": {"n": 1}})
 
             assert await plain(db)["written"].find_one({"_id": 1}) == {"_id": 1, "n": WRITES + 1}
-    finally:
-        hold.close()
 
 
 async def test_sessions_are_shared_with_the_driver_only_when_all_is_closed(settings: Settings) -> None:

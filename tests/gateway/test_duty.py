@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from portico.gateway.mongo.faults import FaultyDatabase
 from portico.gateway.work.duty import Duty
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.declarations import Job, Resources, Wakeups
+from tests.gateway.support.workers import at_work
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.sockets import until
 
@@ -115,16 +117,15 @@ async def test_a_second_worker_sends_nothing_while_idle_and_takes_over_when_the_
     ran: list[str] = []
     databases = [FaultyDatabase.around(gateway.db) for _ in range(2)]
 
-    def worker(number: int) -> Worker:
+    def job(name: str, number: int) -> Job:
         async def run(_: Job.Run) -> int:
-            ran.append(f"alone {number}")
+            ran.append(f"{name} {number}")
             return 0
 
-        async def share(_: Job.Run) -> int:
-            ran.append(f"shared {number}")
-            return 0
+        return Job(name, run, is_shared=name == "shared")
 
-        jobs = [Job("alone", run), Job("shared", share, is_shared=True)]
+    def worker(number: int) -> Worker:
+        jobs = [job("alone", number), job("shared", number)]
         resources = Resources({Wakeups: wakeups[number]})
         # So long that the first one is not taken for suspended while the machine is busy.
         lease = timedelta(seconds=60)
@@ -132,21 +133,18 @@ async def test_a_second_worker_sends_nothing_while_idle_and_takes_over_when_the_
         return Worker(database, clock, 0.05, resources, jobs, lease=lease, database=gateway.state.settings.database)
 
     wakeups = [Wakeups(), Wakeups()]
-    first = asyncio.create_task(worker(0).run())
-    await until(lambda: set(ran) == {"alone 0", "shared 0"})
-    second = asyncio.create_task(worker(1).run())
-    # For a good while, only the first one looks for work.
-    runs = len(ran)
-    await until(lambda: len(ran) >= runs + 20)
-    idle, sent = set(ran), list(databases[1][0].commands)
-    wakeups[1].wake("shared")
-    await until(lambda: "shared 1" in ran)
-    woken = set(ran)
-    first.cancel()
-    await asyncio.wait({first})
-    await until(lambda: "alone 1" in ran)
-    second.cancel()
-    await asyncio.wait({second})
+    async with contextlib.AsyncExitStack() as second:
+        async with at_work(worker(0)):
+            await until(lambda: set(ran) == {"alone 0", "shared 0"})
+            await second.enter_async_context(at_work(worker(1)))
+            # For a good while, only the first one looks for work.
+            runs = len(ran)
+            await until(lambda: len(ran) >= runs + 20)
+            idle, sent = set(ran), list(databases[1][0].commands)
+            wakeups[1].wake("shared")
+            await until(lambda: "shared 1" in ran)
+            woken = set(ran)
+        await until(lambda: "alone 1" in ran)
 
     assert (idle, sent) == ({"alone 0", "shared 0"}, [])
     assert woken == {*idle, "shared 1"}
@@ -167,13 +165,9 @@ async def test_a_request_in_another_process_wakes_a_job_that_is_not_shared(
         # Long enough that no job runs again by itself.
         return Worker(gateway.db, clock, 600, resources, [Job("alone", run)], database=gateway.state.settings.database)
 
-    async with asyncio.timeout(30):
-        first = asyncio.create_task(worker(0).run())
+    async with asyncio.timeout(30), at_work(worker(0)):
         assert await ran.get() == 0
-        second = asyncio.create_task(worker(1).run())
-        await asyncio.sleep(0.1)
-        wakeups[1].wake("alone")
-        assert await ran.get() == 0
-    for task in (first, second):
-        task.cancel()
-    await asyncio.wait({first, second})
+        async with at_work(worker(1)):
+            await asyncio.sleep(0.1)
+            wakeups[1].wake("alone")
+            assert await ran.get() == 0

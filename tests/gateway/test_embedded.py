@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -77,10 +77,28 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def items(uri: str) -> Iterator[Any]:
-    """A collection in the MongoDB at this address."""
-    with MongoClient[dict[str, Any]](uri, serverSelectionTimeoutMS=10_000) as client:
+def items(holder: Holder) -> Iterator[Any]:
+    """A collection in the MongoDB that the process holds."""
+    with MongoClient[dict[str, Any]](holder.uri, serverSelectionTimeoutMS=10_000) as client:
         yield client["test"].get_collection("items", write_concern=client.write_concern)
+
+
+def insert(holder: Holder, key: int) -> None:
+    with items(holder) as collection:
+        collection.insert_one({"_id": key})
+
+
+def stored(holder: Holder) -> list[int]:
+    with items(holder) as collection:
+        return [found["_id"] for found in collection.find()]
+
+
+@pytest.fixture
+def first(folder: Path) -> Iterator[Holder]:
+    """A process whose MongoDB has a document."""
+    with holder(folder, "first") as found:
+        insert(found, 1)
+        yield found
 
 
 def test_processes_share_it_and_it_ends_soon_after_the_last_of_them(folder: Path) -> None:
@@ -90,59 +108,41 @@ def test_processes_share_it_and_it_ends_soon_after_the_last_of_them(folder: Path
 
         first.process.terminate()
         first.process.wait()
-        with items(second.uri) as collection:
-            collection.insert_one({"_id": 1})
-            assert collection.count_documents({}) == 1
+        insert(second, 1)
+        assert stored(second) == [1]
         assert second.state()["pid"] == pid
 
         second.process.kill()
         assert_ends(pid)
 
 
-def test_a_restart_keeps_the_data_and_the_address(folder: Path) -> None:
-    with holder(folder, "first") as first:
-        uri, pid = first.uri, first.state()["pid"]
-        with items(uri) as collection:
-            collection.insert_one({"_id": 1})
-        first.process.kill()
+def test_a_restart_keeps_the_data_and_the_address(folder: Path, first: Holder) -> None:
+    uri, pid = first.uri, first.state()["pid"]
+    first.process.kill()
 
-        # The second process starts while the first server is about to stop.
-        with holder(folder, "second") as second:
-            assert second.uri == uri
-            with items(second.uri) as collection:
-                assert [found["_id"] for found in collection.find()] == [1]
-                collection.insert_one({"_id": 2})
-            if second.state()["pid"] != pid:
-                assert not is_running(pid)
+    # The second process starts while the first server is about to stop.
+    with holder(folder, "second") as second:
+        assert second.uri == uri
+        assert stored(second) == [1]
+        insert(second, 2)
+        if second.state()["pid"] != pid:
+            assert not is_running(pid)
 
 
-def test_the_data_survives_a_kill_of_the_keeper(folder: Path) -> None:
-    with holder(folder, "first") as first:
-        with items(first.uri) as collection:
-            collection.insert_one({"_id": 1})
-        pid = first.state()["pid"]
+@pytest.mark.parametrize("killed", ["keeper", "mongod"])
+def test_the_data_survives_a_kill(folder: Path, first: Holder, killed: str) -> None:
+    pid = first.state()["pid"]
+    keeper = parent_of(pid)
 
-        os.kill(parent_of(pid), signal.SIGKILL)
-
-        with holder(folder, "second") as second, items(second.uri) as collection:
-            assert collection.count_documents({}) == 1
-            collection.insert_one({"_id": 2})
-            assert second.state()["pid"] != pid
-            assert_ends(pid)
-
-
-def test_the_data_survives_a_kill_of_mongod(folder: Path) -> None:
-    with holder(folder, "first") as first:
-        with items(first.uri) as collection:
-            collection.insert_one({"_id": 1})
-        pid = first.state()["pid"]
-        keeper = parent_of(pid)
-
-        os.kill(pid, signal.SIGKILL)
+    os.kill(keeper if killed == "keeper" else pid, signal.SIGKILL)
+    if killed == "mongod":
         assert_ends(keeper)
 
-        with holder(folder, "second") as second, items(second.uri) as collection:
-            assert collection.count_documents({}) == 1
+    with holder(folder, "second") as second:
+        assert stored(second) == [1]
+        insert(second, 2)
+        assert second.state()["pid"] != pid
+        assert_ends(pid)
 
 
 @contextlib.contextmanager
@@ -161,17 +161,14 @@ def somebody_else_at(port: int) -> Iterator[None]:
         thread.join()
 
 
-def test_it_moves_to_another_port_if_its_port_is_taken(folder: Path) -> None:
-    with holder(folder, "first") as first:
-        with items(first.uri) as collection:
-            collection.insert_one({"_id": 1})
-        before = first.state()
-        first.process.kill()
-        assert_ends(before["pid"])
+def test_it_moves_to_another_port_if_its_port_is_taken(folder: Path, first: Holder) -> None:
+    before = first.state()
+    first.process.kill()
+    assert_ends(before["pid"])
 
-    with somebody_else_at(before["port"]), holder(folder, "second") as second, items(second.uri) as collection:
-        assert collection.count_documents({}) == 1
-        collection.insert_one({"_id": 2})
+    with somebody_else_at(before["port"]), holder(folder, "second") as second, items(second) as collection:
+        assert stored(second) == [1]
+        insert(second, 2)
         hello = collection.database.client.admin.command("hello")
 
         assert second.state()["port"] != before["port"]
@@ -199,12 +196,9 @@ def test_one_of_several_concurrent_starts_runs_the_server(folder: Path) -> None:
         assert len(mongods_of(folder)) == 1
 
 
-# Failed starts
-
-
-def assert_fails(env: Mapping[str, str], *parts: str) -> None:
+def assert_fails(data: Path, *parts: str, **variables: str) -> None:
     """Assert that a command that needs MongoDB fails with one line, and that the line has these parts."""
-    done = portico("indexes", env=env)
+    done = portico("indexes", env=environment(None, PORTICO_DATA_DIR=str(data), **variables))
     assert done.returncode == 1
     assert done.stderr.startswith("portico: ")
     assert done.stderr.count("\n") == 1, done.stderr
@@ -223,23 +217,21 @@ def test_without_mongod_the_error_says_how_to_get_one(folder: Path, tmp_path: Pa
     hidden.mkdir(parents=True)
     (hidden / "__init__.py").write_text("raise ImportError")
 
-    env = environment(PORTICO_DATA_DIR=str(folder), PATH="", PYTHONPATH=str(hidden.parent))
-
-    assert_fails(env, "There is no mongod to start.", "PORTICO_MONGODB_URI", "pip install 'portico[embedded]'")
+    parts = ("There is no mongod to start.", "PORTICO_MONGODB_URI", "pip install 'portico[embedded]'")
+    assert_fails(folder, *parts, PATH="", PYTHONPATH=str(hidden.parent))
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/mongod", "/etc/passwd", "/"])
 def test_the_error_names_a_path_without_a_program(folder: Path, path: str) -> None:
-    env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=path)
-
-    assert_fails(env, f"PORTICO_MONGOD must be the path of a mongod; there is no program '{path}'.")
+    line = f"PORTICO_MONGOD must be the path of a mongod; there is no program '{path}'."
+    assert_fails(folder, line, PORTICO_MONGOD=path)
 
 
 def test_the_error_names_a_data_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    assert_fails(environment(PORTICO_DATA_DIR=str(tmp_path / "file")), "PORTICO_DATA_DIR", str(tmp_path / "file"))
-    assert_fails(environment(PORTICO_DATA_DIR=str(tmp_path / "file" / "below")), "PORTICO_DATA_DIR")
+    assert_fails(tmp_path / "file", "PORTICO_DATA_DIR", str(tmp_path / "file"))
+    assert_fails(tmp_path / "file" / "below", "PORTICO_DATA_DIR")
 
 
 @pytest.mark.parametrize(
@@ -251,16 +243,15 @@ def test_the_error_names_a_data_folder_that_cannot_be_created(tmp_path: Path) ->
     ],
 )
 def test_the_error_has_the_last_message_of_mongod(folder: Path, tmp_path: Path, program: str, message: str) -> None:
-    env = environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=script(tmp_path / "mongod", program))
-
-    assert_fails(env, "mongod did not start: ", message)
+    mongod = script(tmp_path / "mongod", program)
+    assert_fails(folder, "mongod did not start: ", message, PORTICO_MONGOD=mongod)
 
 
 def test_a_mongod_that_cannot_read_its_data_is_reported(folder: Path) -> None:
     (folder / "mongo").mkdir(parents=True)
     (folder / "mongo" / "storage.bson").write_text("nonsense")
 
-    assert_fails(environment(PORTICO_DATA_DIR=str(folder)), "mongod did not start: ")
+    assert_fails(folder, "mongod did not start: ")
     assert mongods_of(folder) == []
 
 
@@ -269,4 +260,4 @@ def test_errors_of_an_earlier_start_are_not_reported(folder: Path, tmp_path: Pat
     (folder / "mongod.log").write_text('{"s": "E", "msg": "an old error"}\n')
     broken = script(tmp_path / "mongod", "#!/bin/sh\necho 'a new error'\nexit 1\n")
 
-    assert_fails(environment(PORTICO_DATA_DIR=str(folder), PORTICO_MONGOD=broken), "mongod did not start: a new error")
+    assert_fails(folder, "mongod did not start: a new error", PORTICO_MONGOD=broken)

@@ -30,31 +30,14 @@ async def database(settings: Settings) -> AsyncIterator[Documents]:
         yield client[settings.database]
 
 
-def store(db: Documents) -> None:
-    db["categories"].insert_one({"slug": "A"})
-
-
-def store_and_delete_a_list(db: Documents) -> None:
-    db["categories"].insert_one({"slug": ["A", "B"]})
-    db["categories"].delete_many({})
+def store_and_delete_a_list(db: Documents, **options: Any) -> None:
+    db["categories"].insert_one({"slug": ["A", "B"]}, **options)
+    db["categories"].delete_many({}, **options)
 
 
 def store_and_delete_a_list_in_a_transaction(db: Documents) -> None:
     with db.client.start_session() as session, session.start_transaction():
-        db["categories"].insert_one({"slug": ["A", "B"]}, session=session)
-        db["categories"].delete_many({}, session=session)
-
-
-def drop_an_index(db: Documents) -> None:
-    db["categories"].drop_index("slug_1")
-
-
-def create_an_index(db: Documents) -> None:
-    db["categories"].create_index("nonsense")
-
-
-def drop_a_collection(db: Documents) -> None:
-    db.drop_collection("categories")
+        store_and_delete_a_list(db, session=session)
 
 
 def replace_a_collection(db: Documents) -> None:
@@ -62,25 +45,21 @@ def replace_a_collection(db: Documents) -> None:
     db["other"].rename("categories", dropTarget=True)
 
 
-def drop_everything(db: Documents) -> None:
-    db.client.drop_database(db.name)
+CHANGES: dict[str, Callable[[Documents], Any]] = {
+    "store": lambda db: db["categories"].insert_one({"slug": "A"}),
+    "store and delete a list": store_and_delete_a_list,
+    "store and delete a list in a transaction": store_and_delete_a_list_in_a_transaction,
+    "drop an index": lambda db: db["categories"].drop_index("slug_1"),
+    "create an index": lambda db: db["categories"].create_index("nonsense"),
+    "drop a collection": lambda db: db.drop_collection("categories"),
+    "replace a collection": replace_a_collection,
+    "drop everything": lambda db: db.client.drop_database(db.name),
+}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        store,
-        store_and_delete_a_list,
-        store_and_delete_a_list_in_a_transaction,
-        drop_an_index,
-        create_an_index,
-        drop_a_collection,
-        replace_a_collection,
-        drop_everything,
-    ],
-)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 async def test_the_next_test_finds_no_documents_and_the_indexes_of_the_domains(
-    settings: Settings, database: Documents, change: Callable[[Documents], None]
+    settings: Settings, database: Documents, change: Callable[[Documents], Any]
 ) -> None:
     for _ in range(2):
         change(database)

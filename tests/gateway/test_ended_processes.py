@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from portico.resolvers.writes.idempotency import LEASE
 from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.resolvers.writes.retries import attempts
 from portico.schema.catalog.merchants import MERCHANT
+from tests.support.documents import only
 from tests.support.harness import MUTATIONS, GatewayClient, category_input
 from tests.support.interruptions import crashing
 from tests.support.processes import Process, environment, eventually, served
@@ -36,17 +38,15 @@ class Child:
     """Another process of this machine."""
 
     def __init__(self) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-c", _SHOW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self.popen.stdout is not None
-        self.name = self.popen.stdout.readline().strip()
+        command, pipe = [sys.executable, "-c", _SHOW], subprocess.PIPE
+        self.popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self._output = cast("IO[str]", self.popen.stdout)
+        self.name = self._output.readline().strip()
 
     def kill(self) -> None:
         """Kills the process. It stays a zombie until its parent waits for it."""
         self.popen.kill()
-        assert self.popen.stdout is not None
-        self.popen.stdout.read()
+        self._output.read()
 
 
 @pytest.fixture
@@ -102,8 +102,7 @@ async def test_a_repeated_call_takes_over_at_once_from_a_process_that_has_ended(
 
     assert other.codes == ["IDEMPOTENCY_KEY_REUSED"]
     assert again["__typename"] == "CategoryPayload"
-    record = await gateway.db[OPERATIONS.name].find_one({})
-    assert record is not None
+    record = await only(gateway.db[OPERATIONS.name])
     assert (record["state"], record["process"]) == ("done", this_process().name)
 
 

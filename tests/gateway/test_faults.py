@@ -126,10 +126,8 @@ async def test_a_failed_mutation_does_not_undo_the_others_in_its_request(setting
         database = gateway.db
         # The first one stores the words of its name, and the category.
         faulty, gateway.state.database = FaultyDatabase.around(database, 2)
-        query = (
-            "mutation ($a: CreateCategoryInput!, $b: CreateCategoryInput!) "
-            "{ a: createCategory(input: $a) { __typename } b: createCategory(input: $b) { __typename } }"
-        )
+        calls = " ".join(f"{name}: createCategory(input: ${name}) {{ __typename }}" for name in "ab")
+        query = f"mutation ($a: CreateCategoryInput!, $b: CreateCategoryInput!) {{ {calls} }}"
 
         answer = await gateway.ask(query, {"a": category_input(slug="a"), "b": category_input(slug="b")})
 
@@ -156,12 +154,8 @@ async def test_an_error_in_a_list_names_its_index(settings: Settings) -> None:
 
 async def test_client_errors_are_not_logged_as_faults(settings: Settings, log: Log) -> None:
     async with logging(settings) as gateway:
-        for query in (
-            "{ products(first: 1000) { nodes { id } } }",
-            '{ node(id: "x") { id } }',
-            "{ nonsense }",
-            "nonsense",
-        ):
+        page, node = "{ products(first: 1000) { nodes { id } } }", '{ node(id: "x") { id } }'
+        for query in (page, node, "{ nonsense }", "nonsense"):
             assert (await gateway.ask(query)).status == 200
 
         assert log.entries("fault") == []
@@ -170,10 +164,8 @@ async def test_client_errors_are_not_logged_as_faults(settings: Settings, log: L
 @pytest.mark.usefixtures("log")
 async def test_null_for_a_non_null_argument_is_a_client_error(settings: Settings) -> None:
     async with logging(settings) as gateway:
-        query = (
-            'query ($below: Boolean = true) { category(slug: "jazz") '
-            "{ products(includeDescendants: $below) { nodes { sku } } } }"
-        )
+        products = "products(includeDescendants: $below) { nodes { sku } }"
+        query = f'query ($below: Boolean = true) {{ category(slug: "jazz") {{ {products} }} }}'
         await create_category(gateway, slug="jazz")
 
         answer = await gateway.ask(query, {"below": None})
@@ -216,9 +208,6 @@ async def test_the_log_has_the_request_id_and_the_trace_id_of_the_caller(setting
     assert (first["request_id"], first["trace_id"]) == ("mine", trace)
     assert second["request_id"] == "other"
     assert "trace_id" not in second
-
-
-# Without MongoDB
 
 
 async def test_without_mongodb_only_the_fields_that_need_it_are_unavailable_until_it_returns(
@@ -280,8 +269,5 @@ async def test_a_mongodb_that_does_not_answer_in_time_is_a_timeout(settings: Set
             answer = await gateway.ask('{ category(slug: "jazz") { name } }')
 
             assert answer.body["data"] == {"category": None}
-            assert (answer.codes, only_error(answer)["message"]) == (
-                ["TIMEOUT"],
-                "The operation timed out.",
-            )
+            assert (answer.codes, only_error(answer)["message"]) == (["TIMEOUT"], "The operation timed out.")
             wire.cut()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,14 @@ from portico.gateway.reads.read_sets import ReadSet
 from portico.resolvers.changes import Event, follow
 from portico.resolvers.documents import Database
 from tests.support.sockets import until
+
+
+@contextlib.asynccontextmanager
+async def opened(db: Database, *collections: str) -> AsyncIterator[Feed]:
+    feed = Feed(db, collections)
+    await feed.open()
+    async with contextlib.aclosing(feed):
+        yield feed
 
 
 async def test_a_change_that_cannot_be_decoded_does_not_end_the_stream(
@@ -34,9 +43,7 @@ async def test_a_change_that_cannot_be_decoded_does_not_end_the_stream(
             yield events
 
     monkeypatch.setattr(feeds, "follow", damaged)
-    feed = Feed(db, ["things"])
-    await feed.open()
-    try:
+    async with opened(db, "things") as feed:
         await until(lambda: feed.counts.streams == 2)
         affected: list[int] = []
         reads = ReadSet(feed.index, lambda: affected.append(1))
@@ -45,8 +52,6 @@ async def test_a_change_that_cannot_be_decoded_does_not_end_the_stream(
         await until(lambda: affected == [1])
         reads.release()
         assert feed.counts.streams == 2
-    finally:
-        await feed.aclose()
 
 
 @pytest.mark.parametrize("drops", [False, True])
@@ -56,9 +61,7 @@ async def test_a_collection_that_is_renamed_affects_what_was_read_of_both_names(
     await db["others"].insert_one({"_id": 1})
     if drops:
         await db["things"].insert_one({"_id": 2})
-    feed = Feed(db, ["things", "more"])
-    await feed.open()
-    try:
+    async with opened(db, "things", "more") as feed:
         affected: list[str] = []
         for name in ("things", "more"):
             reads = ReadSet(feed.index, partial(affected.append, name))
@@ -68,8 +71,6 @@ async def test_a_collection_that_is_renamed_affects_what_was_read_of_both_names(
         await db["things"].rename("more")
         await until(lambda: len(affected) > 1)
         assert affected == ["things", "more"]
-    finally:
-        await feed.aclose()
 
 
 def test_a_read_that_begins_after_the_end_of_its_run_leaves_nothing() -> None:

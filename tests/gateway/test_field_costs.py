@@ -14,9 +14,17 @@ from portico.schema.ads.choosing import KEYWORD_COST
 from portico.schema.catalog.products import WEIGHTS_OF_FILTER
 from portico.schema.fields import MAX_COSTLY, cost_of, costs
 from portico.schema.mutations import MUTATION_COST
+from tests.support.aliases import aliased
 from tests.support.domains import SCHEMA
 
 TYPES = SCHEMA._schema.type_map.values()
+LIMITS = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
+
+
+def cost_within(limits: Limits, text: str, variables: dict[str, object] | None = None) -> float:
+    """Returns the cost of the last operation of a text. Fails if it exceeds the limits."""
+    document = parse(text)
+    return limits.check(document, document.definitions[-1], variables or {})  # type: ignore[arg-type]
 
 
 def fields() -> Iterator[tuple[str, GraphQLField]]:
@@ -84,18 +92,14 @@ OTHER = strawberry.Schema(Query)._schema
     [("{ unknown { name } }", 1 + 100), ("{ known { name } }", 1 + 3), ("{ heavy }", 1 + 7)],
 )
 def test_a_list_without_a_declared_length_costs_as_much_as_the_largest_page(text: str, cost: int) -> None:
-    document = parse(text)
-
-    Limits(OTHER, max_depth=20, max_cost=cost).check(document, document.definitions[0], {})  # type: ignore[arg-type]
+    assert cost_within(Limits(OTHER, max_depth=20, max_cost=cost), text) == cost
     with pytest.raises(Exception, match=f"more than {cost - 1} fields"):
-        Limits(OTHER, max_depth=20, max_cost=cost - 1).check(document, document.definitions[0], {})  # type: ignore[arg-type]
+        cost_within(Limits(OTHER, max_depth=20, max_cost=cost - 1), text)
 
 
 def test_fields_of_any_domain_can_be_costly() -> None:
-    document = parse("{" + " ".join(f"a{number}: heavy" for number in range(MAX_COSTLY + 1)) + "}")
-
     with pytest.raises(Exception, match=f"`heavy` {MAX_COSTLY + 1} times"):
-        Limits(OTHER, max_depth=20, max_cost=1_000).check(document, document.definitions[0], {})  # type: ignore[arg-type]
+        cost_within(Limits(OTHER, max_depth=20, max_cost=1_000), f"{{ {aliased('heavy', MAX_COSTLY + 1)} }}")
 
 
 WEIGHED = [
@@ -117,12 +121,7 @@ WEIGHED = [
 def test_each_keyword_of_a_page_adds_to_the_cost_of_serving_ads(
     text: str, variables: dict[str, object], keywords: int
 ) -> None:
-    document = parse(text)
-    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
-
-    cost = limits.check(document, document.definitions[0], variables)  # type: ignore[arg-type]
-
-    assert cost == 1 + MUTATION_COST + keywords * KEYWORD_COST
+    assert cost_within(LIMITS, text, variables) == 1 + MUTATION_COST + keywords * KEYWORD_COST
 
 
 _INVALID = "{ ... on RecordedPayload { invalid { fields { path } } } }"
@@ -142,22 +141,15 @@ ENTRY = '{ time: "2024-03-01T10:00:00Z", path: "/" }'
 def test_the_invalid_entries_of_a_call_count_as_many_as_it_sends(
     text: str, variables: dict[str, object], entries: int
 ) -> None:
-    operation = parse(text).definitions[-1]
-    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
-
-    cost = limits.check(parse(text), operation, variables)  # type: ignore[arg-type]
-
     # A large list counts by its size, too: 0.75 for each value, in steps of 20.
     arguments = 740 if len(str(variables)) > 1_000 else 0
     # Each has four paths of four steps.
-    assert cost == 1 + MUTATION_COST + 1 + arguments + entries * (1 + 4 * 4)
+    assert cost_within(LIMITS, text, variables) == 1 + MUTATION_COST + 1 + arguments + entries * (1 + 4 * 4)
 
 
 def test_lists_in_inputs_are_facts_about_the_variables() -> None:
-    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
-
-    assert limits.facts({"i": {"keywords": ["a"]}}) == limits.facts({"i": {"keywords": ["b"]}})
-    assert limits.facts({"i": {"keywords": ["a"]}}) != limits.facts({"i": {"keywords": ["a", "b"]}})
+    assert LIMITS.facts({"i": {"keywords": ["a"]}}) == LIMITS.facts({"i": {"keywords": ["b"]}})
+    assert LIMITS.facts({"i": {"keywords": ["a"]}}) != LIMITS.facts({"i": {"keywords": ["a", "b"]}})
 
 
 TYPED: list[tuple[str, dict[str, object]]] = [
@@ -172,26 +164,17 @@ TYPED: list[tuple[str, dict[str, object]]] = [
 def test_each_word_that_is_typed_is_looked_up_so_a_typed_text_adds_to_the_cost(
     text: str, variables: dict[str, object]
 ) -> None:
-    weight = _cost(text, variables) - _cost(text.replace("typed", "titleWord"), _with_title_word(variables))
+    other = {**variables, "f": {"titleWord": "ab"}} if "f" in variables else variables
+    weight = cost_within(LIMITS, text, variables) - cost_within(LIMITS, text.replace("typed", "titleWord"), other)
 
     assert weight == WEIGHTS_OF_FILTER["filter.typed"]
-
-
-def _cost(text: str, variables: dict[str, object]) -> float:
-    document = parse(text)
-    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
-    return limits.check(document, document.definitions[0], variables)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("nothing", [{"t": None}, {}])
 def test_a_text_that_is_not_given_adds_nothing(nothing: dict[str, object]) -> None:
     text, given = TYPED[1]
-    limits = Limits(SCHEMA._schema, max_depth=20, max_cost=50_000)
 
-    assert _cost(text, nothing) == _cost(text, given) - WEIGHTS_OF_FILTER["filter.typed"]
-    assert limits.facts(nothing) != limits.facts(given)
-    assert limits.facts({"f": {"typed": "ab"}}) != limits.facts({"f": {"titleWord": "ab"}})
-
-
-def _with_title_word(variables: dict[str, object]) -> dict[str, object]:
-    return {**variables, "f": {"titleWord": "ab"}} if "f" in variables else variables
+    weight = cost_within(LIMITS, text, given) - cost_within(LIMITS, text, nothing)
+    assert weight == WEIGHTS_OF_FILTER["filter.typed"]
+    assert LIMITS.facts(nothing) != LIMITS.facts(given)
+    assert LIMITS.facts({"f": {"typed": "ab"}}) != LIMITS.facts({"f": {"titleWord": "ab"}})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,12 @@ from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, category_input, running
 from tests.support.small_disks import SmallDisk, can_mount, small_disk
+from tests.support.sockets import until as wait_until
 
 pytestmark = pytest.mark.skipif(not can_mount(), reason="a full disk: this machine allows no mounts")
 
 WRITERS = 8
+until = partial(wait_until, seconds=120)
 # What a client may be told while the database cannot write.
 RETRYABLE = {"UNAVAILABLE", "TIMEOUT", "OVERLOADED", "OPERATION_UNDER_WAY"}
 
@@ -77,9 +79,3 @@ async def recover(disk: SmallDisk) -> None:
     disk.free()
     await asyncio.to_thread(disk.stop)
     await asyncio.to_thread(disk.start)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not is_so():  # noqa: ASYNC110 - several tasks change what it asks for
-            await asyncio.sleep(0.05)

@@ -1,4 +1,7 @@
-"""An operation that times out returns what it has: unfinished fields are null, with an error at their paths."""
+"""An operation that times out returns what it has: unfinished fields are null, with an error at their paths.
+
+One timer is for the deadlines of all operations.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import asyncio
 import gc
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from graphql import OperationDefinitionNode, build_schema, parse
+from graphql import GraphQLSchema, build_schema, parse
 
+from portico.gateway.deadlines import PRECISION_SECONDS, Deadlines
 from portico.gateway.operations.documents import Operation
 from portico.gateway.operations.plans.executor import PlanExecutor
 from portico.gateway.operations.plans.run import Run
@@ -26,13 +30,20 @@ SCHEMA = build_schema("""
 """)
 
 
-async def _slow(_info: Any = None) -> Any:
+async def _slow(*_: Any, **__: Any) -> Any:
     await asyncio.sleep(30)
 
 
 async def _late(_info: Any) -> Any:
     await asyncio.sleep(0.001)
     return ITEM
+
+
+def run_of(schema: GraphQLSchema, text: str, root: dict[str, Any]) -> Run:
+    operation = Operation(parse(text))
+    run = PlanExecutor(schema).run(operation, operation.definition(None), {}, None, root)
+    assert isinstance(run, Run)
+    return run
 
 
 ITEM: dict[str, Any] = {
@@ -71,11 +82,7 @@ ROOT: dict[str, Any] = {
 async def test_unfinished_fields_are_null_with_an_error_at_their_paths(
     text: str, data: dict[str, Any], paths: list[list[str | int]]
 ) -> None:
-    document = parse(text)
-    definition = document.definitions[0]
-    assert isinstance(definition, OperationDefinitionNode)
-    run = PlanExecutor(SCHEMA).run(Operation(document), definition, {}, None, ROOT)
-    assert isinstance(run, Run)
+    run = run_of(SCHEMA, text, ROOT)
 
     with pytest.raises(TimeoutError) as late:
         await asyncio.wait_for(run, 0.05)
@@ -86,20 +93,15 @@ async def test_unfinished_fields_are_null_with_an_error_at_their_paths(
     assert {error.original_error for error in result.errors or ()} == {late.value}
 
 
-MUTATION = """
-mutation {
-  a: createCategory(input: { name: "A", slug: "a" }) { __typename }
-  b: createCategory(input: { name: "B", slug: "b" }) { __typename }
-  c: createCategory(input: { name: "C", slug: "c" }) { __typename }
-}
-"""
+CALLS = " ".join(f'{one}: createCategory(input: {{ name: "{one}", slug: "{one}" }}) {{ __typename }}' for one in "abc")
+MUTATION = f"mutation {{ {CALLS} }}"
 
 
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 async def test_an_operation_that_times_out_returns_what_it_did(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, executor: ExecutorName
 ) -> None:
-    monkeypatch.setattr(products, "upgrade_read", _slow_read)
+    monkeypatch.setattr(products, "upgrade_read", _slow)
     async with running(replace(settings, operation_seconds=1, executor=executor)) as gateway:
         await create_category(gateway, name="Jazz", slug="jazz")
         with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", _slow, skip=1)):
@@ -118,10 +120,6 @@ async def test_an_operation_that_times_out_returns_what_it_did(
     assert query.codes + mutation.codes == ["TIMEOUT"] * 3
 
 
-async def _slow_read(*_: Any, **__: Any) -> Any:
-    await asyncio.sleep(30)
-
-
 NEEDY = build_schema("type Query { item: Item } type Item { bad: Int! slow: Int other: Int more: [Int] }")
 
 
@@ -131,15 +129,11 @@ async def _bad(_info: Any) -> Any:
 
 @pytest.mark.parametrize("text", ["{ item { bad slow other more } }", "{ item { slow other more } }"])
 async def test_cancelling_an_operation_leaves_no_coroutine_unawaited(text: str) -> None:
-    document = parse(text)
-    definition = document.definitions[0]
-    assert isinstance(definition, OperationDefinitionNode)
     root = {"item": {"bad": _bad, "slow": _slow, "other": _slow, "more": lambda _info: [_slow(), _slow()]}}
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        run = PlanExecutor(NEEDY).run(Operation(document), definition, {}, None, root)
-        assert isinstance(run, Run)
+        run = run_of(NEEDY, text, root)
         waiting = asyncio.ensure_future(_awaited(run))
         asyncio.get_running_loop().call_soon(waiting.cancel)
         await asyncio.wait({waiting})
@@ -155,3 +149,121 @@ async def _awaited(run: Run) -> Any:
     except asyncio.CancelledError:
         run.discard_pending()
         raise
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.expired = 0
+
+    def expire(self) -> None:
+        self.expired += 1
+
+
+@pytest.fixture
+def deadlines() -> Deadlines:
+    return Deadlines()
+
+
+async def test_an_entry_expires_once_at_its_deadline_and_not_before(deadlines: Deadlines) -> None:
+    early, late = _Entry(), _Entry()
+    deadlines.add(early, 0.01)
+    deadlines.add(late, 60)
+
+    await asyncio.sleep(4 * PRECISION_SECONDS)
+
+    assert (early.expired, late.expired) == (1, 0)
+
+
+async def test_a_removed_entry_does_not_expire_and_may_be_removed_again(deadlines: Deadlines) -> None:
+    entry = _Entry()
+    deadlines.add(entry, 0.01)
+    deadlines.remove(entry)
+    deadlines.remove(entry)
+
+    await asyncio.sleep(4 * PRECISION_SECONDS)
+
+    assert entry.expired == 0
+
+
+async def test_an_entry_that_comes_after_the_timer_has_stopped_expires_too(deadlines: Deadlines) -> None:
+    entry = _Entry()
+    deadlines.add(_Entry(), 0.0)
+    await asyncio.sleep(4 * PRECISION_SECONDS)
+
+    deadlines.add(entry, 0.0)
+    await asyncio.sleep(4 * PRECISION_SECONDS)
+
+    assert entry.expired == 1
+
+
+def test_deadlines_hold_in_a_later_event_loop(deadlines: Deadlines) -> None:
+    entry = _Entry()
+
+    async def begin() -> None:
+        deadlines.add(_Entry(), 60)
+
+    async def expire() -> None:
+        deadlines.add(entry, 0.0)
+        await asyncio.sleep(4 * PRECISION_SECONDS)
+
+    asyncio.run(begin())
+    asyncio.run(expire())
+
+    assert entry.expired == 1
+
+
+def is_cancelled() -> bool:
+    return bool(cast("asyncio.Task[Any]", asyncio.current_task()).cancelling())
+
+
+async def test_a_limit_raises_timeout_error_and_leaves_no_cancellation(deadlines: Deadlines) -> None:
+    with pytest.raises(TimeoutError), deadlines.limit(0.01):
+        await asyncio.sleep(60)
+
+    assert not is_cancelled()
+
+
+async def test_a_limit_that_is_not_reached_changes_nothing(deadlines: Deadlines) -> None:
+    with deadlines.limit(10 * PRECISION_SECONDS):
+        await asyncio.sleep(0)
+
+    # The deadline passes without a cancellation.
+    await asyncio.sleep(14 * PRECISION_SECONDS)
+    assert not is_cancelled()
+
+
+async def test_a_limit_passes_on_a_cancellation_from_elsewhere(deadlines: Deadlines) -> None:
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        with deadlines.limit(60):
+            begun.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancellation_beside_an_expired_limit_is_not_lost(deadlines: Deadlines) -> None:
+    async def work() -> None:
+        with deadlines.limit(0.01):
+            try:
+                await asyncio.sleep(60)
+            finally:
+                task.cancel()
+
+    task = asyncio.create_task(work())
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_the_inner_of_two_limits_ends_only_its_own_block(deadlines: Deadlines) -> None:
+    with deadlines.limit(60):
+        with pytest.raises(TimeoutError), deadlines.limit(0.01):
+            await asyncio.sleep(60)
+        assert not is_cancelled()

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -69,9 +70,7 @@ async def test_the_assets_of_the_page_come_from_the_gateway_and_are_cached_forev
 
 
 @needs_build
-@pytest.mark.parametrize(
-    "path", ["/graphiql/assets/nothing.js", "/graphiql/../app.py", "/graphiql/%2e%2e/app.py", "/x"]
-)
+@pytest.mark.parametrize("path", ["/graphiql/assets/no.js", "/graphiql/../app.py", "/graphiql/%2e%2e/app.py", "/x"])
 async def test_nothing_else_is_served(reader: GatewayClient, path: str) -> None:
     assert (await reader.http.get(path)).status_code == 404
 
@@ -124,12 +123,12 @@ async def test_the_demo_gives_its_token_to_pages_on_this_machine(demo_gateway: G
 
 async def test_the_demo_on_port_80_gives_its_token_to_a_host_without_a_port(demo_gateway: GatewayClient) -> None:
     assert await headers_of(demo_gateway, "localhost", port=80)
-    assert not await headers_of(demo_gateway, "localhost", port=8000)
 
 
 @pytest.mark.parametrize(
     "host",
     [
+        "localhost",
         "rebound.example:8000",
         "localhost.rebound.example:8000",
         "localhost:9000",
@@ -235,16 +234,12 @@ async def test_graphiql_can_come_from_a_public_cdn(settings: Settings) -> None:
 async def test_graphiql_can_be_turned_off(settings: Settings) -> None:
     async with running(replace(settings, graphiql="off")) as gateway:
         page = await gateway.http.get("/")
-        statuses = [
-            (await gateway.http.get(path)).status_code
-            for path in ("/graphiql/", "/graphiql/config.json", "/graphiql/x.js")
-        ]
-        answer = await gateway.data("{ __typename }")
+        for path in ("/graphiql/", "/graphiql/config.json", "/graphiql/x.js"):
+            assert (await gateway.http.get(path)).status_code == 404
+        assert await gateway.data("{ __typename }") == {"__typename": "Query"}
 
     assert "turned off" in page.text
     assert "<script" not in page.text
-    assert statuses == [404, 404, 404]
-    assert answer == {"__typename": "Query"}
 
 
 @pytest.fixture(scope="module")
@@ -252,23 +247,25 @@ def served_demo(
     mongodb_uri: str, restored_demo: RestoredDemo, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     """`portico demo`, which two browsers use, each with a storage of its own."""
-    folder = tmp_path_factory.mktemp("demo")
-    settings = Settings(
-        mongodb_uri=Secret(mongodb_uri), database=restored_demo.name, data_dir=folder, jwt_secret=SECRET, jobs=False
-    )
+    folder, uri = tmp_path_factory.mktemp("demo"), Secret(mongodb_uri)
+    settings = Settings(mongodb_uri=uri, database=restored_demo.name, data_dir=folder, jwt_secret=SECRET, jobs=False)
     with served(folder, environment(settings), command="demo") as found:
         yield found
 
 
+def seen_in_browser(script: str, gateway: Served, *arguments: str) -> Any:
+    """Runs a script with a browser at the page of the gateway. Returns what it has seen."""
+    browser, project = chromium(), node_modules("browser")
+    done = run_node(project, script, browser, gateway.url + "/", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @needs_build
 def test_graphiql_works_in_a_browser_within_its_policy(served_demo: Served) -> None:
-    browser, project = chromium(), node_modules("browser")
+    seen = seen_in_browser("graphiql.mjs", served_demo, *ASKED)
 
-    done = run_node(project, "graphiql.mjs", browser, served_demo.url + "/", *ASKED)
-
-    assert done.returncode == 0, done.stderr
     assert "To pay by token, set PORTICO_PAYMENT_URL" in served_demo.process.output
-    seen = json.loads(done.stdout)
     assert seen["title"] == "Portico"
     assert seen["tabs"] == list(EXAMPLES)
     assert '"name": "Jazz"' in seen["result"]
@@ -280,12 +277,8 @@ def test_graphiql_works_in_a_browser_within_its_policy(served_demo: Served) -> N
 
 @needs_build
 def test_on_a_narrow_screen_the_panes_are_below_each_other_and_no_button_covers_text(served_demo: Served) -> None:
-    browser, project = chromium(), node_modules("browser")
+    seen = seen_in_browser("narrow.mjs", served_demo, *ASKED)
 
-    done = run_node(project, "narrow.mjs", browser, served_demo.url + "/", *ASKED)
-
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
     assert seen["tabs"] == seen["reloaded"] == list(EXAMPLES)
     for found, panes in ((seen["answered"], 5), (seen["documented"], 6)):
         boxes = [box for _, box in found["panes"]]
@@ -299,13 +292,9 @@ def test_on_a_narrow_screen_the_panes_are_below_each_other_and_no_button_covers_
 
 
 def test_graphiql_from_a_cdn_shows_the_titles_also_on_a_narrow_screen(settings: Settings, tmp_path: Path) -> None:
-    browser, project = chromium(), node_modules("browser")
-
     with served(tmp_path, environment(settings, PORTICO_GRAPHIQL="cdn")) as gateway:
-        done = run_node(project, "cdn.mjs", browser, gateway.url + "/")
+        seen = seen_in_browser("cdn.mjs", gateway)
 
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
     assert seen["tabs"] == seen["edited"] == seen["reloaded"] == list(EXAMPLES)
     for upper, lower in itertools.pairwise(seen["panes"]):
         assert upper["bottom"] <= lower["top"] + 1

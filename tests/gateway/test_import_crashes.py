@@ -1,13 +1,15 @@
-"""An import that is killed before any of its commands can be run again: the next run stores what is missing, once."""
+"""An import that is killed before any of its commands can be run again: the next run stores what is missing, once.
+
+Records that others may have interfered with are tried again at the end of the run.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from pymongo.errors import NetworkTimeout
 
@@ -19,13 +21,16 @@ from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaign
 from portico.resolvers.comments.discussions import discussion_id
 from portico.resolvers.documents import Database
+from portico.resolvers.errors import Conflict
 from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.comments.support.discussions import ON_EACH, count, everything
 from tests.content.support.photos import picture
 from tests.support.databases import delete_documents
+from tests.support.documents import only
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
+from tests.support.importing import Imported, category, lines, run, write
 from tests.support.interruptions import interrupted, stopping
 
 Line = dict[str, Any]
@@ -50,15 +55,9 @@ class Importing:
         self.clock = clock
         self.folder = folder
 
-    async def run(self, db: Database, kind: str, *files: list[Line]) -> tuple[Counter[str], list[str]]:
-        """Return the counts, and the reasons of the refused records."""
-        paths = [self.folder / f"{number}.jsonl" for number in range(len(files))]
-        for path, lines in zip(paths, files, strict=True):
-            path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-        bad: list[BadRecord] = []
-        work = Import(db, IMPORTERS[kind], self.clock, bad.append, lambda _: None, self.gateway.state.resources)
-        summary = await work.run(paths)
-        return summary.counts, [one.reason for one in bad]
+    async def run(self, db: Database, kind: str, *files: list[Line]) -> Imported:
+        paths = [write(self.folder / f"{number}.jsonl", lines(given)) for number, given in enumerate(files)]
+        return await run(db, kind, *paths, resources=self.gateway.state.resources, clock=self.clock)
 
     async def kill(self, records: Records, stop: int) -> bool:
         """Import, and stop after this number of changes. Return whether the import was stopped."""
@@ -75,10 +74,10 @@ class Importing:
 
     async def complete(self, records: Records) -> None:
         """Import the corrected records. Assert that another import changes nothing."""
-        found, bad = await self.run(self.gateway.db, records.kind, *records.corrected)
-        assert (set(found) <= {"created", "changed", "unchanged"}, bad) == (True, [])
-        again, _ = await self.run(self.gateway.db, records.kind, *records.corrected)
-        assert again == Counter(unchanged=sum(map(len, records.corrected)))
+        done = await self.run(self.gateway.db, records.kind, *records.corrected)
+        assert (done.counts.keys() <= {"created", "changed", "unchanged"}, done.bad) == (True, [])
+        again = await self.run(self.gateway.db, records.kind, *records.corrected)
+        assert again.counts == {"unchanged": sum(map(len, records.corrected))}
         for name, number in records.held.items():
             assert await self.gateway.db[name].count_documents({}) == number, name
         await assert_invariants(self.gateway)
@@ -91,35 +90,19 @@ def importing(gateway: GatewayClient, clock: SettableClock, tmp_path: Path) -> I
     return Importing(gateway, clock, tmp_path)
 
 
-def comment(name: str, parent: str | None, text: str, storage: str) -> Line:
-    return {
-        "product": "p",
-        "id": name,
-        "parent": parent,
-        "author": "alienth",
-        "posted": "2011-12-08T03:02:00Z",
-        "text": text,
-        "storage": storage,
-    }
-
-
 def comments(storage: str) -> Records:
-    def files(*texts: str) -> tuple[list[Line], list[Line]]:
-        return [comment("p0", None, texts[0], storage)], [comment("r0", "p0", texts[1], storage)]
+    posted = {"product": "p", "author": "alienth", "posted": "2011-12-08T03:02:00Z", "storage": storage}
+
+    def files(top: str, reply: str) -> tuple[list[Line], list[Line]]:
+        return [posted | {"id": "p0", "parent": None, "text": top}], [
+            posted | {"id": "r0", "parent": "p0", "text": reply}
+        ]
 
     return Records("comments", files("Top.", "Reply."), files("Top, corrected.", "Reply, corrected."), {})
 
 
-def category(slug: str, parent: str | None, name: str) -> Line:
-    return {"slug": slug, "name": name, "parent": parent}
-
-
 def post(slug: str, text: str) -> Line:
     return {"slug": slug, "title": "Title", "text": text, "publishOn": "2020-01-02T03:04:05.000Z"}
-
-
-def photo(slug: str, title: str, file: str) -> Line:
-    return {"slug": slug, "title": title, "file": file}
 
 
 def wall_post(key: str, text: str) -> Line:
@@ -144,15 +127,8 @@ def logged(*seconds: int) -> list[Line]:
 
 def event(day: int) -> Line:
     """A click on an ad of the campaign that `rebuild` places."""
-    return {
-        "userId": "robin",
-        "kind": "CLICK",
-        "at": f"2020-01-0{day}",
-        "campaignId": "acme:there",
-        "adUnitId": "banner",
-        "siteId": "shop.example",
-        "zoneId": "front",
-    }
+    click = {"userId": "robin", "kind": "CLICK", "at": f"2020-01-0{day}", "campaignId": "acme:there"}
+    return click | {"adUnitId": "banner", "siteId": "shop.example", "zoneId": "front"}
 
 
 THING = {"id": "lamp", "name": "lamp", "type": "LIGHT", "cost": 2, "room": "a"}
@@ -161,8 +137,8 @@ ONE, TWO = {"sku": "one", "title": "One"}, {"sku": "two", "title": "Two"}
 RECORDS = {
     "categories": Records(
         "categories",
-        ([category("music", None, "Music")], [category("rock", "music", "Rock"), category("soul", "rock", "Soul")]),
-        ([category("music", None, "All music")], [category("soul", "music", "Soul"), category("rock", "soul", "Rock")]),
+        ([category("music", "Music")], [category("rock", "Rock", "music"), category("soul", "Soul", "rock")]),
+        ([category("music", "All music")], [category("soul", "Soul", "music"), category("rock", "Rock", "soul")]),
         {"categories": 5},
     ),
     "products": Records(
@@ -179,8 +155,8 @@ RECORDS = {
     ),
     "photos": Records(
         "photos",
-        ([photo("one", "One", "one.png")], []),
-        ([photo("one", "Corrected", "two.png")], []),
+        ([{"slug": "one", "title": "One", "file": "one.png"}], []),
+        ([{"slug": "one", "title": "Corrected", "file": "two.png"}], []),
         {"cms.nodes": 2},
     ),
     "wall-posts": Records(
@@ -217,7 +193,7 @@ RECORDS = {
 async def rebuild(gateway: GatewayClient) -> None:
     """Delete what an earlier import left, and create what the records refer to."""
     await delete_documents(gateway.db)
-    await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}, {"slug": "blues", "name": "Blues"}])
+    await add_categories(gateway.db, [category("jazz", "Jazz"), category("blues", "Blues")])
     rules = gateway.state.resources.of(ImageRules)
     await import_campaign(gateway.db, CampaignRecord("acme:there", True, ()), now=SystemClock().now(), rules=rules)
 
@@ -253,8 +229,8 @@ async def test_a_killed_import_of_comments_can_be_completed(
         if is_settled_meanwhile:
             await importing.jobs()
 
-        found, bad = await importing.run(gateway.db, "comments", *records.files)
-        assert (sum(found.values()), bad) == (2, []), stop
+        done = await importing.run(gateway.db, "comments", *records.files)
+        assert (sum(done.counts.values()), done.bad) == (2, []), stop
         await importing.jobs()
         await importing.complete(records)
 
@@ -284,10 +260,59 @@ async def test_an_import_goes_on_when_a_command_has_timed_out(
             raise lost[0]
 
         database = interrupted(importing.gateway.db, None, None, time_out, skip=stop)
-        found, bad = await importing.run(database, kind, *records.files)
+        done = await importing.run(database, kind, *records.files)
 
-        assert (sum(found.values()), bad) == (sum(map(len, records.files)), []), stop
+        assert (sum(done.counts.values()), done.bad) == (sum(map(len, records.files)), []), stop
         await importing.complete(records)
         if not lost:
             assert stop > 0, "no command timed out"
             break
+
+
+async def test_records_that_are_tried_again_hold_up_no_others(
+    gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "BATCH", 2)
+    monkeypatch.setattr(runs, "PAUSES", (0.01, 0.01))
+    await add_products(gateway.db, [product(sku="a"), product(sku="b")])
+    (tmp_path / "photo.png").write_bytes(picture())
+    stored: list[str] = []
+
+    async def put_all(db: Database, records: Sequence[Any], **given: Any) -> Any:
+        stored.extend(record.name for record in records)
+        return await IMPORTERS["images"].put(db, records, **given)
+
+    importer = replace(IMPORTERS["images"], put=put_all)
+    owners = ["none", "a", "missing", "b"]
+    given = [{"product": owner, "file": "photo.png", "alt": owner} for owner in owners]
+    bad: list[BadRecord] = []
+    work = Import(gateway.db, importer, SystemClock(), bad.append, lambda _: None, gateway.state.resources)
+
+    done = await work.run([write(tmp_path / "images.jsonl", lines(given))])
+
+    assert (done.counts, [one.line for one in bad]) == ({"created": 2, "failed": 2}, [1, 3])
+    assert sorted(stored[:4]) == sorted(owners)
+    assert sorted(stored[4:]) == ["missing", "missing", "none", "none"]
+
+
+async def test_the_last_record_of_a_key_wins_if_the_first_one_is_tried_again(
+    gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PAUSES", (0.01, 0.01))
+    refuses = True
+
+    async def put_all(db: Database, records: Sequence[Any], **given: Any) -> Any:
+        nonlocal refuses
+        if refuses:
+            refuses = False
+            return [Conflict("Somebody else changed the product in the meantime.")] * len(records)
+        return await IMPORTERS["products"].put(db, records, **given)
+
+    importer = replace(IMPORTERS["products"], put=put_all)
+    given = [product(sku="a", title="One"), product(sku="a", title="Two")]
+    work = Import(gateway.db, importer, SystemClock(), print, print, gateway.state.resources)
+
+    done = await work.run([write(tmp_path / "products.jsonl", lines(given))])
+
+    assert done.counts == {"created": 1, "changed": 1}
+    assert (await only(gateway.db["products"], {"sku": "a"}))["title"] == "Two"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,12 +19,10 @@ from pymongo.errors import (
 )
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import COMMANDS
 from portico.resolvers.ads import placement_imports
 from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord
-from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict
 from portico.resolvers.import_outcomes import refusal_of
@@ -34,11 +32,12 @@ from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.content.support.photos import picture
 from tests.support.domains import IMPORTERS
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
-from tests.support.importing import lines, put, write
+from tests.support.importing import Imported, put, write
 from tests.support.interruptions import before_every_command, interrupted
 
 Line = dict[str, Any]
-HUGE = "x" * 500_000
+Importing = Callable[..., Awaitable[Imported]]
+HUGE, DAY = "x" * 500_000, "2020-01-01T00:00:00Z"
 AD: Line = {"siteId": "shop.example", "adUnitId": "banner", "ecpm": 100}
 EVENT: Line = {"kind": "CLICK", "at": "2020-01-01", "campaignId": "acme:there", "zoneId": "front"}
 
@@ -51,13 +50,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
         "images": lambda: {"product": key, "file": "photo.png", "alt": text},
         "posts": lambda: {"slug": key, "title": "Post", "text": text},
         "photos": lambda: {"slug": key, "file": "photo.png", "title": text},
-        "comments": lambda: {
-            "product": "p",
-            "id": key,
-            "author": "Ann",
-            "posted": "2020-01-01T00:00:00Z",
-            "text": text,
-        },
+        "comments": lambda: {"product": "p", "id": key, "author": "Ann", "posted": DAY, "text": text},
         "people": lambda: {"subject": key, "name": text},
         "wall-posts": lambda: {"id": key, "author": "ann", "text": text},
         "world": lambda: {"id": key, "name": "Room", "description": text, "exits": {}},
@@ -65,7 +58,7 @@ def line_of(subject: str, key: str, text: str) -> Line:
         "campaigns": lambda: {"campaignId": f"acme:{key}", "ads": [{**AD, "zoneId": key, "keywords": [text]}]},
         "ads": lambda: {**AD, "adUnitId": "box", "zoneId": key, "campaignId": f"acme:{key}", "keywords": [text]},
         "ad-events": lambda: {**EVENT, "userId": key, "siteId": key, "adUnitId": text},
-        "logs": lambda: {"host": key, "time": "2020-01-01T00:00:00Z", "path": text},
+        "logs": lambda: {"host": key, "time": DAY, "path": text},
     }
     return made[subject]()
 
@@ -79,17 +72,28 @@ async def add_parents(gateway: GatewayClient, subject: str = "") -> None:
     await placement_imports.import_campaign(gateway.db, campaign, now=SystemClock().now(), rules=rules)
 
 
-async def imported(db: Database, subject: str, file: Path, given: list[Line], resources: Resources) -> Any:
-    """The counts, and the reasons by line."""
-    bad: list[BadRecord] = []
-    work = Import(db, IMPORTERS[subject], SystemClock(), bad.append, lambda _: None, resources)
-    summary = await work.run([write(file, lines(given))])
-    return summary.counts, {one.line: one.reason for one in bad}
+@pytest.fixture
+def importing(gateway: GatewayClient, file: Path) -> Importing:
+    """Imports records, beside a picture that they can name."""
+    write(file.parent / "photo.png", picture())
+
+    async def imported(subject: str, given: list[Line], db: Database | None = None) -> Imported:
+        return await put(gateway.db if db is None else db, subject, file, given, gateway.state.resources)
+
+    return imported
 
 
-class Refusing:
-    """A database that refuses commands with the word `UNWANTED`."""
+def three_of(subject: str, *texts: str) -> list[Line]:
+    """Valid records with these texts."""
+    return [line_of(subject, key, text) for key, text in zip("abc", texts, strict=True)]
 
+
+def refusing(db: Database, error: Exception) -> Database:
+    """Returns the database, which refuses commands with the word `UNWANTED`."""
+    return cast("Database", _RefusingDatabase(db, error))
+
+
+class _RefusingDatabase:
     def __init__(self, database: Any, error: Exception) -> None:
         self._database = database
         self._error = error
@@ -131,20 +135,18 @@ GROWN = OperationFailure("Resulting document after update is larger than 1677721
 @pytest.mark.parametrize("error", [TOO_LARGE, NOT_VALID, GROWN], ids=["too large", "not valid", "grown too large"])
 @pytest.mark.parametrize("subject", IMPORTERS)
 async def test_a_record_that_the_database_refuses_is_reported_and_the_others_are_stored(
-    gateway: GatewayClient, tmp_path: Path, subject: str, error: Exception
+    gateway: GatewayClient, importing: Importing, subject: str, error: Exception
 ) -> None:
-    (tmp_path / "photo.png").write_bytes(picture())
     await add_parents(gateway, subject)
-    given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
-    refusing = cast("Database", Refusing(gateway.db, error))
+    given = three_of(subject, "Good", "UNWANTED", "Good")
 
-    counts, reasons = await imported(refusing, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
-    again, _ = await imported(gateway.db, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
+    done = await importing(subject, given, refusing(gateway.db, error))
+    again = await importing(subject, given)
 
-    assert counts == {"created": 2, "failed": 1}
-    assert list(reasons) == [2]
-    assert reasons[2].startswith("the database rejected it: ")
-    assert again == {"created": 1, "unchanged": 2}
+    assert done.counts == {"created": 2, "failed": 1}
+    ((line, reason),) = done.reasons
+    assert (line, reason.startswith("the database rejected it: ")) == (2, True)
+    assert again.counts == {"created": 1, "unchanged": 2}
 
 
 LOST_ROLE = {"code": 189, "errmsg": "Not primary while writing"}
@@ -159,18 +161,16 @@ ELECTIONS: dict[str, PyMongoError] = {
 @pytest.mark.parametrize("error", ELECTIONS.values(), ids=ELECTIONS)
 @pytest.mark.parametrize("subject", IMPORTERS)
 async def test_an_election_refuses_no_record_and_the_next_import_stores_them_all(
-    gateway: GatewayClient, tmp_path: Path, subject: str, error: PyMongoError
+    gateway: GatewayClient, importing: Importing, subject: str, error: PyMongoError
 ) -> None:
-    (tmp_path / "photo.png").write_bytes(picture())
     await add_parents(gateway, subject)
-    given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
-    refusing = cast("Database", Refusing(gateway.db, error))
+    given = three_of(subject, "Good", "UNWANTED", "Good")
 
     with pytest.raises((PyMongoError, SweepFailed)):
-        await imported(refusing, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
-    counts, reasons = await imported(gateway.db, subject, tmp_path / "rows.jsonl", given, gateway.state.resources)
+        await importing(subject, given, refusing(gateway.db, error))
+    done = await importing(subject, given)
 
-    assert (sum(counts.values()), counts["failed"], reasons) == (3, 0, {})
+    assert (sum(done.counts.values()), done.bad) == (3, [])
     await assert_invariants(gateway)
 
 
@@ -195,35 +195,30 @@ STORED = {
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", [subject for subject in IMPORTERS if subject not in {"logs", "images"}])
 async def test_a_damaged_document_fails_only_its_own_record(
-    gateway: GatewayClient, tmp_path: Path, subject: str
+    gateway: GatewayClient, importing: Importing, subject: str
 ) -> None:
-    (tmp_path / "photo.png").write_bytes(picture())
     await add_parents(gateway, subject)
-    given = [line_of(subject, key, f"Text of {key}") for key in ("a", "b", "c")]
-    file, rules = tmp_path / "rows.jsonl", gateway.state.resources
-    await imported(gateway.db, subject, file, given, rules)
+    await importing(subject, three_of(subject, "Text of a", "Text of b", "Text of c"))
     collection, path, taken = STORED[subject]
     name = "Text of b" if path.endswith("text") else "b"
     damaged = await gateway.db[collection].update_one({path: name}, {"$unset": dict.fromkeys(taken, "")})
 
-    new = [line_of(subject, key, f"New text of {key}") for key in ("a", "b", "c")]
-    counts, reasons = await imported(gateway.db, subject, file, new, rules)
+    done = await importing(subject, three_of(subject, "New text of a", "New text of b", "New text of c"))
 
     assert damaged.matched_count == 1
     # An event with another text is another event.
-    assert counts == {"created" if subject == "ad-events" else "changed": 2, "failed": 1}
-    assert list(reasons) == [2]
-    assert "damaged" in reasons[2]
+    assert done.counts == {"created" if subject == "ad-events" else "changed": 2, "failed": 1}
+    ((line, reason),) = done.reasons
+    assert (line, "damaged" in reason) == (2, True)
 
 
 @pytest.mark.parametrize(("subject", "shown"), [("categories", "name"), ("products", "title")])
 async def test_the_document_that_the_server_refuses_in_a_batch_is_reported(
-    gateway: GatewayClient, tmp_path: Path, subject: str, shown: str
+    gateway: GatewayClient, importing: Importing, subject: str, shown: str
 ) -> None:
-    given = [line_of(subject, key, text) for key, text in (("a", "Good"), ("b", "UNWANTED"), ("c", "Good"))]
     await gateway.db.command("collMod", subject, validator={shown: {"$ne": "UNWANTED"}})
     try:
-        done = await put(gateway.db, subject, tmp_path / "rows.jsonl", given)
+        done = await importing(subject, three_of(subject, "Good", "UNWANTED", "Good"))
     finally:
         await gateway.db.command("collMod", subject, validator={})
 
@@ -232,11 +227,10 @@ async def test_the_document_that_the_server_refuses_in_a_batch_is_reported(
 
 
 async def test_a_product_that_others_keep_changing_is_retried(
-    gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, importing: Importing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "_LONGEST_PAUSE", 0.01)
     await add_categories(gateway.db, [{"slug": "jazz", "name": "Jazz"}])
-    given = [product(sku="a", categories=["jazz"])]
     db = gateway.db
 
     async def delete_category() -> None:
@@ -248,7 +242,7 @@ async def test_a_product_that_others_keep_changing_is_retried(
     contested = interrupted(db, "products", "insert_many", delete_category)
     contested = before_every_command(contested, change_product, collection="products", method="delete_one")
 
-    done = await put(contested, "products", tmp_path / "rows.jsonl", given)
+    done = await importing("products", [product(sku="a", categories=["jazz"])], contested)
 
     assert done.reasons == [(1, "categories: There is no category 'jazz'.")]
 
@@ -267,64 +261,40 @@ def test_only_damage_is_reported_as_damage(errors: list[Exception], reason: str 
     assert refusal is None if reason is None else str(refusal).startswith(reason)
 
 
-async def test_a_lost_connection_ends_an_import(gateway: GatewayClient, tmp_path: Path) -> None:
-    gone = cast("Database", Refusing(gateway.db, ConnectionFailure("gone")))
+async def test_a_lost_connection_ends_an_import(gateway: GatewayClient, importing: Importing) -> None:
+    gone = refusing(gateway.db, ConnectionFailure("gone"))
 
     with pytest.raises(ConnectionFailure):
-        await put(gone, "categories", tmp_path / "rows.jsonl", [line_of("categories", "a", "UNWANTED")])
+        await importing("categories", [line_of("categories", "a", "UNWANTED")], gone)
 
 
+AD_IDS = ("campaignId", "adUnitId", "siteId", "zoneId")
 # Fields of a record, and the path of the one with too long a text.
 TOO_LONG: dict[str, list[tuple[Line, str]]] = {
     "categories": [({"slug": HUGE}, "slug"), ({"parent": HUGE}, "parent"), ({"name": HUGE}, "name")],
     "products": [({"sku": HUGE}, "sku"), ({"categories": [HUGE]}, "categories.0"), ({"title": HUGE}, "title")],
     "posts": [({"slug": HUGE}, "slug"), ({"authors": [HUGE]}, "author"), ({"tags": [HUGE]}, "tags.0")],
-    "comments": [
-        ({"id": HUGE}, "id"),
-        ({"parent": HUGE}, "parent"),
-        ({"author": HUGE}, "author"),
-        ({"product": HUGE}, "product"),
-    ],
-    "people": [({"subject": HUGE}, "subject"), ({"name": HUGE}, "name")],
-    "wall-posts": [
-        ({"id": HUGE}, "id"),
-        ({"author": HUGE}, "author"),
-        ({"to": HUGE}, "to"),
-        ({"text": HUGE}, "detail.status.text"),
-    ],
+    "comments": [({name: HUGE}, name) for name in ("id", "parent", "author", "product")],
+    "people": [({name: HUGE}, name) for name in ("subject", "name")],
+    "wall-posts": [*(({name: HUGE}, name) for name in ("id", "author", "to")), ({"text": HUGE}, "detail.status.text")],
     "world": [
-        ({"id": HUGE}, "id"),
-        ({"name": HUGE}, "name"),
-        ({"description": HUGE}, "description"),
+        *(({name: HUGE}, name) for name in ("id", "name", "description", "zone")),
         ({"exits": {"n": HUGE}}, "exits.n"),
-        ({"zone": HUGE}, "zone"),
     ],
-    "equipment": [({"category": HUGE}, "category"), ({"itemId": HUGE}, "itemId"), ({"name": HUGE}, "name")],
+    "equipment": [({name: HUGE}, name) for name in ("category", "itemId", "name")],
     "campaigns": [({"campaignId": HUGE}, "campaignId"), ({"ads": [{**AD, "zoneId": HUGE}]}, "ads.0.zoneId")],
-    "ads": [
-        ({"campaignId": HUGE}, "campaignId"),
-        ({"adUnitId": HUGE}, "adUnitId"),
-        ({"siteId": HUGE}, "siteId"),
-        ({"zoneId": HUGE}, "zoneId"),
-        ({"keywords": [HUGE]}, "keywords.0"),
-    ],
-    "ad-events": [
-        ({"userId": HUGE}, "userId"),
-        ({"campaignId": HUGE}, "campaignId"),
-        ({"adUnitId": HUGE}, "adUnitId"),
-        ({"siteId": HUGE}, "siteId"),
-        ({"zoneId": HUGE}, "zoneId"),
-    ],
+    "ads": [*(({name: HUGE}, name) for name in AD_IDS), ({"keywords": [HUGE]}, "keywords.0")],
+    "ad-events": [({name: HUGE}, name) for name in ("userId", *AD_IDS)],
 }
 
 
-async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: GatewayClient, tmp_path: Path) -> None:
+async def test_every_text_has_a_limit_and_the_other_records_are_stored(
+    gateway: GatewayClient, importing: Importing
+) -> None:
     await add_parents(gateway)
     for subject, rows in TOO_LONG.items():
-        file = tmp_path / "rows.jsonl"
         many = [line_of(subject, f"k{number}", "Good") | fields for number, (fields, _) in enumerate(rows)]
-        rows_of_all = [*many, line_of(subject, "good", "Good")]
-        done = await put(gateway.db, subject, file, rows_of_all, gateway.state.resources)
+        done = await importing(subject, [*many, line_of(subject, "good", "Good")])
 
         assert done.counts == {"created": 1, "failed": len(rows)}, subject
         for (_, path), (_, reason) in zip(rows, done.reasons, strict=True):
@@ -337,7 +307,7 @@ async def test_every_text_has_a_limit_and_the_other_records_are_stored(gateway: 
 async def test_concurrent_imports_of_the_same_records_do_not_conflict(
     gateway: GatewayClient, tmp_path: Path, subject: str
 ) -> None:
-    (tmp_path / "photo.png").write_bytes(picture())
+    write(tmp_path / "photo.png", picture())
     await add_parents(gateway, subject)
     await add_categories(gateway.db, [{"slug": "there", "name": "There"}])
     rules = gateway.state.resources

@@ -1,4 +1,7 @@
-"""Every command uses an index: none scans a collection, and this module lists the reads that may sort in memory."""
+"""Every command uses an index: none scans a collection, and this module lists the reads that may sort in memory.
+
+A start creates the missing indexes, and `rebuild` replaces outdated ones.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
+from pymongo import IndexModel
 
 from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import Import
+from portico.resolvers.catalog.products import PRODUCTS
 from portico.resolvers.declarations import Job
+from portico.resolvers.documents import Database
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
 from tests.catalog.support.catalog import (
@@ -26,7 +30,7 @@ from tests.catalog.support.catalog import (
     product,
     shared_gateway,
 )
-from tests.support.domains import COLLECTIONS, IMPORTERS, INVARIANTS, JOBS, create_indexes, migrate
+from tests.support.domains import COLLECTIONS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.explaining import Plan, explain
 from tests.support.harness import (
     MUTATIONS,
@@ -36,6 +40,7 @@ from tests.support.harness import (
     create_product,
     product_input,
 )
+from tests.support.importing import category, put
 from tests.support.interruptions import crashing
 
 SORTS = ("NEWEST", "DISCOUNT_DESC", "PRICE_ASC", "PRICE_DESC", "TITLE_ASC")
@@ -148,6 +153,13 @@ async def plans(gateway: GatewayClient, query: str, variables: dict[str, Any]) -
     return data, [plan for command in list(gateway.commands.sent) for plan in await explain(gateway.db, command)]
 
 
+async def assert_indexed(gateway: GatewayClient, query: str, variables: dict[str, Any]) -> list[Plan]:
+    """Asserts that each command of the query uses an index, also for its order. Returns the plans."""
+    _, found = await plans(gateway, query, variables)
+    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found), query
+    return found
+
+
 async def first_and_later(gateway: GatewayClient, text: str, variables: dict[str, Any]) -> list[Plan]:
     """The plans for the first page of a list, and for the next page with `hasPreviousPage`."""
     data, found = await plans(gateway, text.replace("PREVIOUS", ""), variables)
@@ -251,10 +263,7 @@ async def test_accounts_and_transfers_use_indexes(shop: GatewayClient) -> None:
     }
     """
 
-    _, found = await plans(shop, text, {"ids": [mine, made]})
-
-    assert len(found) == 4
-    assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found)
+    assert len(await assert_indexed(shop, text, {"ids": [mine, made]})) == 4
 
 
 async def test_mutations_use_indexes(shop: GatewayClient) -> None:
@@ -276,31 +285,22 @@ async def test_mutations_use_indexes(shop: GatewayClient) -> None:
         ("transfer", transfer_input(mine, theirs, 1_000)),
     ]
     for mutation, given in writes:
-        _, found = await plans(shop, MUTATIONS[mutation], {"input": given})
-
-        assert found
-        assert not any(plan.scans_collection or plan.sorts_in_memory for plan in found), mutation
+        assert await assert_indexed(shop, MUTATIONS[mutation], {"input": given})
 
 
-async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path: Path) -> None:
-    clock = SystemClock()
+async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, file: Path) -> None:
     mine, theirs = await open_account(shop.db, 100), await open_account(shop.db)
     with crashing(shop, 5):
         await shop.ask(MUTATIONS["transfer"], {"input": transfer_input(mine, theirs)})
-    categories, products = tmp_path / "categories.jsonl", tmp_path / "products.jsonl"
-    categories.write_bytes(b'{"slug": "few", "name": "Renamed"}\n{"slug": "new", "name": "New", "parent": "few"}\n')
-    given = [product(sku="s1", categories=["few"]), product(sku="fresh", categories=["few-1"]), product(sku="s2")]
-    products.write_bytes(b"\n".join(orjson.dumps(one) for one in given))
+    categories = [category("few", "Renamed"), category("new", "New", "few")]
+    products = [product(sku="s1", categories=["few"]), product(sku="fresh", categories=["few-1"]), product(sku="s2")]
 
-    async def imported(subject: str, file: Path) -> None:
-        done = await Import(shop.db, IMPORTERS[subject], clock, _refuse, lambda _: None, shop.state.resources).run(
-            [file]
-        )
-        assert done.counts["failed"] == 0
+    async def imported(subject: str, given: list[dict[str, Any]]) -> None:
+        assert (await put(shop.db, subject, file, given, shop.state.resources)).bad == []
 
     async def jobs() -> None:
         for job in JOBS:
-            await job.run(Job.Run(shop.db, clock.now() + timedelta(hours=1), shop.state.resources))
+            await job.run(Job.Run(shop.db, SystemClock().now() + timedelta(hours=1), shop.state.resources))
 
     async def checked() -> None:
         for invariant in INVARIANTS:
@@ -329,10 +329,6 @@ async def test_imports_jobs_and_checks_use_indexes(shop: GatewayClient, tmp_path
                 assert not plan.sorts_in_memory, shown
 
 
-def _refuse(bad: object) -> None:
-    raise AssertionError(bad)
-
-
 async def test_every_index_is_created_and_creating_them_again_changes_nothing(shop: GatewayClient) -> None:
     async def present() -> dict[str, list[str]]:
         return {
@@ -348,3 +344,45 @@ async def test_every_index_is_created_and_creating_them_again_changes_nothing(sh
     for spec in COLLECTIONS:
         assert len(created[spec.name]) == len(spec.indexes)
         assert set(created[spec.name]) <= set(before.get(spec.name, ()))
+
+
+@pytest.mark.both_drivers
+async def test_rebuild_replaces_an_index_that_another_version_defined_differently(db: Database) -> None:
+    products = db[PRODUCTS.name]
+    await products.drop_index("search")
+    await products.create_indexes([IndexModel([("title", "text")], name="search", default_language="english")])
+    await products.drop_index("sku_1")
+    await products.create_indexes([IndexModel([("sku", 1)], name="by_sku")])
+
+    made = {collection: names async for collection, names in create_indexes(db, rebuild=True)}
+
+    found = {index["name"]: index async for index in await products.list_indexes()}
+    assert set(made[PRODUCTS.name]) | {"_id_"} <= set(found)
+    assert found["search"]["default_language"] == "none"
+    assert found["sku_1"]["unique"] is True
+
+
+@pytest.mark.both_drivers
+async def test_a_start_keeps_an_index_that_another_version_defined_differently(db: Database) -> None:
+    products = db[PRODUCTS.name]
+    await products.drop_index("search")
+    await products.drop_index("schema_version_1")
+    await products.create_indexes([IndexModel([("title", "text")], name="other_search", default_language="english")])
+
+    async for _ in create_indexes(db):
+        pass
+
+    found = await products.index_information()
+    assert found["other_search"]["default_language"] == "english"
+    assert "search" not in found
+    assert "schema_version_1" in found
+
+
+@pytest.mark.both_drivers
+async def test_creating_the_indexes_again_changes_nothing(db: Database) -> None:
+    before = await db[PRODUCTS.name].index_information()
+
+    async for _ in create_indexes(db):
+        pass
+
+    assert await db[PRODUCTS.name].index_information() == before

@@ -11,7 +11,9 @@ from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError, WriteCon
 from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.writes.operation_records import OPERATIONS
 from portico.schema.kinds import Kind
+from tests.catalog.support.cases import id_and_nonce
 from tests.comments.support.discussions import open_on_product, post
+from tests.support.documents import only
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -24,12 +26,9 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
+from tests.support.pauses import Pause
 
 Given = dict[str, Any]
-
-
-def id_and_nonce(product: dict[str, Any]) -> Given:
-    return {"id": product["id"], "nonce": product["nonce"]}
 
 
 async def stop_at_the_end(gateway: GatewayClient, mutation: str, given: Given) -> None:
@@ -80,13 +79,11 @@ async def test_an_interrupted_creation_is_remembered_after_its_parent_is_deleted
     given = category_input(parentId=place["id"]) if is_category else product_input(categoryIds=[place["id"]])
     given["idempotencyKey"] = "key"
     await stop_at_the_end(gateway, mutation, given)
-    created = await gateway.db["categories" if is_category else "products"].find_one(
-        {"slug": given["slug"]} if is_category else {"sku": given["sku"]}
-    )
-    assert created is not None
     if is_category:
+        created = await only(gateway.db["categories"], {"slug": given["slug"]})
         await gateway.result("moveCategory", {"id": Kind.encode_id("Category", created["_id"])})
     else:
+        created = await only(gateway.db["products"])
         edit = {"id": Kind.encode_id("Product", given["sku"]), "nonce": created["nonce"], "categoryIds": []}
         await gateway.result("updateProduct", edit)
     assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
@@ -105,7 +102,7 @@ async def test_repeating_an_interrupted_creation_does_not_recreate_a_deleted_obj
     given = {**(category_input() if mutation == "createCategory" else product_input()), "idempotencyKey": "key"}
     await stop_at_the_end(gateway, mutation, given)
     collection = gateway.db["categories" if mutation == "createCategory" else "products"]
-    (created,) = await collection.find({}).to_list()
+    created = await only(collection)
     if mutation == "createCategory":
         deleted = await gateway.result("deleteCategory", {"id": Kind.encode_id("Category", created["_id"])})
     else:
@@ -115,23 +112,17 @@ async def test_repeating_an_interrupted_creation_does_not_recreate_a_deleted_obj
 
     again = await gateway.result(mutation, given)
 
-    kind = mutation.removeprefix("create").lower()
-    message = f"There is no such {kind}."
+    message = f"There is no such {mutation.removeprefix('create').lower()}."
     assert again == {"__typename": "NotFound", "message": message, "missingId": deleted["deletedId"]}
     assert await collection.count_documents({}) == 0
 
 
 async def test_a_call_waits_for_a_concurrent_call_with_its_key_and_gets_the_same_answer(gateway: GatewayClient) -> None:
     given = category_input(idempotencyKey="key")
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def sleep() -> None:
-        reached.set()
-        await asyncio.wait_for(go_on.wait(), 30)
-
-    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", sleep)):
+    pause = Pause()
+    with database_of(gateway, interrupted(gateway.db, "categories", "insert_one", pause)):
         first = asyncio.create_task(gateway.result("createCategory", given))
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(pause.reached.wait(), 30)
     second = asyncio.create_task(gateway.result("createCategory", given))
     other = await gateway.ask(MUTATIONS["createCategory"], {"input": {**given, "name": "Other"}})
     await asyncio.sleep(0.2)
@@ -140,7 +131,7 @@ async def test_a_call_waits_for_a_concurrent_call_with_its_key_and_gets_the_same
     assert other.codes == ["IDEMPOTENCY_KEY_REUSED"]
     assert not second.done()
     assert await gateway.db["categories"].count_documents({}) == 0
-    go_on.set()
+    pause.go_on.set()
     assert await first == await second
     assert (await first)["__typename"] == "CategoryPayload"
 
@@ -163,8 +154,7 @@ async def test_a_call_takes_over_from_a_dead_call_when_its_lease_expires(
     given = category_input(idempotencyKey="key")
     with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["createCategory"], {"input": given})
-    (operation,) = await gateway.db["operations"].find({}).to_list()
-    left = operation["lease_until"] - clock.now()
+    left = (await only(gateway.db["operations"]))["lease_until"] - clock.now()
     clock.advance(seconds=left.total_seconds() - 1)
     loop = asyncio.get_running_loop()
 
@@ -180,18 +170,13 @@ async def test_a_stalled_call_returns_the_answer_of_the_call_that_took_over(
 ) -> None:
     category = await create_category(gateway)
     given = {"id": category["id"], "idempotencyKey": "key"}
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def sleep() -> None:
-        reached.set()
-        await asyncio.wait_for(go_on.wait(), 30)
-
-    with database_of(gateway, interrupted(gateway.db, "categories", "find_one_and_update", sleep)):
+    pause = Pause()
+    with database_of(gateway, interrupted(gateway.db, "categories", "find_one_and_update", pause)):
         sleeper = asyncio.create_task(gateway.result("deleteCategory", given))
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(pause.reached.wait(), 30)
     clock.advance(seconds=31)
     second = await gateway.result("deleteCategory", given)
-    go_on.set()
+    pause.go_on.set()
 
     assert second == {"__typename": "DeletedPayload", "deletedId": category["id"]}
     assert await sleeper == second
@@ -205,28 +190,23 @@ async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(
     comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
     given = {"id": comment["id"], "idempotencyKey": "key"}
     text = MUTATIONS["deleteComment"]
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def sleep() -> None:
-        reached.set()
-        await asyncio.wait_for(go_on.wait(), 30)
-
-    with database_of(gateway, interrupted(gateway.db, None, None, sleep, skip=skip)):
+    pause = Pause()
+    with database_of(gateway, interrupted(gateway.db, None, None, pause, skip=skip)):
         sleeper = asyncio.create_task(gateway.ask(text, {"input": given}))
-        await asyncio.wait({asyncio.create_task(reached.wait()), sleeper}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({asyncio.create_task(pause.reached.wait()), sleeper}, return_when=asyncio.FIRST_COMPLETED)
     clock.advance(seconds=31)
 
     async def wake_the_sleeper() -> None:
         # The second call has deleted the comment, and is about to store its answer.
         if await gateway.db["comments"].find_one({"gone": None}) is None:
-            go_on.set()
+            pause.go_on.set()
             await asyncio.wait({sleeper})
 
     with database_of(
         gateway, before_every_command(gateway.db, wake_the_sleeper, collection="operations", method="update_one")
     ):
         second = await gateway.result("deleteComment", given)
-    go_on.set()
+    pause.go_on.set()
 
     assert second["__typename"] == "CommentPayload"
     assert await gateway.result("deleteComment", given) == second

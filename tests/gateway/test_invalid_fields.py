@@ -1,19 +1,23 @@
-"""A mutation refuses all invalid values of its input at once, each with its path, its code and its bounds."""
+"""A mutation refuses all invalid values of its input at once, each with its path, its code and its bounds.
+
+Programs tell all other errors apart by their codes, too.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from graphql import get_named_type, get_nullable_type
+from graphql import GraphQLInterfaceType, GraphQLUnionType, get_named_type, get_nullable_type
 
 from portico.resolvers.errors import DomainError
 from portico.testing.kits import merged, mutation_text
+from tests.shop.support.shop import add_input, new_cart, stock_up
 from tests.support.domains import SCHEMA
-from tests.support.harness import GatewayClient, new_key, product_input
+from tests.support.harness import GatewayClient, category_input, create_category, new_key, product_input
 from tests.support.invalid_inputs import Place, changed, filled, leaves
 from tests.support.kits import kits
 
@@ -22,13 +26,13 @@ FIELDS = "fields { message code path minimum maximum pattern }"
 SHOWN = f"... on InvalidInput {{ code path minimum maximum pattern {FIELDS} }}"
 INPUTS = merged([kit.inputs for kit in kits().values()])
 assert CORE.mutation_type is not None
-TYPES = {name: field.args["input"].type for name, field in CORE.mutation_type.fields.items()}
+MUTATIONS = CORE.mutation_type.fields
+TYPES = {name: field.args["input"].type for name, field in MUTATIONS.items()}
 
 
 def may_be_invalid(name: str) -> bool:
     """Whether the union of the mutation has `InvalidInput`, and its input has plain values, and no file."""
-    assert CORE.mutation_type is not None
-    union: Any = get_named_type(CORE.mutation_type.fields[name].type)
+    union: Any = get_named_type(MUTATIONS[name].type)
     entry = get_nullable_type(TYPES[name])
     has_file = any(get_named_type(field.type).name == "Upload" for field in get_named_type(entry).fields.values())
     return "InvalidInput" in {one.name for one in union.types} and any(leaves(entry, None)) and not has_file
@@ -103,10 +107,8 @@ async def test_a_form_learns_of_all_its_invalid_fields_with_their_bounds(gateway
 
     shown = {name: answer[name] for name in ("path", "code", "minimum", "maximum")}
     assert shown == {"path": ["title"], "code": "EMPTY", "minimum": None, "maximum": None}
-    found = {
-        ".".join(one["path"]): (one["code"], one["minimum"], one["maximum"], one["pattern"]) for one in answer["fields"]
-    }
-    assert found == {
+    names = ("code", "minimum", "maximum", "pattern")
+    assert {".".join(one["path"]): tuple(one[name] for name in names) for one in answer["fields"]} == {
         "title": ("EMPTY", None, None, None),
         "pricing.list.amount": ("OUT_OF_RANGE", 0, 2**53 - 1, None),
         "pricing.list.currency": ("WRONG_FORMAT", None, None, "[A-Z]{3}"),
@@ -128,9 +130,7 @@ async def test_a_repeated_call_gets_all_invalid_fields_again(gateway: GatewayCli
 async def test_at_most_a_hundred_invalid_fields_are_named(gateway: GatewayClient) -> None:
     given = product_input(properties=[{"name": "", "value": ""} for _ in range(400)])
 
-    answer = await call(gateway, "createProduct", given)
-
-    assert len(answer["fields"]) == 100
+    assert len((await call(gateway, "createProduct", given))["fields"]) == 100
 
 
 async def test_each_entry_of_a_batch_names_all_its_invalid_fields(gateway: GatewayClient) -> None:
@@ -145,3 +145,91 @@ async def test_each_entry_of_a_batch_names_all_its_invalid_fields(gateway: Gatew
     assert [one["path"] for entry in some["invalid"] for one in entry["fields"]] == [["1", "site"], ["1", "page"]]
     expected = [["0", "site"], ["0", "page"], ["1", "site"], ["1", "page"]]
     assert [one["path"] for one in none["fields"]] == expected
+
+
+CODE = "... on UserError { code }"
+BOUNDS = f"{CODE} ... on InvalidInput {{ path minimum maximum }}"
+
+
+async def refused(
+    gateway: GatewayClient, mutation: str, given: Any, key: str | None = None, shown: str = BOUNDS
+) -> Any:
+    text = mutation_text(CORE, mutation, shown)
+    found = (await gateway.data(text, {"input": {**given, **({"idempotencyKey": key} if key else {})}}))[mutation]
+    return {name: value for name, value in found.items() if name not in {"__typename", "message"}}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "has_bound"),
+    [
+        ({"name": ""}, "EMPTY", False),
+        ({"name": "a" * 10_000}, "TOO_LONG", True),
+        ({"name": "a\u0007"}, "FORBIDDEN_CHARACTER", False),
+        ({"slug": "A B"}, "WRONG_FORMAT", False),
+    ],
+)
+async def test_an_invalid_value_has_a_code_and_the_bounds_also_in_a_repeated_call(
+    gateway: GatewayClient, wrong: dict[str, str], code: str, has_bound: bool
+) -> None:
+    given, key = {**category_input(), **wrong}, new_key()
+
+    first = await refused(gateway, "createCategory", given, key)
+
+    assert (first["path"], first["code"], first["minimum"]) == ([*wrong], code, None)
+    assert (first["maximum"] is not None) is has_bound
+    assert await refused(gateway, "createCategory", given, key) == first
+
+
+async def test_a_number_beyond_its_bound_has_the_bound(gateway: GatewayClient) -> None:
+    cart, sku = await new_cart(gateway), await stock_up(gateway)
+
+    found = await refused(gateway, "addItemToCart", add_input(cart, sku, 0))
+    assert found == {"path": ["quantity"], "code": "OUT_OF_RANGE", "minimum": 1, "maximum": None}
+
+
+async def test_an_error_that_an_earlier_version_has_stored_has_a_code(gateway: GatewayClient) -> None:
+    given, key = {**category_input(), "name": ""}, new_key()
+    await refused(gateway, "createCategory", given, key)
+    facts = ("code", "least", "most")
+    await gateway.db["operations"].update_many({}, {"$unset": {f"outcome.error.facts.{name}": 1 for name in facts}})
+
+    again = await refused(gateway, "createCategory", given, key)
+
+    assert again == {"path": ["name"], "code": "INVALID", "minimum": None, "maximum": None}
+
+
+def test_every_error_of_a_union_has_a_code() -> None:
+    unions = [get_named_type(field.type) for field in MUTATIONS.values()]
+    members = {one for union in unions if isinstance(union, GraphQLUnionType) for one in union.types}
+    errors = {one for one in members if not one.name.endswith("Payload")}
+
+    assert len(errors) > 20
+    # Also what other fields answer with, and what no union has yet.
+    implementing = {*CORE.get_implementations(cast("GraphQLInterfaceType", CORE.type_map["UserError"])).objects}
+    assert errors <= implementing
+    assert [one.name for one in implementing if str(one.fields["code"].type) != "String!"] == []
+    assert [one.name for one in members - errors if one in implementing] == []
+
+
+async def test_every_other_error_has_the_name_of_its_type_as_code(gateway: GatewayClient) -> None:
+    made = await create_category(gateway)
+
+    taken = await refused(gateway, "createCategory", category_input(slug=made["slug"]), shown=CODE)
+    missing = await refused(gateway, "deleteCategory", {"id": "x"}, shown=CODE)
+    cycle = await refused(gateway, "moveCategory", {"id": made["id"], "newParentId": made["id"]}, shown=CODE)
+
+    assert [one["code"] for one in (taken, missing, cycle)] == ["SLUG_TAKEN", "NOT_FOUND", "CATEGORY_CYCLE"]
+
+
+async def test_entries_of_a_batch_have_codes(gateway: GatewayClient) -> None:
+    text = """mutation ($input: [LogEventInput!]!) { logEvents(input: $input) {
+      __typename ... on UserError { message } ... on RecordedPayload { invalid { path code minimum maximum } } } }"""
+    now = f"{gateway.state.clock.now().isoformat(timespec='milliseconds')}Z"
+    entries = [{"host": "h", "time": now, "path": "/", "status": status} for status in (1, 200)]
+
+    data = await gateway.data(text, {"input": entries})
+
+    assert data["logEvents"] == {
+        "__typename": "RecordedPayload",
+        "invalid": [{"path": ["0", "status"], "code": "OUT_OF_RANGE", "minimum": 100, "maximum": 999}],
+    }

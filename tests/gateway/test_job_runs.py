@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,7 @@ from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.writes.sweeps import SweepFailed
 from tests.gateway.support.workers import at_work
 from tests.support.harness import GatewayClient, SettableClock
+from tests.support.sockets import until
 
 
 @pytest.fixture
@@ -57,18 +58,8 @@ def a_worker(gateway: GatewayClient, clock: SettableClock, runs: AllRuns, *jobs:
     return Worker(gateway.db, clock, pause, gateway.state.resources, jobs, runs=runs)
 
 
-async def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.01)
-
-
 def of_event(log: Log, event: str) -> Log:
     return [entry for entry in log if entry["event"] == event]
-
-
-# Jobs
 
 
 async def test_a_job_that_always_fails_has_one_traceback_and_grows_its_pauses(
@@ -204,9 +195,6 @@ async def test_the_log_says_where_a_hanging_job_waits(
     assert runs.of(hanging).running_seconds == 0
 
 
-# Numbers of domains
-
-
 async def numbers(metrics: Metrics, gateway: GatewayClient) -> dict[str, float]:
     """Returns what `/metrics` shows, by name and labels."""
     response = await metrics.response(gateway.db, gateway.state.clock.now(), gateway.state.resources)
@@ -240,9 +228,6 @@ async def test_a_number_that_fails_is_left_out_named_and_counted(gateway: Gatewa
     assert {entry["metric"] for entry in of_event(log, "metric failed")} == {"portico_broken", "portico_uncounted"}
 
 
-# Checks
-
-
 async def test_a_check_that_fails_is_named_and_the_database_is_not_blamed(gateway: GatewayClient) -> None:
     async def check(_: Database) -> AsyncIterator[Problem]:
         yield Problem("one", "it is wrong", repair)
@@ -271,9 +256,6 @@ async def test_a_check_ends_with_the_outage_that_it_meets(gateway: GatewayClient
         await check_invariant(gateway.db, Invariant("All is well.", check), Console(file=io.StringIO()), repair=False)
 
 
-# The event loop
-
-
 def block_the_loop(seconds: float) -> None:
     time.sleep(seconds)
 
@@ -284,7 +266,7 @@ async def test_a_blocked_event_loop_is_logged_with_its_stack() -> None:
         await asyncio.sleep(0.05)
         block_the_loop(1.5)
         # A busy machine may have blocked it before.
-        await until(lambda: log and log[-1]["event"] == "event loop continues" and log[-1]["seconds"] > 1)
+        await until(lambda: bool(log) and log[-1]["event"] == "event loop continues" and log[-1]["seconds"] > 1)
         await watch.aclose()
 
     blocked, continues = log[-2:]

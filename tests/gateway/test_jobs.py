@@ -1,4 +1,4 @@
-"""Background jobs: which worker runs them, when, and what happens if they fail."""
+"""Background jobs: which worker runs them, when, and what happens if they fail. A lease has one owner at a time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pymongo.errors import AutoReconnect
@@ -18,8 +18,12 @@ from portico.gateway.work.jobs import Worker
 from portico.resolvers.catalog import category_jobs, product_jobs
 from portico.resolvers.catalog.vocabulary import store_words
 from portico.resolvers.declarations import Job, Wakeups
+from portico.resolvers.documents import Database
 from portico.resolvers.texts import words
-from tests.gateway.support.workers import worker
+from portico.resolvers.writes import leases
+from tests.catalog.support.cases import id_and_nonce
+from tests.gateway.support.workers import at_work, worker
+from tests.support.documents import only
 from tests.support.domains import DOMAINS, JOBS
 from tests.support.harness import (
     MUTATIONS,
@@ -50,76 +54,60 @@ async def idle(settings: Settings, clock: SettableClock) -> AsyncIterator[Gatewa
         yield client
 
 
-# Marks of interrupted writes
+class Mark(NamedTuple):
+    """A mark, and the call that leaves it if it crashes after some changes."""
+
+    collection: str
+    # The path of its time.
+    path: str
+    mutation: str
+    # Makes the input of a category, of one below it, and of a product.
+    given: Callable[[Any, Any, Any], dict[str, Any]]
+    after: int = 1
 
 
-async def leave_pending(gateway: GatewayClient) -> None:
-    parent = await create_category(gateway)
-    await stop(gateway, "createCategory", category_input(parentId=parent["id"]), 1)
-
-
-async def leave_refresh(gateway: GatewayClient) -> None:
-    one = await create_category(gateway)
-    await create_category(gateway, parentId=one["id"])
-    await stop(gateway, "renameCategory", {"id": one["id"], "name": "New"}, 1)
-
-
-async def leave_moving(gateway: GatewayClient) -> None:
-    one, place = await create_category(gateway), await create_category(gateway)
-    await stop(gateway, "moveCategory", {"id": one["id"], "newParentId": place["id"]}, 1)
-
-
-async def leave_deleting(gateway: GatewayClient) -> None:
-    one = await create_category(gateway)
-    await stop(gateway, "deleteCategory", {"id": one["id"]}, 1)
-
-
-async def leave_intent(gateway: GatewayClient) -> None:
-    one = await create_category(gateway)
-    await stop(gateway, "createProduct", product_input(categoryIds=[one["id"]]), 2)
-
-
-async def leave_incoming(gateway: GatewayClient) -> None:
-    one, product = await create_category(gateway), await create_product(gateway)
-    given = {"id": product["id"], "nonce": product["nonce"], "categoryIds": [one["id"]]}
-    await stop(gateway, "updateProduct", given, 1)
-
-
-async def stop(gateway: GatewayClient, mutation: str, given: dict[str, Any], after: int) -> None:
-    # Known already, so that the write stores no words before its first step.
-    texts = (given.get("name"), given.get("title"), given.get("details", {}).get("artist"))
-    await store_words(gateway.db, words(" ".join(text for text in texts if text)))
-    with crashing(gateway, after):
-        answer = await gateway.ask(MUTATIONS[mutation], {"input": given})
-    assert answer.codes == ["INTERNAL"]
-
-
-# For each mark: the function that leaves it, the collection, and the path of its time.
 FINISH_PRODUCTS = partial(product_jobs.finish_changes, attachments=DOMAINS.attachments)
-LEFT: dict[str, tuple[Callable[[GatewayClient], Any], str, str]] = {
-    "pending": (leave_pending, "categories", "pending.at"),
-    "refresh": (leave_refresh, "categories", "refresh.0.at"),
-    "moving": (leave_moving, "categories", "moving.at"),
-    "deleting": (leave_deleting, "categories", "deleting.at"),
-    "intent": (leave_intent, "intents", "at"),
-    "incoming": (leave_incoming, "products", "incoming.0.at"),
+MARKS = {
+    "pending": Mark("categories", "pending.at", "createCategory", lambda one, *_: category_input(parentId=one["id"])),
+    "refresh": Mark("categories", "refresh.0.at", "renameCategory", lambda one, *_: {"id": one["id"], "name": "New"}),
+    "moving": Mark("categories", "moving.at", "moveCategory", lambda _, below, __: {"id": below["id"]}),
+    "deleting": Mark("categories", "deleting.at", "deleteCategory", lambda _, below, __: {"id": below["id"]}),
+    "intent": Mark("intents", "at", "createProduct", lambda one, *_: product_input(categoryIds=[one["id"]]), after=2),
+    "incoming": Mark(
+        "products",
+        "incoming.0.at",
+        "updateProduct",
+        lambda one, _, made: id_and_nonce(made) | {"categoryIds": [one["id"]]},
+    ),
 }
 
 
-def left(gateway: GatewayClient, name: str) -> Any:
-    _, collection, path = LEFT[name]
-    return gateway.db[collection].count_documents({path: {"$exists": True}})
+async def leave(gateway: GatewayClient, name: str, after: int | None = None) -> None:
+    """Crashes the call that leaves the mark, after this number of changes instead of its own if given."""
+    mark, one = MARKS[name], await create_category(gateway)
+    below, made = await create_category(gateway, parentId=one["id"]), await create_product(gateway)
+    given = mark.given(one, below, made)
+    # Known already, so that the write stores no words before its first step.
+    texts = (given.get("name"), given.get("title"), given.get("details", {}).get("artist"))
+    await store_words(gateway.db, words(" ".join(text for text in texts if text)))
+    with crashing(gateway, after or mark.after):
+        answer = await gateway.ask(MUTATIONS[mark.mutation], {"input": given})
+    assert answer.codes == ["INTERNAL"]
 
 
-@pytest.mark.parametrize("name", LEFT)
+async def left(gateway: GatewayClient, name: str) -> int:
+    mark = MARKS[name]
+    return await gateway.db[mark.collection].count_documents({mark.path: {"$exists": True}})
+
+
+@pytest.mark.parametrize("name", MARKS)
 async def test_a_mark_is_settled_after_five_seconds_and_not_before(idle: GatewayClient, name: str) -> None:
-    leave, collection, path = LEFT[name]
-    await leave(idle)
-    (document,) = await idle.db[collection].find({path: {"$exists": True}}).to_list()
-    at: Any = document
-    for step in path.split("."):
+    mark = MARKS[name]
+    await leave(idle, name)
+    at: Any = await only(idle.db[mark.collection], {mark.path: {"$exists": True}})
+    for step in mark.path.split("."):
         at = at[int(step)] if isinstance(at, list) else at[step]
-    finish: Any = category_jobs.finish_changes if collection == "categories" else FINISH_PRODUCTS
+    finish: Any = category_jobs.finish_changes if mark.collection == "categories" else FINISH_PRODUCTS
 
     early = await finish(idle.db, now=at + timedelta(seconds=4, milliseconds=999))
     left_early = await left(idle, name)
@@ -132,9 +120,8 @@ async def test_a_mark_is_settled_after_five_seconds_and_not_before(idle: Gateway
 
 
 async def test_an_announced_product_may_be_written_for_a_minute(idle: GatewayClient) -> None:
-    one = await create_category(idle)
-    await stop(idle, "createProduct", product_input(categoryIds=[one["id"]]), 1)
-    at = (await idle.db["intents"].find({}).to_list())[0]["at"]
+    await leave(idle, "intent", after=1)
+    at = (await only(idle.db["intents"]))["at"]
 
     settled = [await FINISH_PRODUCTS(idle.db, now=at + timedelta(seconds=age)) for age in (59, 60, 61)]
 
@@ -142,61 +129,21 @@ async def test_an_announced_product_may_be_written_for_a_minute(idle: GatewayCli
 
 
 async def test_many_marks_are_settled_in_one_run(idle: GatewayClient, clock: SettableClock) -> None:
-    for leave, _, _ in [*LEFT.values()] * 3:
-        await leave(idle)
+    for name in [*MARKS] * 3:
+        await leave(idle, name)
     clock.advance(seconds=6)
 
     run = Job.Run(idle.db, clock.now(), idle.state.resources)
-    done = [await job.run(run) for job in JOBS]
+    done = {job.name: await job.run(run) for job in JOBS}
 
-    assert dict(zip((job.name for job in JOBS), done, strict=True)) == {
-        "finish-categories": 12,
-        "finish-products": 6,
-        "settle-slugs": 0,
-        "settle-images": 0,
-        "collect-words": 0,
-        "finish-content": 0,
-        "finish-stock": 0,
-        "expire-carts": 0,
-        "delete-carts": 0,
-        "finish-checkouts": 0,
-        "finish-orders": 0,
-        "relate-products": 0,
-        "finish-transfers": 0,
-        "finish-comments": 0,
-        "finish-uploads": 0,
-        "finish-relations": 0,
-        "deliver-posts": 0,
-        "finish-posts": 0,
-        "copy-names": 0,
-        "finish-turns": 0,
-        "settle-rooms": 0,
-        "finish-trades": 0,
-        "expire-trades": 0,
-        "prune-trades": 0,
-        "rest-characters": 0,
-        "settle-ads": 0,
-        "settle-ad-claims": 0,
-        "forget-ad-events": 0,
-        "forget-ad-images": 0,
-        "forget-log-events": 0,
-        "roll-up-log-days": 0,
-        "settle-hits": 0,
-        "forget-hit-ids": 0,
-        "roll-up-sessions": 0,
-        "write-notifications": 0,
-        "upgrade-documents": 0,
-    }
-    assert [await left(idle, name) for name in LEFT] == [0] * 6
+    assert {name: number for name, number in done.items() if number} == {"finish-categories": 12, "finish-products": 6}
+    assert [await left(idle, name) for name in MARKS] == [0] * 6
     await assert_invariants(idle)
-
-
-# Workers
 
 
 async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, clock: SettableClock) -> None:
     for _ in range(6):
-        await leave_moving(gateway)
+        await leave(gateway, "moving")
     # The paused worker of the gateway has held the leases until now.
     clock.advance(seconds=61)
     inside: list[str] = []
@@ -212,8 +159,7 @@ async def test_two_workers_do_not_run_one_job_at_once(gateway: GatewayClient, cl
     # Other jobs look for categories, too, and run beside this one.
     jobs = [job for job in JOBS if job.name == "finish-categories"]
     one, other = (
-        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look), jobs=jobs),
-        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look), jobs=jobs),
+        worker(gateway, clock, interrupted(gateway.db, "categories", "find", look), jobs=jobs) for _ in range(2)
     )
 
     assert sum(await asyncio.gather(one.run_once(), other.run_once())) == 6
@@ -225,7 +171,7 @@ async def test_a_worker_keeps_its_jobs_until_its_lease_expires(gateway: GatewayC
     clock.stop()
     clock.advance(seconds=61)
     one, other = worker(gateway, clock), worker(gateway, clock)
-    await leave_moving(gateway)
+    await leave(gateway, "moving")
     await one.run_once()
     clock.advance(seconds=6)
 
@@ -233,7 +179,7 @@ async def test_a_worker_keeps_its_jobs_until_its_lease_expires(gateway: GatewayC
     # The first worker does not renew its leases, as if it were killed.
     clock.advance(seconds=4)
     assert await other.run_once() == 1
-    await leave_moving(gateway)
+    await leave(gateway, "moving")
     clock.advance(seconds=6)
     assert await one.run_once() == 0
 
@@ -241,17 +187,11 @@ async def test_a_worker_keeps_its_jobs_until_its_lease_expires(gateway: GatewayC
 async def test_a_stopped_worker_releases_its_jobs(gateway: GatewayClient, clock: SettableClock) -> None:
     leased = len([job for job in JOBS if not job.is_shared])
     clock.advance(seconds=61)
-    task = asyncio.create_task(worker(gateway, clock).run())
-    held = 0
-    async with asyncio.timeout(10):
-        while held < leased:
-            held = await gateway.db["leases"].count_documents({"until": {"$gt": clock.now()}})
+    async with at_work(worker(gateway, clock)), asyncio.timeout(10):
+        while await gateway.db["leases"].count_documents({"until": {"$gt": clock.now()}}) < leased:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
-    await leave_moving(gateway)
+    await leave(gateway, "moving")
     clock.advance(seconds=6)
     assert await worker(gateway, clock).run_once() == 1
 
@@ -279,8 +219,8 @@ async def test_a_worker_stops_even_if_the_driver_swallows_the_cancellation(
 async def test_a_failed_job_does_not_stop_the_others_and_is_retried(
     gateway: GatewayClient, clock: SettableClock
 ) -> None:
-    await leave_moving(gateway)
-    await leave_incoming(gateway)
+    await leave(gateway, "moving")
+    await leave(gateway, "incoming")
     clock.advance(seconds=61)
 
     finish = next(job for job in JOBS if job.name == "finish-categories")
@@ -304,11 +244,11 @@ async def test_a_running_gateway_settles_marks_and_releases_its_leases(
     settings: Settings, clock: SettableClock
 ) -> None:
     async with running(replace(settings, job_seconds=0.05), clock=clock) as gateway:
-        for leave, _, _ in LEFT.values():
-            await leave(gateway)
+        for name in MARKS:
+            await leave(gateway, name)
         clock.advance(seconds=6)
         async with asyncio.timeout(60):
-            while sum([await left(gateway, name) for name in LEFT]):  # noqa: ASYNC110 - a job signals nothing
+            while sum([await left(gateway, name) for name in MARKS]):  # noqa: ASYNC110 - a job signals nothing
                 await asyncio.sleep(0.05)
         await assert_invariants(gateway)
         (owner,) = await gateway.db["leases"].distinct("owner")
@@ -319,7 +259,7 @@ async def test_a_running_gateway_settles_marks_and_releases_its_leases(
 
 async def test_a_gateway_without_jobs_leaves_them_to_other_workers(settings: Settings, clock: SettableClock) -> None:
     async with running(replace(settings, jobs=False, job_seconds=0.01), clock=clock) as gateway:
-        await leave_moving(gateway)
+        await leave(gateway, "moving")
         clock.advance(seconds=61)
         await asyncio.sleep(0.2)
 
@@ -355,12 +295,53 @@ async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(
         return 0
 
     slow = Worker(gateway.db, clock, 3600.0, gateway.state.resources, [Job("slow", run)])
-    task = asyncio.create_task(slow.run())
-    for _ in range(2):
+    async with at_work(slow):
+        for _ in range(2):
+            await asyncio.wait_for(runs.get(), 20)
+        wakeups.wake("slow")
         await asyncio.wait_for(runs.get(), 20)
-    wakeups.wake("slow")
-    await asyncio.wait_for(runs.get(), 20)
 
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+
+NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - as the driver returns it, UTC without a zone
+MINUTE = timedelta(minutes=1)
+
+
+async def acquire(db: Database, owner: str, *, after: float = 0, name: str = "work") -> bool:
+    return await leases.acquire(db, name, owner=owner, now=NOON + timedelta(seconds=after), duration=MINUTE)
+
+
+async def test_a_lease_excludes_others_until_it_expires(db: Database) -> None:
+    assert await acquire(db, "one")
+
+    assert not await acquire(db, "other", after=0)
+    assert not await acquire(db, "other", after=59.999)
+    assert await acquire(db, "other", after=60)
+    assert not await acquire(db, "one", after=61)
+
+
+async def test_an_owner_can_renew_its_lease(db: Database) -> None:
+    assert await acquire(db, "one")
+    assert await acquire(db, "one", after=59)
+
+    assert not await acquire(db, "other", after=118)
+    assert await acquire(db, "other", after=119)
+
+
+async def test_only_its_owner_can_release_a_lease(db: Database) -> None:
+    assert await acquire(db, "one")
+
+    await leases.release(db, ["work"], owner="other")
+    assert not await acquire(db, "other")
+    await leases.release(db, ["work"], owner="one")
+    assert await acquire(db, "other")
+
+
+async def test_leases_with_different_names_are_independent(db: Database) -> None:
+    assert await acquire(db, "one", name="work")
+    assert await acquire(db, "other", name="other work")
+
+
+async def test_exactly_one_of_many_concurrent_requests_gets_a_lease(db: Database) -> None:
+    for after in (0, 60, 120):
+        taken = await asyncio.gather(*(acquire(db, f"owner {n} after {after}", after=after) for n in range(20)))
+        assert sorted(taken) == [False] * 19 + [True]

@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,14 @@ from portico.gateway import jwks
 from portico.gateway.auth import Authenticator, InvalidToken, KeysUnavailable
 from portico.gateway.settings import Settings
 from portico.resolvers.ads.settings import AdsSettings
+from portico.schema.context import Caller
 from portico.schema.roles import Role
 from tests.support.harness import SECRET, running, with_settings
 
 URL = "https://issuer.example/keys"
+ALGORITHM = "The token's algorithm is not accepted."
+SIGNATURE = "The token's signature does not match."
+VIEWER = "{ viewer { subject } }"
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
@@ -111,6 +115,17 @@ def _encoded(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
+def first_token(**claims: Any) -> str:
+    """A token by the key that the issuer publishes as `first`."""
+    return token(rsa_key(1), "RS256", "first", **claims)
+
+
+async def caller_of(authenticator: Authenticator, sent: str) -> Caller:
+    caller = await authenticator.authenticate(f"Bearer {sent}")
+    assert caller is not None
+    return caller
+
+
 async def refusal(authenticator: Authenticator, sent: str) -> str:
     with pytest.raises(InvalidToken) as caught:
         await authenticator.authenticate(f"Bearer {sent}")
@@ -121,11 +136,9 @@ async def test_a_token_is_verified_with_the_published_key_that_it_names() -> Non
     issuer = Issuer(first=rsa_key(1), second=ec_key())
     authenticator = issuer.trusted()
 
-    by_rsa = await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub='Ann')}")
-    by_ec = await authenticator.authenticate(f"Bearer {token(ec_key(), 'ES256', 'second', sub='Bob')}")
+    by_rsa = await caller_of(authenticator, first_token(sub="Ann"))
+    by_ec = await caller_of(authenticator, token(ec_key(), "ES256", "second", sub="Bob"))
 
-    assert by_rsa is not None
-    assert by_ec is not None
     assert (by_rsa.subject, by_ec.subject) == ("Ann", "Bob")
     assert by_rsa.roles == {Role.EDITOR}
     assert issuer.asked == 1
@@ -133,14 +146,13 @@ async def test_a_token_is_verified_with_the_published_key_that_it_names() -> Non
 
 @pytest.mark.parametrize(
     ("key_id", "text"),
-    [(None, "The token's signature does not match."), ("first", "The token's algorithm is not accepted.")],
+    [(None, SIGNATURE), ("first", ALGORITHM)],
 )
 async def test_a_public_key_is_not_accepted_as_an_hmac_secret(key_id: str | None, text: str) -> None:
     issuer = Issuer(first=rsa_key(1))
     public = rsa_key(1).public_key()
     spellings = [
-        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-        public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        *(public.public_bytes(one, PublicFormat.SubjectPublicKeyInfo) for one in (Encoding.PEM, Encoding.DER)),
         json.dumps(_jwk(rsa_key(1))).encode(),
         b"",
         b"None",
@@ -155,10 +167,9 @@ async def test_the_token_does_not_choose_its_algorithm() -> None:
     issuer = Issuer(first=rsa_key(1), second=ec_key())
     authenticator = issuer.trusted()
 
-    assert await refusal(authenticator, token(rsa_key(1), "RS512", "first")) == "The token's algorithm is not accepted."
-    assert await refusal(authenticator, token(rsa_key(1), "PS256", "first")) == "The token's algorithm is not accepted."
-    assert await refusal(authenticator, token("", "none", "first")) == "The token's algorithm is not accepted."
-    assert await refusal(authenticator, token(rsa_key(2), "RS256", "first")) == "The token's signature does not match."
+    for sent in (*(token(rsa_key(1), name, "first") for name in ("RS512", "PS256")), token("", "none", "first")):
+        assert await refusal(authenticator, sent) == ALGORITHM
+    assert await refusal(authenticator, token(rsa_key(2), "RS256", "first")) == SIGNATURE
     await refusal(authenticator, token(rsa_key(1), "RS256", "second"))
     await refusal(authenticator, token(ec_key(), "ES256", "first"))
 
@@ -168,37 +179,31 @@ async def test_a_token_without_a_key_id_or_with_an_unknown_one_is_refused() -> N
 
     for key_id in (None, "", "second", "../first"):
         message = await refusal(authenticator, token(rsa_key(1), "RS256", key_id))
-        assert message == "The token's signature does not match."
+        assert message == SIGNATURE
 
 
 async def test_with_published_keys_a_secret_verifies_only_tokens_without_a_key_id() -> None:
-    issuer = Issuer(first=rsa_key(1))
-    authenticator = issuer.trusted(jwt_secret=SECRET)
+    authenticator = Issuer(first=rsa_key(1)).trusted(jwt_secret=SECRET)
 
-    assert await authenticator.authenticate(f"Bearer {token(SECRET, 'HS256', None)}")
-    assert await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
-    assert await refusal(authenticator, token(SECRET, "HS256", "first")) == "The token's algorithm is not accepted."
-    assert await refusal(authenticator, token(rsa_key(1), "RS256", None)) == "The token's algorithm is not accepted."
+    assert await caller_of(authenticator, token(SECRET, "HS256", None))
+    assert await caller_of(authenticator, first_token())
+    assert await refusal(authenticator, token(SECRET, "HS256", "first")) == ALGORITHM
+    assert await refusal(authenticator, token(rsa_key(1), "RS256", None)) == ALGORITHM
 
 
 async def test_claims_are_checked_as_for_other_tokens() -> None:
     authenticator = Issuer(first=rsa_key(1)).trusted(jwt_issuer="https://issuer.example")
 
     for claims in ({"iss": "https://other.example"}, {}, {"iss": "https://issuer.example", "aud": "other"}):
-        await refusal(authenticator, token(rsa_key(1), "RS256", "first", **claims))
-    assert await authenticator.authenticate(
-        f"Bearer {token(rsa_key(1), 'RS256', 'first', iss='https://issuer.example')}"
-    )
-
-
-# Rotation
+        await refusal(authenticator, first_token(**claims))
+    assert await caller_of(authenticator, first_token(iss="https://issuer.example"))
 
 
 async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(watch: Watch) -> None:
     # given an issuer whose first key is known
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
-    await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+    await caller_of(authenticator, first_token())
 
     # when the issuer changes its key, nothing is read within the pause
     issuer.keys = {"second": rsa_key(2)}
@@ -209,8 +214,8 @@ async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(watch: 
 
     # then the first token after the pause loads the new key, and the old key is no longer accepted
     watch.seconds += 1
-    assert await authenticator.authenticate(f"Bearer {token(rsa_key(2), 'RS256', 'second')}")
-    await refusal(authenticator, token(rsa_key(1), "RS256", "first", sub="another"))
+    assert await caller_of(authenticator, token(rsa_key(2), "RS256", "second"))
+    await refusal(authenticator, first_token(sub="another"))
     assert issuer.asked == 2
 
 
@@ -218,7 +223,7 @@ async def test_an_unknown_key_id_reloads_the_keys_at_most_once_per_pause(watch: 
 async def test_concurrent_callers_read_the_keys_once() -> None:
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
-    sent = [token(rsa_key(1), "RS256", "first", sub=f"caller {number}") for number in range(20)]
+    sent = [first_token(sub=f"caller {number}") for number in range(20)]
     sent += [token(rsa_key(2), "RS256", f"unknown {number}") for number in range(20)]
 
     answers = await asyncio.gather(
@@ -233,17 +238,14 @@ async def test_keys_are_read_again_after_a_while(watch: Watch) -> None:
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
     for _ in range(2):
-        await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+        await caller_of(authenticator, first_token())
     assert issuer.asked == 1
 
     for caller, asked in (("another", 1), ("one more", 2)):
         watch.seconds += 151
-        await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub=caller)}")
+        await caller_of(authenticator, first_token(sub=caller))
 
         assert issuer.asked == asked
-
-
-# An issuer that does not answer
 
 
 @pytest.mark.parametrize(
@@ -274,7 +276,7 @@ async def test_without_keys_no_token_can_be_verified(answer: httpx.Response | Ex
 
     for _ in range(3):
         with pytest.raises(KeysUnavailable):
-            await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+            await caller_of(authenticator, first_token())
 
     assert issuer.asked == 1
 
@@ -284,12 +286,12 @@ async def test_a_failed_read_of_the_keys_is_retried_soon(watch: Watch) -> None:
     issuer.answer = httpx.Response(503)
     authenticator = issuer.trusted()
     with pytest.raises(KeysUnavailable):
-        await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+        await caller_of(authenticator, first_token())
 
     issuer.answer = None
     watch.seconds += 1.1
 
-    assert await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+    assert await caller_of(authenticator, first_token())
 
 
 async def test_known_keys_stay_valid_while_the_issuer_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,55 +299,37 @@ async def test_known_keys_stay_valid_while_the_issuer_is_unreachable(monkeypatch
     monkeypatch.setattr(jwks, "_JWKS_SECONDS", 0.0)
     issuer = Issuer(first=rsa_key(1))
     authenticator = issuer.trusted()
-    await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first')}")
+    await caller_of(authenticator, first_token())
 
     issuer.answer = httpx.ConnectError("gone")
-    again = await authenticator.authenticate(f"Bearer {token(rsa_key(1), 'RS256', 'first', sub='another')}")
+    again = await caller_of(authenticator, first_token(sub="another"))
 
-    assert again is not None
     assert again.subject == "another"
     assert issuer.asked == 2
     await refusal(authenticator, token(rsa_key(2), "RS256", "second"))
 
 
-# Over a network
-
-
 @pytest.fixture
-def published() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The address of a server that publishes keys, and the list of its answers."""
-    answers: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(answers[0]).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/jwk-set+json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+def published(tmp_path: Path) -> Iterator[str]:
+    """The address of a server that publishes the keys of an issuer."""
+    (tmp_path / "keys.json").write_text(json.dumps(Issuer(first=rsa_key(1)).published()))
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/keys", answers
+        yield f"http://127.0.0.1:{server.server_address[1]}/keys.json"
         server.shutdown()
         thread.join()
 
 
 async def test_a_gateway_accepts_the_tokens_of_an_issuer_on_the_network(
-    settings: Settings, published: tuple[str, list[dict[str, Any]]], tmp_path: Path
+    settings: Settings, published: str, tmp_path: Path
 ) -> None:
-    url, answers = published
-    answers.append(Issuer(first=rsa_key(1)).published())
     own = with_settings(settings, AdsSettings, ad_secret=SECRET)
-    chosen = replace(own, jwks_url=url, jwt_secret=None, data_dir=tmp_path / "none")
+    chosen = replace(own, jwks_url=published, jwt_secret=None, data_dir=tmp_path / "none")
     async with running(chosen) as gateway:
-        good = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(1), "RS256", "first"))
-        bad = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(2), "RS256", "first"))
+        good = await gateway.ask(VIEWER, token=first_token())
+        bad = await gateway.ask(VIEWER, token=token(rsa_key(2), "RS256", "first"))
 
     assert good.data == {"viewer": {"subject": "tester"}}
     assert (bad.status, bad.codes) == (401, ["UNAUTHENTICATED"])
@@ -357,8 +341,8 @@ async def test_while_the_issuer_is_unreachable_tokens_get_503_and_anonymous_requ
 ) -> None:
     chosen = replace(settings, jwks_url=f"http://127.0.0.1:{free_tcp_port}/keys", jwt_secret=None)
     async with running(chosen) as gateway:
-        with_token = await gateway.ask("{ viewer { subject } }", token=token(rsa_key(1), "RS256", "first"))
-        without = await gateway.ask("{ viewer { subject } }", token=None)
+        with_token = await gateway.ask(VIEWER, token=first_token())
+        without = await gateway.ask(VIEWER, token=None)
 
     assert (with_token.status, with_token.codes) == (503, ["UNAVAILABLE"])
     assert without.data == {"viewer": None}

@@ -12,10 +12,20 @@ from graphql import get_introspection_query
 from portico.gateway.operations.documents import MAX_ERRORS
 from portico.gateway.settings import Settings
 from portico.schema.kinds import Kind
+from tests.support.aliases import aliased
 from tests.support.harness import Answer, GatewayClient, running
 
 PAGES = "query ($n: Int) { categories(first: $n) { nodes { children(first: $n) { nodes { id } } } } }"
 NESTED = "{ categories { nodes { children { nodes { children { nodes { children { nodes { id } } } } } } } } }"
+
+
+TYPES = aliased("fields { type { name } }", 300)
+
+
+def chained(selection: str, levels: int, last: str = "id") -> str:
+    """Returns a query with this many fragments of categories, each of which spreads the `NEXT` one."""
+    fragments = [f"fragment F{n} on Category {{ {selection.replace('NEXT', f'F{n + 1}')} }}" for n in range(levels)]
+    return '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + f" fragment F{levels} on Category {{ {last} }}"
 
 
 def assert_too_complex(answer: Answer) -> None:
@@ -31,11 +41,8 @@ async def quickly(gateway: GatewayClient, query: str, variables: dict[str, Any] 
     return answer
 
 
-# Size, depth and cost
-
-
 async def test_an_operation_has_a_limited_number_of_tokens(reader: GatewayClient) -> None:
-    most = "{" + " ".join(f"a{number}:__typename" for number in range(1332)) + "}"
+    most = f"{{{aliased('__typename', 1332)}}}"
 
     assert len(await reader.data(most)) == 1332
     assert_too_complex(await reader.ask(most.replace("}", " b:__typename}")))
@@ -53,10 +60,7 @@ async def test_an_operation_has_a_limited_depth(reader: GatewayClient) -> None:
 
 
 async def test_depth_counts_through_fragments(reader: GatewayClient) -> None:
-    fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(20)]
-    query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + " fragment F20 on Category { id }"
-
-    assert_too_complex(await reader.ask(query))
+    assert_too_complex(await reader.ask(chained("parent { ...NEXT }", 20)))
 
 
 @pytest.mark.parametrize(
@@ -113,30 +117,24 @@ async def test_reading_a_whole_list_costs_more(settings: Settings) -> None:
 
 
 async def test_a_large_page_with_facets_is_allowed(reader: GatewayClient) -> None:
-    query = "{ products(first: 100) { totalCount facets { types { value count } } nodes { id title } } }"
+    selection = "totalCount facets { types { value count } } nodes { id title }"
 
-    assert await reader.data(query)
+    assert await reader.data(f"{{ products(first: 100) {{ {selection} }} }}")
 
 
 async def test_an_operation_makes_a_bounded_number_of_writes(gateway: GatewayClient) -> None:
     def carts(count: int) -> str:
-        return "mutation {" + " ".join(f"a{number}: createCart {{ __typename }}" for number in range(count)) + "}"
+        return f"mutation {{ {aliased('createCart { __typename }', count)} }}"
 
     assert (await gateway.ask(carts(49), token=None)).codes == []
     assert_too_complex(await gateway.ask(carts(50), token=None))
-
-
-async def test_many_aliases_cost_as_much_as_many_fields(reader: GatewayClient) -> None:
-    query = "{" + " ".join(f"a{n}: categories(first: 100) {{ nodes {{ id name slug }} }}" for n in range(250)) + "}"
-
-    assert_too_complex(await quickly(reader, query))
 
 
 @pytest.mark.parametrize("leaf", ["title", "__typename"])
 @pytest.mark.parametrize("selection", ["LEAVES", "... on Product { LEAVES }", "...F"])
 async def test_many_aliases_of_one_leaf_count_each(reader: GatewayClient, leaf: str, selection: str) -> None:
     def text(aliases: int) -> str:
-        leaves = " ".join(f"a{number}: {leaf}" for number in range(aliases))
+        leaves = aliased(leaf, aliases)
         fragment = f"fragment F on Product {{ {leaves} }}" if selection == "...F" else ""
         return f"{{ products(first: 100) {{ nodes {{ {selection.replace('LEAVES', leaves)} }} }} }} {fragment}"
 
@@ -145,28 +143,17 @@ async def test_many_aliases_of_one_leaf_count_each(reader: GatewayClient, leaf: 
 
 
 async def test_fragments_count_wherever_they_are_spread(reader: GatewayClient) -> None:
-    leaves = " ".join(f"a{number}: title" for number in range(500))
-
     def text(spreads: int) -> str:
-        products = " ".join(f'p{number}: product(sku: "{number}") {{ ...F }}' for number in range(spreads))
-        return f"{{ {products} }} fragment F on Product {{ {leaves} }}"
+        products = aliased('product(sku: "none") { ...F }', spreads)
+        return f"{{ {products} }} fragment F on Product {{ {aliased('title', 500)} }}"
 
-    assert await reader.data(text(7)) == {f"p{number}": None for number in range(7)}
+    assert await reader.data(text(7)) == {f"a{number}": None for number in range(7)}
     answer = await quickly(reader, text(8))
     assert_too_complex(answer)
     assert answer.body["errors"][0]["message"] == (
         "An operation can select at most 4,000 fields, with each fragment wherever it is spread; got 4,008. "
         "Select fewer fields, or send separate operations."
     )
-
-
-async def test_nested_fragments_that_double_their_fields_are_refused(reader: GatewayClient) -> None:
-    fragments = [
-        f"fragment F{n} on Category {{ a: parent {{ ...F{n + 1} }} b: parent {{ ...F{n + 1} }} }}" for n in range(12)
-    ]
-    query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + " fragment F12 on Category { id }"
-
-    assert_too_complex(await quickly(reader, query))
 
 
 async def test_a_page_costs_its_rows_even_if_it_shows_none_of_them(settings: Settings) -> None:
@@ -177,16 +164,9 @@ async def test_a_page_costs_its_rows_even_if_it_shows_none_of_them(settings: Set
 
 
 async def test_long_texts_cost_more(reader: GatewayClient) -> None:
-    text = (
-        "query ($id: ID!) {"
-        + " ".join(
-            f"a{number}: user(id: $id) {{ wall(first: 100) {{ nodes {{ ... on StatusPost {{ text }} }} }} }}"
-            for number in range(10)
-        )
-        + "}"
-    )
+    walls = aliased("user(id: $id) { wall(first: 100) { nodes { ... on StatusPost { text } } } }", 10)
 
-    assert_too_complex(await reader.ask(text, {"id": Kind.encode_id("User", "u")}))
+    assert_too_complex(await reader.ask(f"query ($id: ID!) {{ {walls} }}", {"id": Kind.encode_id("User", "u")}))
 
 
 async def test_long_aliases_cost_more(reader: GatewayClient) -> None:
@@ -236,96 +216,67 @@ async def test_a_list_costs_its_declared_length(settings: Settings, query: str, 
         assert_too_complex(await gateway.ask(query))
 
 
-# Fragments
-
-
-async def test_fragments_that_spread_each_other_in_a_circle_are_refused(reader: GatewayClient) -> None:
-    circle = "fragment A on Category { parent { ...B } } fragment B on Category { parent { ...A } }"
-
-    answer = await reader.ask('{ category(slug: "a") { ...A } } ' + circle)
-
-    assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
-
-
 @pytest.mark.parametrize("field", ["", "name"])
 async def test_fragments_that_double_at_every_level_are_answered_at_once(reader: GatewayClient, field: str) -> None:
-    fragments = [f"fragment F{n} on Category {{ {field} ...F{n + 1} ...F{n + 1} }}" for n in range(150)]
-    last = " fragment F150 on Category { __typename }"
-
-    answer = await quickly(reader, '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + last)
+    answer = await quickly(reader, chained(f"{field} ...NEXT ...NEXT", 150, "__typename"))
 
     assert answer.codes == (["OPERATION_TOO_COMPLEX"] if field else [])
 
 
-@pytest.mark.parametrize("levels", [100, 190, 400])
-async def test_a_long_chain_of_fragments_does_not_crash_the_process(reader: GatewayClient, levels: int) -> None:
-    fragments = [f"fragment F{n} on Category {{ parent {{ ...F{n + 1} }} }}" for n in range(levels)]
-    query = '{ category(slug: "a") { ...F0 } } ' + " ".join(fragments) + f" fragment F{levels} on Category {{ id }}"
+HUGE = {
+    "many aliases of a list": f"{{ {aliased('categories(first: 100) { nodes { id name slug } }', 250)} }}",
+    "fragments that double their fields": chained("a: parent { ...NEXT } b: parent { ...NEXT }", 12),
+    **{f"{levels} nested fragments": chained("parent { ...NEXT }", levels) for levels in (100, 190, 400)},
+    "one field many times": f"{{ {'__typename ' * 3_900} }}",
+    "one list many times": f"{{ {'categories { nodes { id } } ' * 500} }}",
+    "one list in many inline fragments": f"{{ {'... on Query { categories { nodes { id } } } ' * 300} }}",
+    "one list in many sizes": "{"
+    + " ".join(f"categories(first: {n}) {{ nodes {{ id }} }}" for n in range(1, 300))
+    + "}",
+    "the schema many times": f"{{ {aliased('__schema { types { fields { args { name } } } }', 220)} }}",
+    "the types many times": f"{{ __schema {{ types {{ ...A }} }} }} fragment A on __Type {{ {TYPES} }}",
+}
 
+
+@pytest.mark.parametrize("query", HUGE.values(), ids=HUGE)
+async def test_a_huge_operation_is_refused_quickly(reader: GatewayClient, query: str) -> None:
     assert_too_complex(await quickly(reader, query))
 
 
-@pytest.mark.parametrize(
-    "selection",
-    [
-        "__typename " * 3_900,
-        "categories { nodes { id } } " * 500,
-        "... on Query { categories { nodes { id } } } " * 300,
-        " ".join(f"categories(first: {n}) {{ nodes {{ id }} }}" for n in range(1, 300)),
-    ],
-)
-async def test_a_field_that_is_repeated_many_times_is_refused_quickly(reader: GatewayClient, selection: str) -> None:
-    assert_too_complex(await quickly(reader, "{" + selection + "}"))
-
-
-# Introspection
-
-
 async def test_a_tool_may_read_the_whole_schema(reader: GatewayClient) -> None:
-    found = await reader.data(
-        get_introspection_query(specified_by_url=True, directive_is_repeatable=True, input_value_deprecation=True)
-    )
+    options = dict.fromkeys(("specified_by_url", "directive_is_repeatable", "input_value_deprecation"), True)
+
+    found = await reader.data(get_introspection_query(**options))
 
     assert found["__schema"]["queryType"]["name"] == "Query"
 
 
-async def test_an_operation_may_not_read_the_whole_schema_many_times(reader: GatewayClient) -> None:
-    schemas = " ".join(f"a{n}: __schema {{ types {{ fields {{ args {{ name }} }} }} }}" for n in range(220))
-    types = "{ __schema { types { ...A } } } fragment A on __Type {" + " ".join(
-        f"a{n}: fields {{ type {{ name }} }}" for n in range(300)
-    )
-
-    assert_too_complex(await quickly(reader, "{" + schemas + "}"))
-    assert_too_complex(await quickly(reader, types + "}"))
-
-
-async def test_introspection_has_a_limited_depth(reader: GatewayClient) -> None:
-    answer = await reader.ask("{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }")
-
-    assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
+CIRCLE = """{ category(slug: "a") { ...A } }
+  fragment A on Category { parent { ...B } } fragment B on Category { parent { ...A } }"""
 
 
 @pytest.mark.parametrize(
-    ("query", "code"),
+    "query",
     [
-        ("subscription { x }", "GRAPHQL_VALIDATION_FAILED"),
-        ("subscription { __typename }", "GRAPHQL_VALIDATION_FAILED"),
-        ("fragment A on Category { id }", "GRAPHQL_VALIDATION_FAILED"),
-        ("type A { b: Int } query { __typename }", "GRAPHQL_VALIDATION_FAILED"),
-        ("{ ... @defer { __typename } }", "GRAPHQL_VALIDATION_FAILED"),
-        ("{ viewer }", "GRAPHQL_VALIDATION_FAILED"),
-        ("{ nonsense }", "GRAPHQL_VALIDATION_FAILED"),
-        ("{ category { id } }", "GRAPHQL_VALIDATION_FAILED"),
-        ('{ category(slug: "a", nonsense: 1) { id } }', "GRAPHQL_VALIDATION_FAILED"),
-        ("{ category(slug: 1) { id } }", "GRAPHQL_VALIDATION_FAILED"),
-        ('{ products(sort: "NEWEST") { nodes { id } } }', "GRAPHQL_VALIDATION_FAILED"),
-        ("{ products(filter: { nonsense: 1 }) { nodes { id } } }", "GRAPHQL_VALIDATION_FAILED"),
+        "subscription { x }",
+        "subscription { __typename }",
+        "fragment A on Category { id }",
+        "type A { b: Int } query { __typename }",
+        "{ ... @defer { __typename } }",
+        "{ viewer }",
+        "{ nonsense }",
+        "{ category { id } }",
+        '{ category(slug: "a", nonsense: 1) { id } }',
+        "{ category(slug: 1) { id } }",
+        '{ products(sort: "NEWEST") { nodes { id } } }',
+        "{ products(filter: { nonsense: 1 }) { nodes { id } } }",
+        CIRCLE,
+        # Introspection has a limited depth.
+        "{ __schema { types { fields { type { fields { type { fields { name } } } } } } } }",
     ],
 )
-async def test_an_operation_that_the_schema_does_not_allow_is_refused(
-    reader: GatewayClient, query: str, code: str
-) -> None:
-    assert (await reader.ask(query)).codes == [code]
+async def test_an_operation_that_the_schema_does_not_allow_is_refused(reader: GatewayClient, query: str) -> None:
+    assert (await reader.ask(query)).codes == ["GRAPHQL_VALIDATION_FAILED"]
 
 
 async def test_the_number_of_reported_errors_is_limited(reader: GatewayClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -35,8 +35,7 @@ ONE, OTHER = ObjectId(), ObjectId()
 @pytest.fixture
 async def watched(settings: Settings, commands: Commands) -> AsyncIterator[Database]:
     """The database, through the driver of the run, with its commands recorded."""
-    assert settings.mongodb_uri is not None
-    connection = connect(settings, settings.mongodb_uri, [commands])
+    connection = connect(settings, str(settings.mongodb_uri), [commands])
     yield connection.database
     await connection.close()
 
@@ -48,13 +47,18 @@ async def hub(watched: Database) -> AsyncIterator[Hub]:
     await hub.aclose()
 
 
+@pytest.fixture
+async def listener(hub: Hub) -> Listener:
+    """A listener to the comments of a discussion."""
+    return await hub.listen(comments_of(ONE))
+
+
 async def post(db: Database, discussion: ObjectId = ONE, storage: str = "DOCUMENTS") -> CommentRef:
     """Write a comment in the form that a change stream delivers."""
     ref = CommentRef(storage, discussion, ObjectId())
     if storage == "DOCUMENTS":
-        await db["comments"].insert_one(
-            {"_id": ref.id, "discussion": discussion, "key": str(ref.id), "slug": str(ref.id)}
-        )
+        comment = {"_id": ref.id, "discussion": discussion, "key": str(ref.id), "slug": str(ref.id)}
+        await db["comments"].insert_one(comment)
     elif storage == "EMBEDDED":
         update = {"$set": {"newest": str(ref)}, "$push": {"comments": {"_id": ref.id}}}
         await db["comment_discussions"].update_one({"_id": discussion}, update, upsert=False)
@@ -73,9 +77,6 @@ def streams(commands: Commands) -> int:
     return sum("$changeStream" in command["pipeline"][0] for command in commands.sent if "aggregate" in command)
 
 
-# Events
-
-
 async def test_a_listener_gets_each_comment_of_its_discussion_in_order(db: Database, hub: Hub) -> None:
     for name in ("comment_discussions", "comment_pages"):
         await db[name].insert_one({"_id": ONE})
@@ -89,16 +90,14 @@ async def test_a_listener_gets_each_comment_of_its_discussion_in_order(db: Datab
     assert await take(listener, 4) == posted
 
 
-async def test_only_posts_are_events(db: Database, hub: Hub) -> None:
-    await db["comment_pages"].insert_one({"_id": ONE, "newest": str(CommentRef("PAGES", ONE, ObjectId()))})
-    listener = await hub.listen(comments_of(ONE))
+async def test_only_posts_are_events(db: Database, listener: Listener) -> None:
+    newest = str(CommentRef("PAGES", ONE, ObjectId()))
+    await db["comment_pages"].insert_one({"_id": ONE, "newest": newest})
 
     first = await post(db)
     await db["comments"].update_one({"_id": first.id}, {"$set": {"text": "edited"}})
     await db["comment_pages"].update_one({"_id": ONE}, {"$set": {"count": 7}})
-    await db["comment_pages"].insert_one(
-        {"_id": OTHER, "low": "1", "newest": str(CommentRef("PAGES", ONE, ObjectId()))}
-    )
+    await db["comment_pages"].insert_one({"_id": OTHER, "low": "1", "newest": newest})
     await db["comments"].delete_one({"_id": first.id})
     await db["discussions"].insert_one({"_id": ONE, "key": "a", "discussion": ONE})
     # Documents from another program, in another form.
@@ -110,20 +109,16 @@ async def test_only_posts_are_events(db: Database, hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-async def test_a_damaged_change_does_not_end_the_stream(db: Database, hub: Hub, wrong: object) -> None:
+async def test_a_damaged_change_does_not_end_the_stream(db: Database, listener: Listener, wrong: object) -> None:
     await db["comment_pages"].insert_one({"_id": OTHER, "low": "1"})
-    listener = await hub.listen(comments_of(ONE))
 
     await db["comments"].insert_one({"_id": ObjectId(), "discussion": wrong, "key": "1", "slug": "1"})
     await db["comments"].insert_one({"_id": "1", "discussion": ONE, "key": wrong, "slug": "2"})
     await db["comment_pages"].update_one({"_id": OTHER}, {"$set": {"newest": wrong}})
     posted = await post(db)
 
-    async with asyncio.timeout(SECONDS):
-        seen = [await anext(listener)]
-        while seen[-1].key != posted:
-            seen.append(await anext(listener))
-    assert seen[-1].key == posted
+    while await take(listener) != [posted]:
+        pass
 
 
 @pytest.mark.parametrize("round_number", range(3))
@@ -181,25 +176,31 @@ async def test_a_change_that_the_stream_repeats_is_one_event(
     assert await take(listener) == ["attic"]
 
 
-def _repeat_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the stream of either driver deliver each change, then repeat it and the two changes before it."""
-    latest: deque[Any] = deque(maxlen=3)
-    again: deque[Any] = deque()
+def _read_by(monkeypatch: pytest.MonkeyPatch, reading: Callable[[Callable[[], Any]], Any]) -> None:
+    """Makes the stream of either driver read by this function, which gets the driver's own."""
     for stream in (AsyncChangeStream, MotorChangeStream):
 
         async def read(self: Any, read: Any = stream.try_next) -> Any:
-            if again:
-                return again.popleft()
-            found = await read(self)
-            if found is not None:
-                latest.append(found)
-                again.extend(latest)
-            return found
+            return await reading(lambda: read(self))
 
         monkeypatch.setattr(stream, "try_next", read)
 
 
-# One stream
+def _repeat_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the stream deliver each change, then repeat it and the two changes before it."""
+    latest: deque[Any] = deque(maxlen=3)
+    again: deque[Any] = deque()
+
+    async def repeat(read: Callable[[], Any]) -> Any:
+        if again:
+            return again.popleft()
+        found = await read()
+        if found is not None:
+            latest.append(found)
+            again.extend(latest)
+        return found
+
+    _read_by(monkeypatch, repeat)
 
 
 async def test_a_hundred_listeners_share_one_stream(db: Database, hub: Hub, commands: Commands) -> None:
@@ -241,8 +242,7 @@ def _is_pymongo(db: Database) -> bool:
     return "pymongo" in type(db).__module__
 
 
-async def test_a_closed_listener_drops_its_waiting_events(db: Database, hub: Hub) -> None:
-    listener = await hub.listen(comments_of(ONE))
+async def test_a_closed_listener_drops_its_waiting_events(db: Database, hub: Hub, listener: Listener) -> None:
     other = await hub.listen(comments_of(ONE))
     await post(db)
     await take(other)
@@ -265,9 +265,6 @@ async def test_a_caller_that_is_cancelled_before_the_stream_opens_leaves_no_list
     assert hub.counts.listeners == 1
 
 
-# The end
-
-
 async def test_a_slow_listener_is_dropped_and_the_others_go_on(db: Database, hub: Hub) -> None:
     slow, quick = await hub.listen(comments_of(ONE)), await hub.listen(comments_of(ONE))
 
@@ -284,9 +281,8 @@ async def test_a_slow_listener_is_dropped_and_the_others_go_on(db: Database, hub
 
 
 async def test_every_listener_gets_an_error_if_the_oplog_does_not_reach_back(
-    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    db: Database, hub: Hub, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listener = await hub.listen(comments_of(ONE))
     before = await post(db)
     await until(lambda: hub.counts.events == 1)
     _fail_once(monkeypatch, OperationFailure("history lost", 286))
@@ -302,8 +298,7 @@ async def test_every_listener_gets_an_error_if_the_oplog_does_not_reach_back(
     assert await take(again) == [posted]
 
 
-async def test_a_dropped_database_loses_events(db: Database, hub: Hub) -> None:
-    listener = await hub.listen(comments_of(ONE))
+async def test_a_dropped_database_loses_events(db: Database, listener: Listener) -> None:
     await post(db)
     await take(listener)
 
@@ -315,9 +310,8 @@ async def test_a_dropped_database_loses_events(db: Database, hub: Hub) -> None:
 
 @pytest.mark.parametrize("error", [OperationFailure("killed", 11601), OperationFailure("stepped down", 189)])
 async def test_an_interruption_loses_and_repeats_nothing(
-    db: Database, hub: Hub, monkeypatch: pytest.MonkeyPatch, error: OperationFailure
+    db: Database, hub: Hub, listener: Listener, monkeypatch: pytest.MonkeyPatch, error: OperationFailure
 ) -> None:
-    listener = await hub.listen(comments_of(ONE))
     posted = [await post(db) for _ in range(2)]
     await until(lambda: hub.counts.events == 2)
     _fail_once(monkeypatch, error)
@@ -328,15 +322,12 @@ async def test_an_interruption_loses_and_repeats_nothing(
     assert hub.counts.interruptions == 1
 
 
-async def test_a_killed_cursor_loses_and_repeats_nothing(db: Database, hub: Hub) -> None:
-    listener = await hub.listen(comments_of(ONE))
+async def test_a_killed_cursor_loses_and_repeats_nothing(db: Database, listener: Listener) -> None:
     posted = [await post(db)]
     await take(listener)
 
-    pipeline: list[Any] = [
-        {"$currentOp": {"idleCursors": True}},
-        {"$match": {"cursor.originatingCommand.$db": db.name}},
-    ]
+    ours = {"$match": {"cursor.originatingCommand.$db": db.name}}
+    pipeline = [{"$currentOp": {"idleCursors": True}}, ours]
     killed = 0
     async with asyncio.timeout(SECONDS):
         while not killed:
@@ -362,9 +353,7 @@ async def test_a_stream_that_cannot_open_leaves_no_listener(hub: Hub, monkeypatc
     await hub.listen(comments_of(ONE))
 
 
-async def test_a_stopped_hub_ends_its_listeners_and_accepts_no_more(hub: Hub) -> None:
-    listener = await hub.listen(comments_of(ONE))
-
+async def test_a_stopped_hub_ends_its_listeners_and_accepts_no_more(hub: Hub, listener: Listener) -> None:
     await hub.aclose()
 
     with pytest.raises(Stopping):
@@ -386,13 +375,12 @@ async def test_a_stopping_hub_does_not_wait_for_a_stream_to_open(hub: Hub) -> No
 
 
 def _fail_once(monkeypatch: pytest.MonkeyPatch, error: OperationFailure) -> None:
-    """Make the next read of the stream fail, with either driver."""
+    """Makes the next read of the stream fail."""
     errors = [error]
-    for stream in (AsyncChangeStream, MotorChangeStream):
 
-        async def read(self: Any, read: Any = stream.try_next) -> Any:
-            if errors:
-                raise errors.pop()
-            return await read(self)
+    async def fail(read: Callable[[], Any]) -> Any:
+        if errors:
+            raise errors.pop()
+        return await read()
 
-        monkeypatch.setattr(stream, "try_next", read)
+    _read_by(monkeypatch, fail)

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from bench.documented import as_documented
 from portico.gateway.reads.index import Read
 from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.read_sets import ReadSet
 from portico.gateway.settings import Settings
 from tests.gateway.support.live_oracle import Writer, followed, queries_of
-from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient
 
 WRITES = 3_000 if IS_SOAK else 30
@@ -30,22 +28,17 @@ def settings(settings: Settings) -> Settings:
     return replace(settings, count_seconds=0.000_001)
 
 
-@pytest.fixture
-async def shop(loaded_demo: Demo, gateway: GatewayClient, settings: Settings) -> GatewayClient:
-    """A gateway on the demo's data, after the documented mutations."""
-    loaded_demo.copy_to(settings)
-    return await as_documented(gateway)
-
-
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
 @pytest.mark.parametrize("seed", range(5) if IS_SOAK else [1])
-async def test_live_answers_are_those_of_fresh_reads_after_random_writes(shop: GatewayClient, seed: int) -> None:
+async def test_live_answers_are_those_of_fresh_reads_after_random_writes(
+    documented_shop: GatewayClient, seed: int
+) -> None:
     rng = random.Random(seed)
-    queries = await queries_of(shop)
+    queries = await queries_of(documented_shop)
     assert len(queries) > 80
-    counts, index = shop.state.live_queries.counts, shop.state.live_queries.feed.index
+    counts, index = documented_shop.state.live_queries.counts, documented_shop.state.live_queries.feed.index
     async with followed(queries):
-        writer = Writer(shop.db, {name: index.rows_of(name) for name in index.collections}, rng)
+        writer = Writer(documented_shop.db, {name: index.rows_of(name) for name in index.collections}, rng)
         before, written = counts.runs, []
         for number in range(1, WRITES + 1):
             written.append(await writer.write())
@@ -60,7 +53,9 @@ async def test_live_answers_are_those_of_fresh_reads_after_random_writes(shop: G
     sys.stderr.write(f"\n{len(queries)} queries, {WRITES} writes: {runs} runs, {counts.vain} of all in vain\n")
 
 
-async def test_every_read_of_a_live_query_is_recorded(shop: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_read_of_a_live_query_is_recorded(
+    documented_shop: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded: list[str] = []
     begin = ReadSet.begin
 
@@ -69,12 +64,14 @@ async def test_every_read_of_a_live_query_is_recorded(shop: GatewayClient, monke
         return begin(self, plan)
 
     monkeypatch.setattr(ReadSet, "begin", noted)
-    for query in (await queries_of(shop))[random.randrange(PARTS) :: PARTS]:
+    for query in (await queries_of(documented_shop))[random.randrange(PARTS) :: PARTS]:
         recorded.clear()
-        shop.commands.clear()
+        documented_shop.commands.clear()
         async with followed([query]):
             pass
-        reads = {command[name] for command in shop.commands.sent for name in list(command)[:1] if name in _READS}
+        reads = {
+            command[name] for command in documented_shop.commands.sent for name in list(command)[:1] if name in _READS
+        }
         # The change stream reads the database, and not a collection.
         assert {name for name in reads if isinstance(name, str)} <= set(recorded), query.asked.where
 

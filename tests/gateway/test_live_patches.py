@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from portico.gateway.http.patches import patch_between
-from tests.support.harness import GatewayClient, create_category, create_product
+from tests.support.harness import GatewayClient, create_category, create_product, rename_product
 from tests.support.sockets import Socket, subscribe
 
 TITLES = "query @live { products(first: 50, sort: TITLE_ASC) { nodes { id title pricing { retail { amount } } } } }"
@@ -73,17 +73,13 @@ def test_a_row_that_comes_or_goes_is_one_operation() -> None:
     assert list(patch_between(rows, rows[:2] + rows[3:])) == [{"op": "remove", "path": "/2"}]
 
 
-async def rename(gateway: GatewayClient, product: dict[str, Any], title: str) -> None:
-    await gateway.result("updateProduct", {"id": product["id"], "nonce": product["nonce"], "title": title})
-
-
 async def test_a_client_that_asks_for_patches_gets_what_has_changed(gateway: GatewayClient, socket: Socket) -> None:
     products = [await create_product(gateway, title=f"Title {number}") for number in range(5)]
     await socket.init()
     await socket.send(subscribe("1", TITLES, extensions={"jsonPatch": True}))
     first = (await socket.receive())["payload"]
     assert first["revision"] == 1
-    await rename(gateway, products[3], "Title 3b")
+    await rename_product(gateway, products[3], "Title 3b")
 
     second = (await socket.receive())["payload"]
 

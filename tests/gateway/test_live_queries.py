@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,8 +18,10 @@ from portico.gateway.reads import counting
 from portico.gateway.settings import Settings
 from portico.schema.analytics.analysts import ANALYST
 from portico.schema.kinds import Kind
+from tests.catalog.support.cases import id_and_nonce
 from tests.comments.support.discussions import post
-from tests.support.harness import GatewayClient, category_input, new_key, product_input, running
+from tests.content.support.site import create_section
+from tests.support.harness import GatewayClient, category_input, create_product, new_key, rename_product, running
 from tests.support.sockets import Socket, listening, opened, streamed, until
 
 PRODUCT = """query ($sku: String!) @live { product(sku: $sku) {
@@ -31,16 +33,8 @@ ME = "query ($slug: String!) @live { viewer { subject } category(slug: $slug) { 
 QUIET_SECONDS = 0.3
 
 
-async def create(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
-    made = await gateway.result("createProduct", product_input(**fields))
-    found: dict[str, Any] = made["product"]
-    return found
-
-
-async def rename(gateway: GatewayClient, product: dict[str, Any], title: str) -> dict[str, Any]:
-    made = await gateway.result("updateProduct", {"id": product["id"], "nonce": product["nonce"], "title": title})
-    found: dict[str, Any] = made["product"]
-    return found
+async def restock(gateway: GatewayClient, product: dict[str, Any]) -> None:
+    await gateway.result("restock", {"sku": product["sku"], "quantity": 5, "idempotencyKey": new_key()})
 
 
 async def expect_nothing(answers: AsyncGenerator[Any, None]) -> None:
@@ -71,13 +65,13 @@ async def test_statistics_are_not_read_again_because_time_passes(
 
 
 async def test_a_live_query_shows_what_several_domains_write(gateway: GatewayClient) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     variables = {"sku": product["sku"]}
     async with gateway.subscription(PRODUCT, variables) as answers:
         expected = {"title": product["title"], "stock": {"available": 0}, "discussion": None}
         assert (await anext(answers))["product"] == expected
 
-        await gateway.result("restock", {"sku": product["sku"], "quantity": 5, "idempotencyKey": new_key()})
+        await restock(gateway, product)
         assert (await anext(answers))["product"] == (expected := {**expected, "stock": {"available": 5}})
 
         subject = Kind.encode_id("Product", product["sku"])
@@ -87,18 +81,18 @@ async def test_a_live_query_shows_what_several_domains_write(gateway: GatewayCli
         await post(gateway, made["discussion"]["id"])
         assert (await anext(answers))["product"] == (expected := {**expected, "discussion": {"commentCount": 1}})
 
-        await rename(gateway, product, "Another")
+        await rename_product(gateway, product, "Another")
         assert (await anext(answers))["product"] == {**expected, "title": "Another"}
         await expect_nothing(answers)
 
 
 async def test_a_change_of_what_is_not_shown_runs_nothing(gateway: GatewayClient) -> None:
-    product, other = await create(gateway), await create(gateway)
+    product, other = await create_product(gateway), await create_product(gateway)
     async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
         await anext(answers)
         before = runs(gateway)
-        await gateway.result("restock", {"sku": product["sku"], "quantity": 5, "idempotencyKey": new_key()})
-        await rename(gateway, other, "Another")
+        await restock(gateway, product)
+        await rename_product(gateway, other, "Another")
         await gateway.result("createCategory", category_input())
         await expect_nothing(answers)
         assert runs(gateway) == before
@@ -106,38 +100,41 @@ async def test_a_change_of_what_is_not_shown_runs_nothing(gateway: GatewayClient
 
 async def test_a_page_follows_what_comes_into_it_and_nothing_behind_it(gateway: GatewayClient) -> None:
     for title in ("b", "d"):
-        await create(gateway, title=title)
+        await create_product(gateway, title=title)
     query = LIST.replace("totalCount", "")
     async with gateway.subscription(query, {"first": 1}) as answers:
         assert (await anext(answers))["products"]["nodes"] == [{"title": "b"}]
         before = runs(gateway)
-        last = await create(gateway, title="e")
+        last = await create_product(gateway, title="e")
         await asyncio.sleep(QUIET_SECONDS)
         assert runs(gateway) == before
-        await rename(gateway, last, "a")
+        await rename_product(gateway, last, "a")
         assert (await anext(answers))["products"]["nodes"] == [{"title": "a"}]
 
 
 async def test_a_count_follows_what_is_added_and_deleted(gateway: GatewayClient) -> None:
-    product = await create(gateway, title="a")
+    product = await create_product(gateway, title="a")
     async with gateway.subscription(LIST, {"first": 5}) as answers:
         assert (await anext(answers))["products"]["totalCount"] == 1
-        await create(gateway, title="b")
+        await create_product(gateway, title="b")
         assert (await anext(answers))["products"]["totalCount"] == 2
-        await gateway.result("deleteProduct", {"id": product["id"], "nonce": product["nonce"]})
+        await gateway.result("deleteProduct", id_and_nonce(product))
         assert (await anext(answers))["products"] == {"totalCount": 1, "nodes": [{"title": "b"}]}
 
 
 async def test_a_count_does_not_run_after_the_deletion_of_what_it_has_not_counted(gateway: GatewayClient) -> None:
-    album, other = await create(gateway, title="a"), await create(gateway, title="b", type="Film", details={})
+    album, other = (
+        await create_product(gateway, title="a"),
+        await create_product(gateway, title="b", type="Film", details={}),
+    )
     query = """query @live { products(first: 1, filter: {typeNames: ["Audio Album"]}) { totalCount } }"""
     async with gateway.subscription(query) as answers:
         assert (await anext(answers))["products"]["totalCount"] == 1
         before = runs(gateway)
-        await gateway.result("deleteProduct", {"id": other["id"], "nonce": other["nonce"]})
+        await gateway.result("deleteProduct", id_and_nonce(other))
         await asyncio.sleep(QUIET_SECONDS)
         assert runs(gateway) == before
-        await gateway.result("deleteProduct", {"id": album["id"], "nonce": album["nonce"]})
+        await gateway.result("deleteProduct", id_and_nonce(album))
         assert (await anext(answers))["products"]["totalCount"] == 0
 
 
@@ -145,13 +142,13 @@ async def test_a_count_of_many_follows_what_is_added_and_deleted(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting, "MOST_KEYS", 2)
-    products = [await create(gateway, title=str(number)) for number in range(4)]
+    products = [await create_product(gateway, title=str(number)) for number in range(4)]
     async with gateway.subscription(LIST, {"first": 1}) as answers:
         for number, product in zip((4, 3, 2, 1), products, strict=True):
             assert (await anext(answers))["products"]["totalCount"] == number
-            await gateway.result("deleteProduct", {"id": product["id"], "nonce": product["nonce"]})
+            await gateway.result("deleteProduct", id_and_nonce(product))
         assert (await anext(answers))["products"]["totalCount"] == 0
-        await create(gateway)
+        await create_product(gateway)
         assert (await anext(answers))["products"]["totalCount"] == 1
 
 
@@ -187,21 +184,21 @@ async def test_equal_callers_share_runs_and_others_do_not(gateway: GatewayClient
 
 
 async def test_a_new_listener_sees_what_was_written_before_it_came(gateway: GatewayClient) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
         await anext(answers)
         for number in range(20):
-            product = await rename(gateway, product, f"Title {number}")
+            product = await rename_product(gateway, product, f"Title {number}")
             async with gateway.subscription(TITLE, {"sku": product["sku"]}) as others:
                 assert (await anext(others))["product"]["title"] == f"Title {number}"
 
 
 async def test_a_slow_client_skips_states_and_ends_at_the_newest(gateway: GatewayClient) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
         await anext(answers)
         for number in range(30):
-            product = await rename(gateway, product, f"Title {number:02}")
+            product = await rename_product(gateway, product, f"Title {number:02}")
         titles: list[str] = []
         while "Title 29" not in titles:
             titles.append((await anext(answers))["product"]["title"])
@@ -210,7 +207,7 @@ async def test_a_slow_client_skips_states_and_ends_at_the_newest(gateway: Gatewa
 
 
 async def test_live_queries_over_websocket_and_server_sent_events(gateway: GatewayClient, port: int) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     variables = {"sku": product["sku"]}
     token = gateway.token()
     async with opened(port) as socket, streamed(port, TITLE, variables, token=token) as events:
@@ -219,7 +216,7 @@ async def test_live_queries_over_websocket_and_server_sent_events(gateway: Gatew
         expected = {"data": {"product": {"title": product["title"]}}}
         assert await socket.receive() == {"id": "1", "type": "next", "payload": expected}
         assert await events.receive() == ("next", expected)
-        await rename(gateway, product, "New")
+        await rename_product(gateway, product, "New")
         expected = {"data": {"product": {"title": "New"}}}
         assert await socket.receive() == {"id": "1", "type": "next", "payload": expected}
         assert await events.receive() == ("next", expected)
@@ -235,7 +232,7 @@ async def test_live_queries_over_websocket_and_server_sent_events(gateway: Gatew
 
 
 async def test_elsewhere_a_live_query_is_answered_once(gateway: GatewayClient) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     answer = await gateway.data(TITLE, {"sku": product["sku"]})
     assert answer == {"product": {"title": product["title"]}}
     assert gateway.state.live_queries.counts.runs == 0
@@ -272,7 +269,7 @@ async def test_the_number_of_different_live_queries_is_bounded(settings: Setting
 
 
 async def test_lost_changes_run_every_live_query_again(gateway: GatewayClient) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     async with gateway.subscription(TITLE, {"sku": product["sku"]}) as answers:
         await anext(answers)
         before = runs(gateway)
@@ -292,7 +289,7 @@ async def test_an_invalid_live_query_ends_at_once(socket: Socket) -> None:
 
 
 async def test_a_live_query_ends_with_its_token(gateway: GatewayClient, port: int) -> None:
-    product = await create(gateway)
+    product = await create_product(gateway)
     # A token is accepted for ten more seconds. At least four of them are left, because machines can be busy.
     almost = SystemClock().now() - timedelta(seconds=9)
     token = Authenticator(gateway.settings).issue("ann", [], now=almost, lasts=timedelta(seconds=4))
@@ -329,13 +326,25 @@ async def test_live_queries_leave_turns_to_others(settings: Settings) -> None:
 
 
 CONTENT = "query ($path: String!) @live { content(path: $path) { title } }"
+BLOG = """query ($path: String!) @live { content(path: $path) { ... on Section {
+  %s(first: 5) { nodes { title } } } } }"""
 
 
-async def test_content_appears_when_its_time_comes(gateway: GatewayClient) -> None:
-    blog = await gateway.result("createSection", {"title": "Blog", "slug": "blog", "kind": "BLOG"})
+@pytest.fixture
+async def blog(gateway: GatewayClient) -> str:
+    return str((await create_section(gateway, "BLOG", slug="blog"))["id"])
+
+
+async def schedule(gateway: GatewayClient, blog: str, title: str, at: datetime) -> dict[str, Any]:
+    entry = {"blogId": blog, "title": title, "slug": title.lower(), "text": "Text"}
+    publish = f"{at.isoformat(timespec='milliseconds')}Z"
+    found: dict[str, Any] = (await gateway.result("createBlogEntry", {**entry, "publishOn": publish}))["content"]
+    return found
+
+
+async def test_content_appears_when_its_time_comes(gateway: GatewayClient, blog: str) -> None:
     soon = SystemClock().now() + timedelta(seconds=2.5)
-    entry = {"blogId": blog["content"]["id"], "title": "Soon", "slug": "soon", "text": "Text"}
-    await gateway.result("createBlogEntry", {**entry, "publishOn": f"{soon.isoformat(timespec='milliseconds')}Z"})
+    await schedule(gateway, blog, "Soon", soon)
     reader = gateway.as_caller("reader")
     async with reader.subscription(CONTENT, {"path": "/blog/soon"}) as answers:
         assert (await anext(answers))["content"] is None
@@ -345,24 +354,13 @@ async def test_content_appears_when_its_time_comes(gateway: GatewayClient) -> No
         assert runs(gateway) - before <= 2
 
 
-BLOG = """query ($path: String!) @live { content(path: $path) { ... on Section {
-  %s(first: 5) { nodes { title } } } } }"""
-
-
-async def schedule(gateway: GatewayClient, blog: str, title: str, seconds: float) -> dict[str, Any]:
-    at = f"{(SystemClock().now() + timedelta(seconds=seconds)).isoformat(timespec='milliseconds')}Z"
-    entry = {"blogId": blog, "title": title, "slug": title.lower(), "text": "Text", "publishOn": at}
-    found: dict[str, Any] = (await gateway.result("createBlogEntry", entry))["content"]
-    return found
-
-
 @pytest.mark.parametrize("field", ["children", "entries"])
 async def test_a_list_of_content_runs_when_the_time_of_an_entry_comes_and_not_before(
-    gateway: GatewayClient, field: str
+    gateway: GatewayClient, blog: str, field: str
 ) -> None:
-    blog = (await gateway.result("createSection", {"title": "Blog", "slug": "blog", "kind": "BLOG"}))["content"]["id"]
-    await schedule(gateway, blog, "Old", -60)
-    late = await schedule(gateway, blog, "Late", 3_600)
+    now = SystemClock().now()
+    await schedule(gateway, blog, "Old", now - timedelta(minutes=1))
+    late = await schedule(gateway, blog, "Late", now + timedelta(hours=1))
     reader = gateway.as_caller("reader")
     async with reader.subscription(BLOG % field, {"path": "/blog"}) as answers:
         assert shown(field, await anext(answers)) == ["Old"]
@@ -370,11 +368,10 @@ async def test_a_list_of_content_runs_when_the_time_of_an_entry_comes_and_not_be
         await asyncio.sleep(1.5)
         assert runs(gateway) == before
         # A new one, whose time comes before the others'.
-        await schedule(gateway, blog, "Soon", 2.0)
+        await schedule(gateway, blog, "Soon", SystemClock().now() + timedelta(seconds=2))
         assert shown(field, await anext(answers)) == ["Old", "Soon"]
         # The next one is published earlier than planned.
-        edited = {"id": late["id"], "nonce": late["nonce"], "publishOn": "2012-03-09T20:55:36.000Z"}
-        await gateway.result("editMetadata", edited)
+        await gateway.result("editMetadata", id_and_nonce(late) | {"publishOn": "2012-03-09T20:55:36.000Z"})
         assert shown(field, await anext(answers)) == ["Late", "Old", "Soon"]
 
 

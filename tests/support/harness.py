@@ -97,6 +97,12 @@ async def create_product(gateway: GatewayClient, **fields: Any) -> dict[str, Any
     return found
 
 
+async def rename_product(gateway: GatewayClient, product: Mapping[str, Any], title: str) -> dict[str, Any]:
+    given = {"id": product["id"], "nonce": product["nonce"], "title": title}
+    found: dict[str, Any] = (await gateway.result("updateProduct", given))["product"]
+    return found
+
+
 def stops() -> Iterator[int]:
     """Yields the numbers of changes to crash after, or of commands to pause before."""
     return itertools.count(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from portico.gateway.clock import SystemClock
+from portico.gateway.clock import Clock, SystemClock
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
@@ -36,9 +36,11 @@ def lines(given: Iterable[Line], end: bytes = b"\n") -> bytes:
     return b"".join((one if isinstance(one, bytes) else orjson.dumps(one)) + end for one in given)
 
 
-async def run(db: Database, subject: str, *files: Path, resources: Resources | None = None) -> Imported:
+async def run(
+    db: Database, subject: str, *files: Path, resources: Resources | None = None, clock: Clock | None = None
+) -> Imported:
     done = Imported({}, [])
-    work = Import(db, IMPORTERS[subject], SystemClock(), done.bad.append, done.progress.append, resources)
+    work = Import(db, IMPORTERS[subject], clock or SystemClock(), done.bad.append, done.progress.append, resources)
     done.counts = dict((await work.run(files)).counts)
     assert done.counts.get("failed", 0) == len(done.bad)
     return done
@@ -53,6 +55,10 @@ async def put(
     db: Database, subject: str, file: Path, given: Iterable[Line], resources: Resources | None = None
 ) -> Imported:
     return await run(db, subject, write(file, lines(given)), resources=resources)
+
+
+def category(slug: str, name: str, parent: str | None = None) -> dict[str, Any]:
+    return {"slug": slug, "name": name} | ({} if parent is None else {"parent": parent})
 
 
 async def breadcrumbs(gateway: GatewayClient, slug: str) -> list[str]:

@@ -16,8 +16,11 @@ from portico.gateway.mongo.links import Admits, Link, Reply
 from portico.gateway.mongo.pings import Ping
 from portico.gateway.settings import Settings
 
-from .harness import GatewayClient
+from .harness import GatewayClient, create_category
 from .sockets import until
+
+NAME = "query ($slug: String!) { category(slug: $slug) { id name } }"
+JAZZ = {"slug": "jazz"}
 
 
 @pytest.fixture
@@ -32,6 +35,11 @@ def caching(settings: Settings, *, cache_bytes: int = 1_000_000, **changes: Any)
     if settings.driver == "motor":
         pytest.skip("the cache needs direct reads")
     return replace(settings, cache_bytes=cache_bytes, **changes)
+
+
+async def create_jazz(gateway: GatewayClient) -> str:
+    """Creates the category that the query `NAME` shows for `JAZZ`. Returns its id."""
+    return str((await create_category(gateway, slug="jazz", name="Jazz"))["id"])
 
 
 def counts_of(gateway: GatewayClient) -> CacheCounts:

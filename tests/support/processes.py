@@ -262,9 +262,13 @@ def node_modules(folder: str) -> Path:
     return project
 
 
+def found_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 def chromium() -> str:
     """Returns the path of Chromium. Skips the test without it."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = found_chromium()
     if found is None:
         pytest.skip("Chromium is not installed")
     return found

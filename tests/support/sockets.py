@@ -131,6 +131,8 @@ class EventStream:
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self.comments = 0
+        # As browsers remember it.
+        self.last_id = ""
         self._lines = response.aiter_lines()
 
     async def receive(self) -> tuple[str, Any] | None:
@@ -145,24 +147,41 @@ class EventStream:
                     fields[name] = value.removeprefix(" ")
                 elif "event" not in fields:
                     # The id of the beginning has no event.
-                    fields = {}
+                    self.last_id, fields = fields.get("id", self.last_id), {}
                 else:
+                    self.last_id = fields.get("id", self.last_id)
                     return fields["event"], json.loads(fields["data"]) if fields["data"] else None
         return None
 
 
 @contextlib.asynccontextmanager
 async def streamed(
-    port: int, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = None
+    port: int, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = None, last_id: str = ""
 ) -> AsyncIterator[EventStream]:
-    """Sends an operation. Yields the stream of events that answers it."""
+    """Sends an operation. Yields the stream of events that answers it.
+
+    Args:     last_id: of the last event that the client has got before.
+    """
     headers = EVENTS if token is None else {**EVENTS, "authorization": f"Bearer {token}"}
+    if last_id:
+        headers = {**headers, "last-event-id": last_id}
     body = {"query": query, "variables": variables or {}}
     async with (
         httpx.AsyncClient(timeout=SECONDS) as client,
         client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,
     ):
         yield EventStream(response)
+
+
+async def answered_by_stream(
+    port: int, query: str, variables: Mapping[str, Any] | None = None, *, token: str | None = None
+) -> Any:
+    """Returns the answer to a query that is sent as a stream of events: its only event."""
+    async with streamed(port, query, variables, token=token) as stream:
+        received: Any = [await stream.receive() for _ in range(2)]
+    (event, answer), end = received
+    assert (event, end) == ("next", ("complete", None))
+    return answer
 
 
 async def wait_until_live(gateway: GatewayClient, count: int = 1, *sockets: Socket) -> None:

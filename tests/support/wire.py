@@ -50,6 +50,11 @@ class Wire:
     def restore(self) -> None:
         self._is_cut = False
 
+    def cut_once(self) -> None:
+        """Closes all connections. New ones work."""
+        self.cut()
+        self.restore()
+
     def block(self) -> None:
         """Keeps connections open, but forwards nothing."""
         self._held.clear()

@@ -13,6 +13,7 @@ import httpx
 from portico.resolvers.tasks import end
 from tests.gateway.support.gateways import Gateways
 from tests.support.harness import MUTATIONS, Answer, category_input, new_key
+from tests.support.sockets import until
 
 NAME = "query ($slug: String!) { category(slug: $slug) { name } }"
 JAZZ = {"slug": "jazz"}
@@ -123,6 +124,4 @@ async def counted(gateways: Sequence[Asking], readers: Sequence[Asking]) -> Asyn
 async def go_on(counting: Counting, number: int) -> None:
     """Waits until so many more writes are acknowledged."""
     last = counting.acknowledged + number
-    async with asyncio.timeout(90):
-        while counting.acknowledged < last:  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.05)
+    await until(lambda: counting.acknowledged >= last, 90.0)

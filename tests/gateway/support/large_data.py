@@ -22,6 +22,7 @@ from tests.game.support.stacks import give, goods, offer
 from tests.game.support.world import add_character, add_room, item, keeper, monks, room_id
 from tests.shop.support.shop import new_cart, stock_up
 from tests.social.support.posts import add_followers, add_members, stored_post
+from tests.support.documents import only
 from tests.support.harness import GatewayClient
 
 EMOJI = "\N{GRINNING FACE}"
@@ -30,6 +31,7 @@ CALLER = "tester"
 MARKDOWN = "& " * 131_072
 # This has as many parts as any text of its size.
 PARTS = "*a*\n\n" * 50_000
+WORDS = [f"{number:034}" for number in range(50)]
 BEGIN = datetime(2026, 1, 1)  # noqa: DTZ001 - as the driver gives it
 
 
@@ -41,55 +43,28 @@ async def fill(gateway: GatewayClient) -> dict[str, Any]:
     await _social(gateway.db)
     await _analytics(gateway)
     await _ads(gateway)
+    found = {**await _content(gateway), **await _comments(gateway.db), **await _game(gateway), "words": WORDS}
     products = [Kind.encode_id("Product", f"p{number}") for number in range(100)]
-    found = {**await _content(gateway), **await _comments(gateway.db), **await _game(gateway)}
-    return {
-        **found,
-        "products": products,
-        "star": Kind.encode_id("User", "star"),
-        "words": [f"{n:034}" for n in range(50)],
-    }
+    return {**found, "products": products, "star": Kind.encode_id("User", "star")}
 
 
 async def _copy(db: Database, name: str, one: Document, count: int, /, **fields: Any) -> list[Any]:
     """Stores copies with these fields; `%n` in a text is the number of the copy. Returns their ids."""
-    copies = [
-        {
-            **one,
-            "_id": ObjectId() if isinstance(one["_id"], ObjectId) else f"{one['_id'][:-4]}{number:04}",
-            **{
-                key: value.replace("%n", str(number)) if isinstance(value, str) else value
-                for key, value in fields.items()
-            },
-        }
-        for number in range(count)
-    ]
-    await db[name].insert_many(copies)
-    return [copy["_id"] for copy in copies]
 
+    def copied(number: int) -> Document:
+        key = ObjectId() if isinstance(one["_id"], ObjectId) else f"{one['_id'][:-4]}{number:04}"
+        texts = {name: text.replace("%n", str(number)) for name, text in fields.items() if isinstance(text, str)}
+        return {**one, "_id": key, **fields, **texts}
 
-async def _only(db: Database, name: str, where: Document | None = None) -> Document:
-    found: Document | None = await db[name].find_one(where or {})
-    assert found is not None
-    return found
+    return list((await db[name].insert_many([copied(number) for number in range(count)])).inserted_ids)
 
 
 async def _catalog(gateway: GatewayClient) -> None:
     await add_categories(gateway.db, [{"slug": f"c{number}", "name": EMOJI * 200} for number in range(20)])
     properties = [{"name": f"{number} {EMOJI * 30}", "value": EMOJI * 70} for number in range(30)]
-    await add_products(
-        gateway.db,
-        [
-            product(
-                sku=f"p{number}",
-                title=EMOJI * 500,
-                description=EMOJI * 20_000,
-                properties=properties,
-                categories=[f"c{number % 20}"],
-            )
-            for number in range(100)
-        ],
-    )
+    texts: Document = {"title": EMOJI * 500, "description": EMOJI * 20_000, "properties": properties}
+    given = [product(sku=f"p{number}", categories=[f"c{number % 20}"], **texts) for number in range(100)]
+    await add_products(gateway.db, given)
 
 
 async def _shop(gateway: GatewayClient) -> None:
@@ -97,32 +72,25 @@ async def _shop(gateway: GatewayClient) -> None:
     db = gateway.db
     sku = await stock_up(gateway)
     await new_cart(gateway, **{sku: 1})
-    cart = await _only(db, "carts")
+    cart = await only(db["carts"])
     lines = [{**cart["items"][0], "sku": f"p{number}", "title": EMOJI * 500} for number in range(100)]
     await db["carts"].update_one({"_id": cart["_id"]}, {"$set": {"items": lines}})
-    order = {
-        "_id": f"{0:032}",
-        "owner": CALLER,
-        "placed_at": BEGIN,
-        "items": lines,
-        "total": 1,
-        "currency": "USD",
-        "payment_reference": "r",
-    }
+    order = {"_id": f"{0:032}", "owner": CALLER, "placed_at": BEGIN, "items": lines}
+    order |= {"total": 1, "currency": "USD", "payment_reference": "r"}
     await _copy(db, "orders", order, 100, cart_id="cart-%n")
 
 
 async def _accounts(gateway: GatewayClient) -> None:
     text = "mutation ($input: OpenAccountInput!) { openAccount(input: $input) { __typename } }"
     await gateway.data(text, {"input": {"name": EMOJI * 200, "currency": "USD"}})
-    await _copy(gateway.db, "accounts", await _only(gateway.db, "accounts"), 99)
+    await _copy(gateway.db, "accounts", await only(gateway.db["accounts"]), 99)
 
 
 async def _content(gateway: GatewayClient) -> dict[str, Any]:
     """Pages with the longest texts, of which one has many revisions."""
     db = gateway.db
     await create_page(gateway, text=MARKDOWN, tags=["large"])
-    page, revision = await _only(db, "cms.nodes"), await _only(db, "cms.revisions")
+    page, revision = await only(db["cms.nodes"]), await only(db["cms.revisions"])
     ids = await _copy(db, "cms.nodes", page, 30, slug="page-%n-large")
     await _copy(db, "cms.nodes", page, 30, slug="page-%n-parts", tags=["parts"], detail={"text": PARTS})
     await db["cms.revisions"].insert_many(
@@ -162,18 +130,9 @@ async def _social(db: Database) -> None:
         texts = [{**comment, "text": EMOJI * 1_000} for comment in post["comments"]]
         posts.append({**post, "detail": {"text": EMOJI * 100_000}, "comments": texts})
     await db["social.posts"].insert_many(posts)
-    await db["social.news"].insert_many(
-        [
-            {
-                "_id": {"post": post["_id"], "of": CALLER},
-                "of": CALLER,
-                "posted": post["posted"],
-                "post": post["_id"],
-                "by": "star",
-            }
-            for post in posts
-        ]
-    )
+    keys = [{"post": post["_id"], "of": CALLER} for post in posts]
+    news = [{"_id": key, **key, "posted": post["posted"], "by": "star"} for key, post in zip(keys, posts, strict=True)]
+    await db["social.news"].insert_many(news)
 
 
 async def _game(gateway: GatewayClient) -> dict[str, str]:
@@ -189,9 +148,9 @@ async def _game(gateway: GatewayClient) -> dict[str, str]:
     await give(db, "bo", "gem", 5)
     await offer(gateway, CALLER, "bo", [goods("sword")], [goods("gem")])
     shown = {"name": EMOJI * 200, "description": EMOJI * 10_000, "image": "https://example.com/" + "x" * 1_900}
-    await _copy(db, "game.stacks", await _only(db, "game.stacks", {"owner": CALLER}), 120, item_id="i-%n", **shown)
+    await _copy(db, "game.stacks", await only(db["game.stacks"], {"owner": CALLER}), 120, item_id="i-%n", **shown)
     lines = [{"category": EMOJI * 100, "item_id": f"{number} {EMOJI * 190}", "quantity": 1} for number in range(20)]
-    trade = await _only(db, "game.trades")
+    trade = await only(db["game.trades"])
     done: Document = {"state": "SETTLED", "offers": lines, "wants": lines, "stacks": []}
     await _copy(db, "game.trades", trade, 100, key="trade-%n", **done)
     return {"room": room_id(room)}
@@ -203,11 +162,10 @@ async def _ads(gateway: GatewayClient) -> None:
     placed = {"campaignId": "acme:spring", "adUnitId": "u", "ecpm": 1, "dailyCap": 1_000}
     given = {"siteId": "site", "zoneId": "full", "ad": placed}
     assert (await gateway.data(text, {"input": given}))["placeAd"]["__typename"] == "AdZonePayload"
-    zone = await _only(gateway.db, "ads.zones")
+    zone = await only(gateway.db["ads.zones"])
     [one] = zone["ads"]
-    words = [f"{number:034}" for number in range(50)]
     ads = [
-        {**one, "ad_unit_id": f"{number} {EMOJI * 150}", "ecpm": 2_000 - number, "keywords": words}
+        {**one, "ad_unit_id": f"{number} {EMOJI * 150}", "ecpm": 2_000 - number, "keywords": WORDS}
         for number in range(1_000)
     ]
     await gateway.db["ads.zones"].update_one({"_id": zone["_id"]}, {"$set": {"ads": ads}})
@@ -216,7 +174,7 @@ async def _ads(gateway: GatewayClient) -> None:
 async def _analytics(gateway: GatewayClient) -> None:
     """Log events with the longest texts, and hits."""
     await log(gateway, event("/large"))
-    one = await _only(gateway.db, "analytics.log_events")
+    one = await only(gateway.db["analytics.log_events"])
     texts = dict.fromkeys(("referrer", "user_agent"), EMOJI * 8_000)
     await _copy(gateway.db, "analytics.log_events", one, 150, path="/%n" + EMOJI * 8_000, time=NOON, **texts)
     await record_hits(gateway, *(hit(at=NOON + timedelta(minutes=number)) for number in range(100)))

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.worst_operation import Operation
 from tests.gateway.support.large_data import CALLER, EMOJI, MARKDOWN
+from tests.support.aliases import aliased
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,6 @@ def wide(part: str, declared: str = "", before: str = "", after: str = "") -> At
     return Attack(Operation(part, declared=declared, before=before, after=after))
 
 
-def times(count: int, field: str) -> str:
-    return " ".join(f"c{number}: {field}" for number in range(count))
-
-
 ITEM = "id name description quantity weight price bonus contents { id name }"
 POST = "nodes { ... on StatusPost { text latestComments(last: 3) { text } } }"
 RANGE = 'from: "2026-03-05T00:00:00Z", to: "2026-03-11T22:40:00Z"'
@@ -44,8 +41,8 @@ ATTACKS: dict[str, Sequence[Attack]] = {
     "catalog": (
         whole("products(first: 50) { nodes { title description properties { name value } } }"),
         whole("products(first: 100) { nodes { title description } }"),
-        whole('product(sku: "p1") { ' + times(60, "description") + " }"),
-        whole('product(sku: "p1") { ' + times(240, "description") + " }"),
+        whole('product(sku: "p1") { ' + aliased("description", 60) + " }"),
+        whole('product(sku: "p1") { ' + aliased("description", 240) + " }"),
         wide(
             "a%n: products(first: %p) { nodes { id sku title properties { name value } categories { name products(first: 5) { nodes { description } } } } }"
         ),
@@ -72,7 +69,7 @@ ATTACKS: dict[str, Sequence[Attack]] = {
         ),
     ),
     "content": (
-        whole("node(id: $page) { ... on Page { " + times(3, "html") + " } }", "$page: ID!"),
+        whole("node(id: $page) { ... on Page { " + aliased("html", 3) + " } }", "$page: ID!"),
         whole("node(id: $page) { ... on Page { revisions(first: 18) { nodes { nonce text } } } }", "$page: ID!"),
         whole('contentByTag(tag: "large", first: 18) { nodes { ... on Page { text } } }'),
         whole('contentByTag(tag: "parts", first: 18) { nodes { ... on Page { html } } }'),
@@ -160,13 +157,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "variables of small objects": {"query": "{ __typename }", "variables": {"unused": [{"a": 0}] * 105_000}},
     "the largest text, shown many times": {
         "query": "mutation ($input: CreatePageInput!) { createPage(input: $input) { ... on ContentPayload { content { ... on Page { "
-        + times(2, "html")
+        + aliased("html", 2)
         + " } } } } }",
         "variables": {"input": {"slug": "SLUG", "title": "Large", "text": MARKDOWN}},
     },
     "the largest post, shown many times": {
         "query": "mutation ($input: CreatePostInput!) { createPost(input: $input) { ... on PostPayload { post { ... on StatusPost { "
-        + times(11, "text")
+        + aliased("text", 11)
         + " } } } } }",
         "variables": {"input": {"detail": {"status": {"text": EMOJI * 100_000}}}},
     },

@@ -25,6 +25,7 @@ from pymongo.errors import PyMongoError
 
 from bench.documented import Asked, as_asked, documented_queries
 from portico.resolvers.documents import Database, Document
+from portico.resolvers.tasks import end
 from tests.support.harness import GatewayClient
 from tests.support.operations import comparable
 
@@ -115,9 +116,7 @@ async def followed(queries: list[Following]) -> AsyncIterator[None]:
                         task.result()
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 class Writer:

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import httpx
-
 from tests.comments.support.discussions import post
 from tests.support.harness import GatewayClient
-from tests.support.sockets import EVENTS, POSTED, until
+from tests.support.sockets import POSTED, EventStream, streamed, until
 
 SECONDS = 20.0
 
 
-class Received:
-    """A stream of server-sent events, with the id of the last event, as browsers remember it."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.response = response
-        self.last_id = ""
-        self._lines = response.aiter_lines()
+class Received(EventStream):
+    """A client of server-sent events that looks only at the payloads."""
 
     async def receive(self) -> Any:
         """Returns the payload of the next event; None at the end."""
-        fields: dict[str, str] = {}
-        async with asyncio.timeout(SECONDS):
-            async for line in self._lines:
-                name, _, value = line.partition(":")
-                if line and name:
-                    fields[name] = value.removeprefix(" ")
-                elif not line:
-                    self.last_id = fields.get("id", self.last_id)
-                    if fields.get("data"):
-                        return json.loads(fields["data"])
-                    if "event" in fields:
-                        return None
-                    fields = {}
-        return None
+        event = await super().receive()
+        return None if event is None else event[1]
 
     async def start(self) -> None:
         """Reads the first event, which has an id alone."""
@@ -65,17 +45,9 @@ async def stream_of(
     query: str = POSTED,
     variables: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Received]:
-    headers = dict(EVENTS)
-    if token is not None:
-        headers["authorization"] = f"Bearer {token}"
-    if last_id:
-        headers["last-event-id"] = last_id
-    body = {"query": query, "variables": variables or {"id": discussion}}
-    async with (
-        httpx.AsyncClient(timeout=SECONDS) as client,
-        client.stream("POST", f"http://127.0.0.1:{port}/graphql", json=body, headers=headers) as response,
-    ):
-        yield Received(response)
+    given = variables or {"id": discussion}
+    async with streamed(port, query, given, token=token, last_id=last_id) as stream:
+        yield Received(stream.response)
 
 
 async def cut_after(gateway: GatewayClient, port: int, discussion: str, *said: str, token: str | None = None) -> str:
