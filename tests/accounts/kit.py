@@ -29,19 +29,10 @@ KIT = Kit(
         ("deposit", "InvalidInput"),
     },
     leftovers={
-        "finish-transfers": (
-            leftovers.new_transfer,
-            leftovers.committed_transfer,
-            leftovers.rolled_back_transfer,
-        ),
+        "finish-transfers": (leftovers.new_transfer, leftovers.committed_transfer, leftovers.rolled_back_transfer)
     },
     budgets=read_budgets(__file__),
-    scattered={
-        "find transfers open_since",
-        "find accounts pending.at",
-        "find transfers ",
-        "find accounts ",
-    },
+    scattered={"find transfers open_since", "find accounts pending.at", "find transfers ", "find accounts "},
     stages=(stages.Transfers, stages.Refusals, stages.FullAccount, stages.Openings),
     seed=seeds.seed,
 )

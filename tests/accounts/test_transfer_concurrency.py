@@ -10,30 +10,26 @@ from typing import Any
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.resolvers.accounts import transfer_jobs, transfers
+from portico.resolvers.accounts import transfer_jobs
 from portico.resolvers.accounts.refusals import InsufficientFunds
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict
 from tests.accounts.support.accounts import (
-    OWNER,
     assert_money,
     assert_nothing_in_flight,
     balances,
     deposit,
     deposit_input,
+    move,
     open_account,
     transfer_input,
 )
-from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, run_jobs
-from tests.support.ids import key_in
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
+from tests.support.outcomes import kinds
 
 ACCOUNTS = 50
 TRANSFERS = 2_000 if IS_SOAK else 125
 AT_ONCE = 64
-
-
-def kinds(results: list[Any]) -> Counter[str]:
-    return Counter(result["__typename"] for result in results)
 
 
 async def test_concurrent_transfers_succeed_until_the_money_is_spent(gateway: GatewayClient) -> None:
@@ -71,13 +67,11 @@ async def test_concurrent_transfers_around_a_ring_leave_the_balances_unchanged(g
     await assert_money(gateway, 10)
 
 
-async def test_a_call_that_is_retried_while_the_jobs_run_has_one_effect(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_call_that_is_retried_while_the_jobs_run_has_one_effect(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 1_000), await open_account(gateway.db, owner="another")
     calls = [transfer_input(mine, theirs, 1) for _ in range(10)]
     # To the job, every transfer in flight looks as if a crash had left it.
-    impatient = clock.now() + timedelta(minutes=1)
+    impatient = gateway.clock.now() + timedelta(minutes=1)
 
     async def call_off() -> None:
         for _ in range(40):
@@ -96,18 +90,12 @@ async def test_a_call_that_is_retried_while_the_jobs_run_has_one_effect(
     await assert_money(gateway, 1_000)
 
 
-# ---------------------------------------------------------------- with crashes
-
-
-async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(gateway: GatewayClient) -> None:
     rng = random.Random(7)
     ids = [await open_account(gateway.db, 1_000) for _ in range(ACCOUNTS)]
-    keys = [key_in("Account", account) for account in ids]
     line = asyncio.Semaphore(AT_ONCE)
-    plans = [
-        (*rng.sample(keys, 2), rng.randrange(1, 900), rng.randrange(10) if rng.random() < 0.3 else None)
+    plans: list[tuple[Any, ...]] = [
+        (*rng.sample(ids, 2), rng.randrange(1, 900), rng.randrange(10) if rng.random() < 0.3 else None)
         for _ in range(TRANSFERS)
     ]
     outcome: Counter[str] = Counter()
@@ -133,8 +121,7 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
         done.set()
 
     await asyncio.gather(all_work(), tidy_up())
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=6)
 
     assert outcome["settled"] > TRANSFERS / 4
     assert min(outcome["crashed"], outcome["refused"]) > TRANSFERS / 20
@@ -142,18 +129,9 @@ async def test_random_transfers_with_crashes_keep_the_sum_of_the_money(
     await assert_money(gateway, ACCOUNTS * 1_000)
 
 
-async def _transfer(db: Database, source: Any, destination: Any, amount: int, operation_id: str) -> str:
+async def _transfer(db: Database, source: str, destination: str, amount: int, operation_id: str) -> str:
     try:
-        await transfers.transfer(
-            db,
-            owner=OWNER,
-            source_id=source,
-            destination_id=destination,
-            amount=amount,
-            currency="USD",
-            now=SystemClock().now(),
-            operation_id=operation_id,
-        )
+        await move(db, source, destination, amount, operation_id=operation_id, now=SystemClock().now())
     except Crash:
         return "crashed"
     except InsufficientFunds:
@@ -172,8 +150,7 @@ async def test_the_answers_to_transfers_add_up_to_each_balance(gateway: GatewayC
     async def work(number: int) -> None:
         source, destination = rng.sample(ids, 2)
         amount = rng.randrange(1, 150)
-        one, other = (key_in("Account", account) for account in (source, destination))
-        if await _transfer(gateway.db, one, other, amount, f"k-{number}.once") == "settled":
+        if await _transfer(gateway.db, source, destination, amount, f"k-{number}.once") == "settled":
             expected[source] -= amount
             expected[destination] += amount
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from portico.resolvers.problems import Problem
-from tests.accounts.support.accounts import assert_money, balances, open_account, transfer_input
 from tests.accounts.support.stages import Transfers
 from tests.support.domains import INVARIANTS
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs, some_stops
-from tests.support.interruptions import crashing
+from tests.support.harness import GatewayClient, SettableClock, some_stops
 
 
 @pytest.fixture
@@ -62,9 +60,6 @@ async def test_two_processes_that_pause_at_different_commands_move_the_money_onc
         await scene.assert_is([70, 30])
 
 
-# ------------------------------------------------------------------ the doctor
-
-
 async def problems(gateway: GatewayClient) -> list[str]:
     """Return the problems of the accounts, after the repair of those that have one."""
     found: list[Problem] = []
@@ -89,10 +84,7 @@ async def test_a_negative_balance_is_reported(scene: Transfers) -> None:
     await scene.set("a transfer")
     await scene.gateway.db["accounts"].update_many({"owner": "another"}, {"$inc": {"balance": -5}})
 
-    assert await problems(scene.gateway) == [
-        "its balance is -5",
-        "its balance is -5, but its transfers add up to 0",
-    ]
+    assert await problems(scene.gateway) == ["its balance is -5", "its balance is -5, but its transfers add up to 0"]
 
 
 async def test_a_pending_entry_of_a_cancelled_transfer_is_reported_and_removed(scene: Transfers) -> None:
@@ -118,24 +110,3 @@ async def test_a_pending_entry_of_a_finished_transfer_is_reported(scene: Transfe
     await scene.gateway.db["accounts"].update_many({"owner": {"$ne": "another"}}, {"$push": {"pending": note}})
 
     assert await problems(scene.gateway) == ["it has a note of a transfer that is settled or missing"]
-
-
-async def test_a_retry_of_a_transfer_that_is_decided_does_not_wait_for_the_lease_of_the_crashed_call(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db, owner="another")
-    given = transfer_input(mine, theirs, 30)
-    with crashing(gateway, None) as faulty:
-        await gateway.result("transfer", transfer_input(mine, theirs, 10))
-    decided = faulty.changes.index(("transfers", "insert_one")) + 1
-    with crashing(gateway, decided):
-        await gateway.ask(MUTATIONS["transfer"], {"input": given})
-
-    answers = [await gateway.result("transfer", given) for _ in range(3)]
-
-    assert [answer["__typename"] for answer in answers] == ["TransferPayload"] * 3
-    assert len({answer["transfer"]["id"] for answer in answers}) == 1
-    assert await balances(gateway.db, mine, theirs) == [60, 40]
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock, "finish-transfers")
-    await assert_money(gateway, 100)

@@ -19,8 +19,9 @@ from tests.accounts.support.accounts import (
     open_account,
     transfer_input,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, category_input, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, category_input
 from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.moments import meanwhile
 
 Given = dict[str, Any]
 A_DAY = 24 * 3600
@@ -150,9 +151,7 @@ async def test_concurrent_calls_with_one_key_and_other_inputs_have_one_effect(
     await assert_nothing_in_flight(gateway.db)
 
 
-async def test_an_expired_key_begins_another_operation(
-    gateway: GatewayClient, clock: SettableClock, service: str
-) -> None:
+async def test_an_expired_key_begins_another_operation(gateway: GatewayClient, service: str) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     given = transfer_input(mine, theirs, 10)
     ids = set()
@@ -161,19 +160,19 @@ async def test_an_expired_key_begins_another_operation(
         assert answers[0] == answers[1]
         ids.add(answers[0]["transfer"]["id"])
         assert await balances(gateway.db, mine, theirs) == [100 - 10 * (day + 1), 10 * (day + 1)]
-        clock.advance(seconds=A_DAY)
+        gateway.clock.advance(seconds=A_DAY)
         await forget_operations(gateway)
     assert len(ids) == 3
 
 
 @pytest.mark.parametrize("is_decided", [True, False])
 async def test_a_call_that_a_former_version_has_begun_is_taken_over(
-    gateway: GatewayClient, clock: SettableClock, service: str, is_decided: bool
+    gateway: GatewayClient, service: str, is_decided: bool
 ) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     given = transfer_input(mine, theirs, 10)
     first = await ask(gateway, service, "transfer", given)
-    clock.advance(seconds=A_DAY)
+    gateway.clock.advance(seconds=A_DAY)
     await forget_operations(gateway)
     # A call with an expired key begins like every call of a former version: with a record.
     with crashing(gateway, None) as faulty:
@@ -182,15 +181,14 @@ async def test_a_call_that_a_former_version_has_begun_is_taken_over(
     assert second != first
     again = {**given, "idempotencyKey": "another"}
     await ask(gateway, service, "transfer", again)
-    clock.advance(seconds=A_DAY)
+    gateway.clock.advance(seconds=A_DAY)
     await forget_operations(gateway)
     stop = len(faulty.changes) - 1 if is_decided else begun + 1
     with crashing(gateway, stop):
         await gateway.ask(MUTATIONS["transfer"], {"input": again}, token=service)
     (record,) = await gateway.db[OPERATIONS.name].find({}).to_list()
     assert record["state"] == "running"
-    clock.advance(seconds=LEASE.total_seconds() + 1)
-    await run_jobs(gateway, clock, "finish-transfers")
+    await gateway.run_jobs("finish-transfers", seconds=LEASE.total_seconds() + 1)
 
     answers = [await ask(gateway, service, "transfer", again) for _ in range(2)]
 
@@ -199,7 +197,7 @@ async def test_a_call_that_a_former_version_has_begun_is_taken_over(
     await assert_money(gateway, 100)
 
 
-async def test_a_repeated_call_does_not_wait_for_a_lease(gateway: GatewayClient, service: str) -> None:
+async def test_repeated_calls_do_not_wait_for_a_lease(gateway: GatewayClient, service: str) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     for stop in range(5):
         given = transfer_input(mine, theirs, 10)
@@ -207,14 +205,16 @@ async def test_a_repeated_call_does_not_wait_for_a_lease(gateway: GatewayClient,
             await gateway.ask(MUTATIONS["transfer"], {"input": given}, token=service)
 
         async with asyncio.timeout(LEASE.total_seconds() / 3):
-            answer = await ask(gateway, service, "transfer", given)
+            answers = [await ask(gateway, service, "transfer", given) for _ in range(3)]
 
-        assert answer["__typename"] == "TransferPayload"
+        assert answers[0]["__typename"] == "TransferPayload"
+        assert answers == [answers[0]] * 3
+        assert await balances(gateway.db, mine, theirs) == [90 - 10 * stop, 10 + 10 * stop]
+    await gateway.run_jobs("finish-transfers", seconds=6)
+    await assert_money(gateway, 100)
 
 
-async def test_notes_of_the_same_operation_are_no_reason_to_refuse_it(
-    gateway: GatewayClient, clock: SettableClock, service: str
-) -> None:
+async def test_notes_of_the_same_operation_are_no_reason_to_refuse_it(gateway: GatewayClient, service: str) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     given = transfer_input(mine, theirs, 100)
     reached, go_on = asyncio.Event(), asyncio.Event()
@@ -228,11 +228,11 @@ async def test_notes_of_the_same_operation_are_no_reason_to_refuse_it(
         await asyncio.wait_for(reached.wait(), 30)
 
     # The first call holds all the money, until its notes are old.
-    meanwhile = asyncio.create_task(ask(gateway, service, "transfer", given))
-    await asyncio.wait({meanwhile}, timeout=1)
-    was_refused = meanwhile.done()
-    clock.advance(seconds=6)
-    later = await meanwhile
+    waiting = asyncio.create_task(ask(gateway, service, "transfer", given))
+    await asyncio.wait({waiting}, timeout=1)
+    was_refused = waiting.done()
+    gateway.clock.advance(seconds=6)
+    later = await waiting
     go_on.set()
 
     assert not was_refused
@@ -250,7 +250,7 @@ async def test_a_refused_call_answers_what_a_concurrent_one_has_decided(gateway:
         await gateway.db["accounts"].update_many({}, {"$set": {"currency": "USD"}})
         assert (await ask(gateway, service, "transfer", given))["__typename"] == "TransferPayload"
 
-    with database_of(gateway, interrupted(gateway.db, "transfers", "insert_one", decide)):
+    with meanwhile(gateway, decide, "transfers", "insert_one"):
         answer = await ask(gateway, service, "transfer", given)
 
     assert answer["__typename"] == "TransferPayload"

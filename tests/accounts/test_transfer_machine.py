@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from portico.schema.roles import Role
 from tests.accounts.support.accounts import assert_nothing_in_flight, balances, open_account
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants
 from tests.support.interruptions import crashing
 from tests.support.machines import Machine, examples, step_lists
 
@@ -175,12 +175,10 @@ STEPS = st.builds(
 
 @examples()
 @given(steps=step_lists(STEPS))
-async def test_the_balances_match_the_model_after_any_crashes(
-    gateway: GatewayClient, clock: SettableClock, steps: list[Step]
-) -> None:
+async def test_the_balances_match_the_model_after_any_crashes(gateway: GatewayClient, steps: list[Step]) -> None:
     for collection in ("accounts", "transfers", "operations"):
         await gateway.db[collection].delete_many({})
-    machine = Transfers(gateway, clock, [await open_account(gateway.db) for _ in range(ACCOUNTS)])
+    machine = Transfers(gateway, gateway.clock, [await open_account(gateway.db) for _ in range(ACCOUNTS)])
 
     for step in steps:
         await machine.take(step)

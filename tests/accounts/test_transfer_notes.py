@@ -22,12 +22,14 @@ from tests.accounts.support.accounts import (
     balances,
     deposit,
     deposit_input,
+    move,
     open_account,
     transfer_input,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of, interrupted
+from tests.support.moments import meanwhile
 from tests.support.settling import Never
 
 ACCOUNTS = "{ viewer { accounts { id balance { amount } pendingTransfers { id } } } }"
@@ -54,9 +56,7 @@ async def prepared(db: Database, mine: str, theirs: str, amount: int, clock: Set
     return attempt
 
 
-async def test_every_read_shows_a_decided_transfer_before_it_is_settled(
-    unsettled: GatewayClient, clock: SettableClock
-) -> None:
+async def test_every_read_shows_a_decided_transfer_before_it_is_settled(unsettled: GatewayClient) -> None:
     mine, theirs = await open_account(unsettled.db, 100), await open_account(unsettled.db)
 
     made = (await unsettled.result("transfer", transfer_input(mine, theirs, 30)))["transfer"]
@@ -71,8 +71,7 @@ async def test_every_read_shows_a_decided_transfer_before_it_is_settled(
     shown = (await unsettled.data(TRANSFER, {"id": made["id"]}))["node"]
     assert shown == {"state": "SETTLED", "source": {"balance": {"amount": 70}}}
     await assert_invariants(unsettled)
-    clock.advance(seconds=6)
-    await run_jobs(unsettled, clock, "finish-transfers")
+    await unsettled.run_jobs("finish-transfers", seconds=6)
     assert await balances(unsettled.db, mine, theirs) == [70, 35]
     await assert_money(unsettled, 105)
 
@@ -81,8 +80,7 @@ async def test_money_can_be_spent_before_the_transfer_that_brought_it_is_settled
     chain = [await open_account(unsettled.db, 100), *[await open_account(unsettled.db) for _ in range(4)]]
 
     for source, destination in itertools.pairwise(chain):
-        result = await unsettled.result("transfer", transfer_input(source, destination, 100))
-        assert result["__typename"] == "TransferPayload"
+        await unsettled.payload("transfer", transfer_input(source, destination, 100))
 
     assert await balances(unsettled.db, *chain) == [0, 0, 0, 0, 100]
     refused = await unsettled.result("transfer", transfer_input(chain[0], chain[1], 1))
@@ -107,11 +105,7 @@ async def test_a_deposit_reads_no_record_of_what_its_process_has_decided(unsettl
     paid = await deposit(unsettled, deposit_input(theirs, 7))
 
     assert paid["account"]["balance"]["amount"] == 42
-    assert sorted(unsettled.commands.names()) == [
-        "find operations",
-        "findAndModify accounts",
-        "insert transfers",
-    ]
+    assert sorted(unsettled.commands.names()) == ["find operations", "findAndModify accounts", "insert transfers"]
 
 
 async def test_a_read_without_notes_sends_one_command(gateway: GatewayClient) -> None:
@@ -123,11 +117,9 @@ async def test_a_read_without_notes_sends_one_command(gateway: GatewayClient) ->
     assert gateway.commands.names() == ["find accounts"]
 
 
-async def test_an_undecided_transfer_is_not_shown_and_its_money_cannot_be_spent(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_an_undecided_transfer_is_not_shown_and_its_money_cannot_be_spent(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
-    await prepared(gateway.db, mine, theirs, 30, clock)
+    await prepared(gateway.db, mine, theirs, 30, gateway.clock)
 
     rows = [{"balance": {"amount": amount}, "pendingTransfers": []} for amount in (100, 0)]
     assert (await gateway.data(NODES, {"ids": [mine, theirs]}))["nodes"] == rows
@@ -164,16 +156,16 @@ async def test_a_transfer_that_fails_leaves_no_note(gateway: GatewayClient, meth
 
 
 async def test_the_next_caller_undoes_old_notes_and_their_process_cannot_decide_any_more(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
     given, late = transfer_input(mine, theirs, 30), transfer_input(mine, theirs, 80)
 
     async def others() -> None:
-        clock.advance(seconds=6)
+        gateway.clock.advance(seconds=6)
         assert (await gateway.result("transfer", late))["__typename"] == "TransferPayload"
 
-    with database_of(gateway, interrupted(gateway.db, "transfers", "insert_one", others)):
+    with meanwhile(gateway, others, "transfers", "insert_one"):
         result = await gateway.result("transfer", given)
 
     assert result["__typename"] == "InsufficientFunds"
@@ -183,10 +175,8 @@ async def test_the_next_caller_undoes_old_notes_and_their_process_cannot_decide_
     await assert_money(gateway, 100)
 
 
-async def test_a_call_goes_on_after_its_attempts_are_called_off(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_call_goes_on_after_its_attempts_are_called_off(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
-    source, destination = (key_in("Account", one) for one in (mine, theirs))
-
     left = 3
 
     async def call_off() -> None:
@@ -194,19 +184,10 @@ async def test_a_call_goes_on_after_its_attempts_are_called_off(gateway: Gateway
         if not left:
             return
         left -= 1
-        await transfer_jobs.finish_transfers(gateway.db, now=clock.now() + timedelta(minutes=1))
+        await transfer_jobs.finish_transfers(gateway.db, now=gateway.clock.now() + timedelta(minutes=1))
 
     async def call(db: Database) -> Any:
-        return await transfers.transfer(
-            db,
-            owner=OWNER,
-            source_id=source,
-            destination_id=destination,
-            amount=30,
-            currency="USD",
-            now=clock.now(),
-            operation_id="k-called-off",
-        )
+        return await move(db, mine, theirs, 30, operation_id="k-called-off", now=gateway.clock.now())
 
     made = await call(before_every_command(gateway.db, call_off, collection="transfers", method="insert_one"))
 
@@ -217,14 +198,11 @@ async def test_a_call_goes_on_after_its_attempts_are_called_off(gateway: Gateway
     await assert_money(gateway, 100)
 
 
-# -------------------------------------------------------------- former versions
-
-
-async def _left(db: Database, mine: str, theirs: str, state: str, clock: SettableClock) -> ObjectId:
+async def _left(db: Database, mine: str, theirs: str, state: str, clock: SettableClock, key: ObjectId) -> None:
     """Leave a transfer of 30 as a former version has left it in this state, with all its notes."""
     source, destination = (key_in("Account", one) for one in (mine, theirs))
     record = {
-        "_id": ObjectId(),
+        "_id": key,
         "source": source,
         "destination": destination,
         "owners": [OWNER],
@@ -235,10 +213,9 @@ async def _left(db: Database, mine: str, theirs: str, state: str, clock: Settabl
         "open_since": clock.now(),
     }
     await db["transfers"].insert_one(record)
-    debit = {"$inc": {"balance": -30}, "$push": {"pending": {"id": record["_id"], "amount": -30}}}
+    debit = {"$inc": {"balance": -30}, "$push": {"pending": {"id": key, "amount": -30}}}
     await db["accounts"].update_one({"_id": source}, debit)
-    await db["accounts"].update_one({"_id": destination}, {"$push": {"pending": {"id": record["_id"], "amount": 30}}})
-    return ObjectId(str(record["_id"]))
+    await db["accounts"].update_one({"_id": destination}, {"$push": {"pending": {"id": key, "amount": 30}}})
 
 
 @pytest.mark.parametrize(
@@ -250,62 +227,44 @@ async def _left(db: Database, mine: str, theirs: str, state: str, clock: Settabl
     ],
 )
 async def test_the_job_finishes_what_a_former_version_has_left(
-    gateway: GatewayClient, clock: SettableClock, state: str, end: str, expected: list[int]
+    gateway: GatewayClient, state: str, end: str, expected: list[int]
 ) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
-    left = await _left(gateway.db, mine, theirs, state, clock)
+    left = ObjectId()
+    await _left(gateway.db, mine, theirs, state, gateway.clock, left)
     await assert_invariants(gateway)
     assert (await gateway.result("transfer", transfer_input(mine, theirs, 10)))["__typename"] == "TransferPayload"
-    clock.advance(seconds=6)
 
-    await run_jobs(gateway, clock, "finish-transfers")
+    await gateway.run_jobs("finish-transfers", seconds=6)
 
-    record = await gateway.db["transfers"].find_one({"_id": left})
-    assert record is not None
+    record = await gateway.stored("transfers", {"_id": left})
     assert record["state"] == end
     assert await balances(gateway.db, mine, theirs) == [expected[0] - 10, expected[1] + 10]
     await assert_money(gateway, 100)
 
 
-@pytest.mark.parametrize(("state", "expected"), [("NEW", [70, 30]), ("COMMITTED", [70, 30])])
-async def test_a_repeated_call_ends_what_a_former_version_has_left_of_it(
-    gateway: GatewayClient, clock: SettableClock, state: str, expected: list[int]
-) -> None:
+@pytest.mark.parametrize("state", ["NEW", "COMMITTED"])
+async def test_a_repeated_call_ends_what_a_former_version_has_left_of_it(gateway: GatewayClient, state: str) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
-    source, destination = (key_in("Account", one) for one in (mine, theirs))
-    left = await _left(gateway.db, mine, theirs, state, clock)
-    record = await gateway.db["transfers"].find_one_and_delete({"_id": left})
-    assert record is not None
     first = derived_id("k-former.once", "transfer 0")
-    await gateway.db["transfers"].insert_one({**record, "_id": first})
-    renamed = {"$set": {"pending.0.id": first}}
-    await gateway.db["accounts"].update_many({}, renamed)
+    await _left(gateway.db, mine, theirs, state, gateway.clock, first)
 
     for _ in range(2):
-        await transfers.transfer(
-            gateway.db,
-            owner=OWNER,
-            source_id=source,
-            destination_id=destination,
-            amount=30,
-            currency="USD",
-            now=clock.now(),
-            operation_id="k-former.once",
-        )
+        await move(gateway.db, mine, theirs, 30, operation_id="k-former.once", now=gateway.clock.now())
 
-    assert await balances(gateway.db, mine, theirs) == expected
+    assert await balances(gateway.db, mine, theirs) == [70, 30]
     await assert_money(gateway, 100)
 
 
-async def test_a_call_waits_for_a_moment_for_money_in_flight(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_call_waits_for_a_moment_for_money_in_flight(gateway: GatewayClient) -> None:
     mine, theirs = await open_account(gateway.db, 100), await open_account(gateway.db)
-    attempt = await prepared(gateway.db, mine, theirs, 100, clock)
+    attempt = await prepared(gateway.db, mine, theirs, 100, gateway.clock)
 
     async def undo() -> None:
         await settlements.undo(gateway.db, attempt)
 
     # The notes go away while the call waits.
-    with database_of(gateway, interrupted(gateway.db, "accounts", "bulk_write", undo, skip=2)):
+    with meanwhile(gateway, undo, "accounts", "bulk_write", skip=2):
         result = await gateway.result("transfer", transfer_input(mine, theirs, 100))
 
     assert result["__typename"] == "TransferPayload"

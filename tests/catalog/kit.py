@@ -48,11 +48,7 @@ KIT = Kit(
             leftovers.deleting_category,
             leftovers.renamed_category,
         ),
-        "finish-products": (
-            leftovers.product_intent,
-            leftovers.incoming_product,
-            leftovers.deleting_product,
-        ),
+        "finish-products": (leftovers.product_intent, leftovers.incoming_product, leftovers.deleting_product),
         "settle-slugs": (slugs.claimed_slug,),
         "settle-images": (leftovers.unsettled_image,),
         "upgrade-documents": (leftovers.old_product,),

@@ -20,16 +20,15 @@ from tests.support.domains import JOBS
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
-    SettableClock,
     assert_invariants,
     category_input,
     create_category,
     create_product,
     product_input,
-    run_jobs,
 )
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.outcomes import kinds
 
 TREE = "{ categories(first: 100) { nodes { slug descendants(first: 100) { nodes { slug parent { slug } } } } } }"
 
@@ -43,16 +42,9 @@ async def tree(gateway: GatewayClient) -> dict[str, str | None]:
     return found
 
 
-def kinds(results: list[Any]) -> Counter[str]:
-    return Counter(result["__typename"] for result in results)
-
-
 async def move(gateway: GatewayClient, category: dict[str, Any], parent: dict[str, Any] | None) -> Any:
     parent_id = None if parent is None else parent["id"]
     return await gateway.result("moveCategory", {"id": category["id"], "newParentId": parent_id})
-
-
-# ------------------------------------------------------------------ creating
 
 
 async def test_exactly_one_of_many_creations_with_one_slug_succeeds(gateway: GatewayClient) -> None:
@@ -81,9 +73,6 @@ async def test_exactly_one_of_many_renames_to_one_slug_succeeds(gateway: Gateway
 
     assert kinds(results) == {"CategoryPayload": 1, "SlugTaken": 9}
     assert max(await tree(gateway)) == "jazz"
-
-
-# -------------------------------------------------------------------- moving
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(2, 12), (3, 6), (8, 2)])
@@ -120,7 +109,7 @@ async def test_concurrent_moves_of_one_category_take_its_descendants_along(gatew
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_concurrent_moves_renames_and_creations_keep_the_tree_consistent(
-    gateway: GatewayClient, clock: SettableClock, seed: int
+    gateway: GatewayClient, seed: int
 ) -> None:
     draw = random.Random(seed)
     line = [await create_category(gateway, slug=f"s{seed}-0")]
@@ -143,14 +132,12 @@ async def test_concurrent_moves_renames_and_creations_keep_the_tree_consistent(
     await assert_invariants(gateway)
     assert len(await tree(gateway)) == 12 + 14
     # No mark is left, so the jobs have nothing to do.
-    clock.advance(minutes=1)
-    run = Job.Run(gateway.db, clock.now(), gateway.state.resources)
+    gateway.clock.advance(minutes=1)
+    run = Job.Run(gateway.db, gateway.clock.now(), gateway.state.resources)
     assert [await job.run(run) for job in JOBS] == [0] * len(JOBS)
 
 
-async def test_a_category_that_moves_during_a_rename_of_its_ancestor_gets_the_new_name(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_category_that_moves_during_a_rename_of_its_ancestor_gets_the_new_name(gateway: GatewayClient) -> None:
     top = await create_category(gateway, name="Old", slug="top")
     moved = await create_category(gateway, slug="moved", parentId=top["id"])
     await create_category(gateway, slug="below", parentId=moved["id"])
@@ -160,15 +147,13 @@ async def test_a_category_that_moves_during_a_rename_of_its_ancestor_gets_the_ne
     # Just before the rename writes its second level, a category of the first level moves below one of the fourth.
     gate = interrupted(gateway.db, "categories", "bulk_write", lambda: move(gateway, moved, deep), skip=1)
 
-    await rename_to("New", top, gate, now=clock.now())
+    await rename_to("New", top, gate, now=gateway.clock.now())
 
     assert (await tree(gateway))["moved"] == "deep-3"
     await assert_invariants(gateway)
 
 
-async def test_a_category_that_has_left_a_crashed_rename_is_left_alone(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_category_that_has_left_a_crashed_rename_is_left_alone(gateway: GatewayClient) -> None:
     top, place = await create_category(gateway, name="Old"), await create_category(gateway)
     moved = await create_category(gateway, slug="moved", parentId=top["id"])
     # The rename crashes right after it has written the categories that it read below itself.
@@ -176,9 +161,8 @@ async def test_a_category_that_has_left_a_crashed_rename_is_left_alone(
     gate = interrupted(stopping, "categories", "bulk_write", lambda: move(gateway, moved, place))
 
     with pytest.raises(Crash):
-        await rename_to("New", top, gate, now=clock.now())
-    clock.advance(minutes=1)
-    await run_jobs(gateway, clock)
+        await rename_to("New", top, gate, now=gateway.clock.now())
+    await gateway.run_jobs(minutes=1)
 
     assert faulty.commands[-2:] == [("categories", "bulk_write"), ("categories", "find")]
     assert (await tree(gateway))["moved"] == place["slug"]
@@ -196,15 +180,13 @@ async def rename_to(name: str, category: dict[str, Any], database: Database, *, 
     )
 
 
-async def test_a_rename_that_starts_while_a_job_finishes_another_is_carried_out(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_rename_that_starts_while_a_job_finishes_another_is_carried_out(gateway: GatewayClient) -> None:
     top = await create_category(gateway, slug="top")
     await create_category(gateway, slug="below", parentId=top["id"])
     with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["renameCategory"], {"input": {"id": top["id"], "name": "First"}})
-    began = clock.now()
-    clock.advance(minutes=1)
+    began = gateway.clock.now()
+    gateway.clock.advance(minutes=1)
 
     async def rename_and_crash() -> None:
         """Rename with a call that began long ago and has paused since, so that its mark looks old from the start."""
@@ -213,13 +195,10 @@ async def test_a_rename_that_starts_while_a_job_finishes_another_is_carried_out(
 
     # The rename starts when the job has updated all descendants and is about to remove the mark.
     gate = interrupted(gateway.db, "categories", "update_one", rename_and_crash)
-    await category_jobs.finish_changes(gate, now=clock.now())
-    await run_jobs(gateway, clock)
+    await category_jobs.finish_changes(gate, now=gateway.clock.now())
+    await gateway.run_jobs()
 
     await assert_invariants(gateway)
-
-
-# ------------------------------------------------------------------ deleting
 
 
 async def test_exactly_one_of_many_deletions_of_a_category_succeeds(gateway: GatewayClient) -> None:
@@ -289,12 +268,10 @@ async def test_a_category_can_be_deleted_while_it_is_renamed_or_moved(gateway: G
     await assert_invariants(gateway)
 
 
-async def test_a_deletion_whose_mark_a_job_has_removed_does_not_claim_success(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_deletion_whose_mark_a_job_has_removed_does_not_claim_success(gateway: GatewayClient) -> None:
     parent = await create_category(gateway, slug="parent")
-    db, began = gateway.db, clock.now()
-    clock.advance(minutes=1)
+    db, began = gateway.db, gateway.clock.now()
+    gateway.clock.advance(minutes=1)
     looked, inserted, settled = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def sleep() -> None:
@@ -325,7 +302,7 @@ async def test_a_deletion_whose_mark_a_job_has_removed_does_not_claim_success(
         given = category_input(slug="child", parentId=parent["id"])
         creation = asyncio.create_task(gateway.result("createCategory", given))
         await asyncio.wait_for(inserted.wait(), 30)
-        await category_jobs.finish_changes(db, now=clock.now())
+        await category_jobs.finish_changes(db, now=gateway.clock.now())
         created = await creation
     settled.set()
 

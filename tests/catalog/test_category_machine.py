@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.operation_records import record_id_of
 from portico.schema.kinds import Kind
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, run_jobs
 from tests.support.interruptions import crashing
 from tests.support.machines import Machine, examples, step_lists
 
@@ -263,12 +263,10 @@ STEPS = st.builds(
 
 @examples()
 @given(steps=step_lists(STEPS))
-async def test_the_hierarchy_matches_the_model_after_any_crashes(
-    gateway: GatewayClient, clock: SettableClock, steps: list[Step]
-) -> None:
+async def test_the_hierarchy_matches_the_model_after_any_crashes(gateway: GatewayClient, steps: list[Step]) -> None:
     for collection in ("categories", "operations"):
         await gateway.db[collection].delete_many({})
-    machine = Hierarchy(gateway, clock)
+    machine = Hierarchy(gateway, gateway.clock)
 
     for step in steps:
         await machine.take(step)

@@ -26,14 +26,7 @@ from tests.catalog.support.cases import id_and_nonce
 from tests.catalog.support.images import IMAGES, add, add_directly, ask
 from tests.content.support.photos import picture
 from tests.support.domains import IMPORTERS
-from tests.support.harness import (
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    create_category,
-    create_product,
-    run_jobs,
-)
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, create_category, create_product
 from tests.support.ids import key_in
 from tests.support.interruptions import interrupted
 
@@ -164,16 +157,17 @@ async def test_refused_files_leave_nothing(gateway: GatewayClient) -> None:
     assert await stored(gateway) == 0
 
 
-async def test_a_product_has_a_bounded_number_of_images(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_product_has_a_bounded_number_of_images(gateway: GatewayClient) -> None:
     await create_product(gateway, sku="A")
-    made = [add_directly(gateway.db, "Product", "A", clock.now(), f"#0000{n:02x}") for n in range(MAX_IMAGES + 5)]
+    made = [
+        add_directly(gateway.db, "Product", "A", gateway.clock.now(), f"#0000{n:02x}") for n in range(MAX_IMAGES + 5)
+    ]
 
     outcomes = await asyncio.gather(*made, return_exceptions=True)
 
     assert sum(isinstance(one, Exception) for one in outcomes) == 5
     assert len(await images_of(gateway)) == MAX_IMAGES
-    clock.advance(minutes=2)
-    await run_jobs(gateway, clock, "settle-images")
+    await gateway.run_jobs("settle-images", minutes=2)
     assert await stored(gateway) == MAX_IMAGES
     await assert_invariants(gateway)
 
@@ -206,22 +200,19 @@ async def test_images_go_with_their_owner_and_survive_edits(gateway: GatewayClie
     await assert_invariants(gateway)
 
 
-async def test_concurrent_changes_leave_owners_and_images_in_agreement(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_concurrent_changes_leave_owners_and_images_in_agreement(gateway: GatewayClient) -> None:
     product = await create_product(gateway, sku="A")
     colors = [f"#0000{number:02x}" for number in range(4)]
     first = (await add(gateway, {"ofId": product["id"]}, picture(color=colors[0])))["product"]["images"][0]
 
     await asyncio.gather(
-        *(add_directly(gateway.db, "Product", "A", clock.now(), color) for color in colors * 2),
+        *(add_directly(gateway.db, "Product", "A", gateway.clock.now(), color) for color in colors * 2),
         *(remove(gateway, product, first) for _ in range(3)),
         gateway.result("deleteProduct", id_and_nonce(product)),
         return_exceptions=True,
     )
 
-    clock.advance(minutes=2)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(minutes=2)
     await assert_invariants(gateway)
 
 
@@ -252,9 +243,7 @@ async def _delete_category(_gateway: GatewayClient, db: Any, clock: SettableCloc
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("write", [_add, _remove, _delete_product, _delete_category])
-async def test_a_write_that_crashes_anywhere_leaves_no_image_behind(
-    gateway: GatewayClient, clock: SettableClock, write: Write
-) -> None:
+async def test_a_write_that_crashes_anywhere_leaves_no_image_behind(gateway: GatewayClient, write: Write) -> None:
     stop = 0
     while True:
         await gateway.db["products"].delete_many({})
@@ -262,18 +251,17 @@ async def test_a_write_that_crashes_anywhere_leaves_no_image_behind(
         await gateway.db["images"].delete_many({})
         category = await create_category(gateway, slug="jazz")
         scene = {"product": await create_product(gateway, sku="A"), "category": key_in("Category", category["id"])}
-        added = await add_directly(gateway.db, "Product", "A", clock.now(), "teal")
-        await add_directly(gateway.db, "Category", scene["category"], clock.now(), "teal")
+        added = await add_directly(gateway.db, "Product", "A", gateway.clock.now(), "teal")
+        await add_directly(gateway.db, "Category", scene["category"], gateway.clock.now(), "teal")
         scene["image"] = added["images"][0]["_id"]
         faulty, db = FaultyDatabase.around(gateway.db, stop)
         try:
-            await write(gateway, db, clock, scene)
+            await write(gateway, db, gateway.clock, scene)
         except Crash:
             assert faulty.has_crashed
 
-        clock.advance(minutes=2)
-        await run_jobs(gateway, clock)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(minutes=2)
+        await gateway.run_jobs()
 
         await assert_invariants(gateway)
         assert await gateway.db["images"].count_documents({"unsettled": {"$ne": None}}) == 0
@@ -347,11 +335,11 @@ async def test_the_number_of_images_is_bounded(gateway: GatewayClient) -> None:
 
 @pytest.mark.parametrize("is_import", [False, True])
 async def test_a_slow_upload_is_marked_with_the_time_when_it_is_stored(
-    gateway: GatewayClient, clock: SettableClock, *, is_import: bool
+    gateway: GatewayClient, *, is_import: bool
 ) -> None:
     await create_product(gateway, sku="A")
     rules, marks = gateway.state.resources.of(ImageRules), list[datetime]()
-    now = clock.now()
+    now = gateway.clock.now()
 
     async def look() -> None:
         marks.append((await gateway.db["images"].find({}).to_list())[0]["unsettled"])

@@ -26,6 +26,7 @@ from tests.catalog.support.catalog import (
 )
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient, running, with_settings
+from tests.support.pages import all_pages, rows_of
 
 MOST = 60
 COUNT = 400
@@ -114,22 +115,14 @@ async def whole(
 
 async def pages(gateway: GatewayClient, conditions: dict[str, Any], sort: str, first: int = 20) -> list[list[str]]:
     """Returns the SKUs of all pages of a list."""
-    found: list[list[str]] = []
-    after: str | None = None
-    while True:
+
+    async def read(after: str | None) -> Any:
         variables = {"filter": conditions, "sort": sort, "first": first, "after": after}
         page = (await gateway.data(LIST, variables))["products"]
-        found.append([node["sku"] for node in page["nodes"]])
-        assert page["pageInfo"]["hasPreviousPage"] is (after is not None)
-        assert (page["pageInfo"]["startCursor"] is None) is (not found[-1])
-        if not page["pageInfo"]["hasNextPage"]:
-            return found
-        after = page["pageInfo"]["endCursor"]
-        assert after is not None
+        assert (page["pageInfo"]["startCursor"] is None) is (not page["nodes"])
+        return page
 
-
-def flat(found: list[list[str]]) -> list[str]:
-    return [sku for page in found for sku in page]
+    return [[node["sku"] for node in page] for page in await all_pages(read)]
 
 
 async def examined(gateway: GatewayClient, text: str, variables: dict[str, Any]) -> int:
@@ -142,18 +135,15 @@ async def examined(gateway: GatewayClient, text: str, variables: dict[str, Any])
     return max(plan.documents_examined for plan in plans)
 
 
-# Filters
-
-
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SPARSE)
 async def test_all_pages_together_have_every_match_once_and_in_order(
     shop: GatewayClient, whole: GatewayClient, name: str
 ) -> None:
     for sort in SORTS:
-        expected = flat(await pages(whole, SPARSE[name], sort, 100))
+        expected = rows_of(await pages(whole, SPARSE[name], sort, 100))
 
-        found = flat(await pages(shop, SPARSE[name], sort))
+        found = rows_of(await pages(shop, SPARSE[name], sort))
 
         # Products of equal sort values are in the order of their ids, which differ between the two databases.
         assert Counter(found) == Counter(expected), sort
@@ -184,7 +174,7 @@ async def test_a_page_examines_a_bounded_number_of_products(shop: GatewayClient,
 async def test_a_page_can_be_short_or_empty_and_the_list_continues(shop: GatewayClient) -> None:
     found = await pages(shop, SPARSE["a type and a genre that exclude each other"], "NEWEST")
 
-    assert flat(found) == []
+    assert rows_of(found) == []
     assert 3 <= len(found) <= 1 + COUNT // (MOST // 2)
 
 
@@ -203,9 +193,6 @@ async def test_lists_of_one_condition_have_full_pages(shop: GatewayClient) -> No
         found = await pages(shop, conditions, "PRICE_ASC")
 
         assert {len(page) for page in found[:-1]} == {20}
-
-
-# Counts and facets
 
 
 async def test_a_count_ends_at_its_bound_and_says_so(shop: GatewayClient) -> None:
@@ -274,9 +261,6 @@ async def test_counts_and_facets_examine_a_bounded_number_of_products(shop: Gate
         assert await examined(shop, COUNTS, {"filter": conditions}) <= MOST + 1, conditions
 
 
-# Searches
-
-
 def having(*words: str) -> set[str]:
     """Returns the SKUs of the products that have one of the words."""
     return {one["sku"] for one in MADE if set(words) & set(f"{one['title']} {one['description']}".casefold().split())}
@@ -284,12 +268,12 @@ def having(*words: str) -> set[str]:
 
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
 async def test_a_search_for_rare_words_is_complete(shop: GatewayClient, sort: str) -> None:
-    assert set(flat(await pages(shop, {"search": "needle"}, sort))) == having("needle")
+    assert set(rows_of(await pages(shop, {"search": "needle"}, sort))) == having("needle")
 
 
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
 async def test_words_that_many_products_have_are_ignored_beside_rarer_words(shop: GatewayClient, sort: str) -> None:
-    assert set(flat(await pages(shop, {"search": "love needle time"}, sort))) == having("needle")
+    assert set(rows_of(await pages(shop, {"search": "love needle time"}, sort))) == having("needle")
 
 
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
@@ -297,7 +281,7 @@ async def test_words_that_many_products_have_are_ignored_beside_rarer_words(shop
 async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_bound(
     shop: GatewayClient, sort: str, text: str
 ) -> None:
-    found = flat(await pages(shop, {"search": text}, sort, 7))
+    found = rows_of(await pages(shop, {"search": text}, sort, 7))
 
     assert len(found) == len(set(found)) <= MOST
     assert set(found) <= having(*text.split())
@@ -309,7 +293,7 @@ async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_boun
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("sort", SORTS)
 async def test_a_search_for_common_words_is_sorted(shop: GatewayClient, sort: str) -> None:
-    found = flat(await pages(shop, {"search": "love time"}, sort, 7))
+    found = rows_of(await pages(shop, {"search": "love time"}, sort, 7))
 
     keys = _keys(found, sort)
     present = [key for key in keys if key is not None]
@@ -323,7 +307,7 @@ async def test_a_search_for_a_common_word_has_its_best_matches(settings: Setting
         titled = [album(sku=f"titled-{number}", title=f"Blue {number}") for number in range(10)]
         await add_products(gateway.db, described[:15] + titled + described[15:])
 
-        found = flat(await pages(gateway, {"search": "blue"}, "TITLE_ASC", 4))
+        found = rows_of(await pages(gateway, {"search": "blue"}, "TITLE_ASC", 4))
 
     assert found == [f"titled-{number}" for number in range(10)]
 
@@ -331,7 +315,7 @@ async def test_a_search_for_a_common_word_has_its_best_matches(settings: Setting
 async def test_relevance_ranks_titles_with_more_of_the_common_words_first(shop: GatewayClient) -> None:
     made = {one["sku"]: one for one in MADE}
 
-    found = flat(await pages(shop, {"search": "night train love"}, "RELEVANCE", 7))
+    found = rows_of(await pages(shop, {"search": "night train love"}, "RELEVANCE", 7))
 
     ranks = [len({"night", "train"} & set(made[sku]["title"].casefold().split())) for sku in found]
     assert ranks == sorted(ranks, reverse=True)
@@ -352,7 +336,7 @@ async def test_phrases_exclusions_and_filters_hold_beside_ignored_words(
 ) -> None:
     films = {one["sku"] for one in MADE if one["type"] == "Film" or "type" not in conditions}
 
-    found = set(flat(await pages(shop, conditions, "NEWEST")))
+    found = set(rows_of(await pages(shop, conditions, "NEWEST")))
 
     assert found == {one["sku"] for one in MADE if expected(one["description"])} & films
 
@@ -370,7 +354,7 @@ async def test_phrases_and_exclusions_hold_for_common_words(
 ) -> None:
     made = {one["sku"]: one["description"] for one in MADE}
 
-    found = flat(await pages(shop, conditions, "NEWEST"))
+    found = rows_of(await pages(shop, conditions, "NEWEST"))
 
     assert found
     assert all(holds(made[sku]) for sku in found)

@@ -48,8 +48,7 @@ async def test_an_import_of_other_prices_sets_only_these(gateway: GatewayClient,
         {"nonce", "pricing.list", "pricing.savings", "pricing.pct_savings"},
         {"nonce", "title", "keywords"},
     ]
-    found = await gateway.db["products"].find_one({"sku": "b"})
-    assert found is not None
+    found = await gateway.stored("products", {"sku": "b"})
     assert found["pricing"] == {"currency": "USD", "list": 2000, "retail": 500, "savings": 1500, "pct_savings": 75}
     assert await skus(gateway, titleWord="other") == ["c"]
     await assert_invariants(gateway)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,15 @@ from pymongo.errors import BulkWriteError
 from portico.gateway.imports import runs
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.catalog import product_slugs
-from portico.schema.kinds import Kind
-from tests.catalog.support.cases import id_and_nonce
+from tests.catalog.support.cases import id_and_nonce, id_and_nonce_of
 from tests.catalog.support.catalog import product
 from tests.catalog.support.slugs import SLUGS
-from tests.support.harness import (
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    create_category,
-    create_product,
-    product_input,
-    run_jobs,
-)
+from tests.support.harness import GatewayClient, assert_invariants, create_category, create_product, product_input
 from tests.support.importing import put
 from tests.support.interruptions import database_of, interrupted
+from tests.support.moments import meanwhile
+from tests.support.outcomes import kinds
+from tests.support.selections import shortest
 
 
 async def sku_of(gateway: GatewayClient, slug: str) -> str | None:
@@ -56,38 +50,6 @@ async def test_a_product_is_named_by_one_key(gateway: GatewayClient) -> None:
         assert answer.body["errors"][0]["extensions"]["argument"] == ["slug"]
 
 
-async def test_a_new_slug_frees_the_former_one(gateway: GatewayClient) -> None:
-    one = await create_product(gateway, sku="A", slug="blue")
-
-    one = (await rename(gateway, one, "red"))["product"]
-    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == [None, "A"]
-    await create_product(gateway, sku="B", slug="blue")
-    assert (await rename(gateway, one, "blue"))["__typename"] == "SlugTaken"
-    one = (await rename(gateway, one, None))["product"]
-
-    assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == ["B", None]
-    await assert_invariants(gateway)
-
-
-async def test_a_deleted_product_frees_its_slug(gateway: GatewayClient) -> None:
-    one = await create_product(gateway, sku="A", slug="blue")
-
-    await gateway.result("deleteProduct", id_and_nonce(one))
-
-    assert await sku_of(gateway, "blue") is None
-    await create_product(gateway, sku="B", slug="blue")
-    assert await sku_of(gateway, "blue") == "B"
-
-
-async def test_a_product_that_is_refused_takes_no_slug(gateway: GatewayClient) -> None:
-    await create_product(gateway, sku="A")
-
-    refused = await gateway.result("createProduct", product_input(sku="A", slug="blue"))
-
-    assert refused["__typename"] == "SkuTaken"
-    await create_product(gateway, sku="B", slug="blue")
-
-
 async def test_an_invalid_slug_is_refused(gateway: GatewayClient) -> None:
     refused = await gateway.result("createProduct", product_input(slug="A b"))
 
@@ -100,33 +62,30 @@ async def test_one_of_many_concurrent_products_gets_a_slug(gateway: GatewayClien
 
     results = await asyncio.gather(*news, *(rename(gateway, one, "blue") for one in made))
 
-    assert Counter(result["__typename"] for result in results) == {"ProductPayload": 1, "SlugTaken": 9}
+    assert kinds(results) == {"ProductPayload": 1, "SlugTaken": 9}
     await assert_invariants(gateway)
 
 
-async def test_concurrent_edits_of_one_product_leave_it_one_slug(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_concurrent_edits_of_one_product_leave_it_one_slug(gateway: GatewayClient) -> None:
     one = await create_product(gateway, sku="A", slug="blue")
 
     results = await asyncio.gather(*(rename(gateway, one, slug) for slug in ("red", "green", "red", "white")))
 
-    assert Counter(result["__typename"] for result in results) == {"ProductPayload": 1, "ProductEditConflict": 3}
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    assert kinds(results) == {"ProductPayload": 1, "ProductEditConflict": 3}
+    await gateway.run_jobs(seconds=6)
     slug = (await gateway.data('{ product(sku: "A") { slug } }'))["product"]["slug"]
     assert await gateway.db[SLUGS].distinct("_id") == [slug]
     await assert_invariants(gateway)
 
 
-async def test_a_claim_that_meets_another_of_the_same_product_is_made_again(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_claim_that_meets_another_of_the_same_product_is_made_again(gateway: GatewayClient) -> None:
     one: Any = {"_id": ObjectId(), "sku": "A", "slug": "blue"}
 
     async def meet() -> None:
-        await product_slugs.Claims(gateway.db, clock.now()).mark([one])
+        await product_slugs.Claims(gateway.db, gateway.clock.now()).mark([one])
         raise BulkWriteError({"writeErrors": [{"index": 0, "code": 11000}], "writeConcernErrors": []})
 
-    claims = product_slugs.Claims(interrupted(gateway.db, SLUGS, "bulk_write", meet), clock.now())
+    claims = product_slugs.Claims(interrupted(gateway.db, SLUGS, "bulk_write", meet), gateway.clock.now())
 
     assert await claims.mark([one]) == set()
     claim = await gateway.db[SLUGS].find_one({"_id": "blue"})
@@ -179,52 +138,42 @@ async def test_a_product_with_a_sku_and_a_slug_that_are_taken_is_refused_for_its
 
 
 async def test_an_edit_that_crashes_before_the_creation_is_confirmed_frees_its_former_slug(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     own, place = gateway.db, (await create_category(gateway))["id"]
 
     async def edit() -> None:
-        stored = await own["products"].find_one({"sku": "A"})
-        assert stored is not None
-        given = {"id": Kind.encode_id("Product", "A"), "nonce": stored["nonce"], "slug": "red", "idempotencyKey": "e"}
-        text = "mutation ($input: UpdateProductInput!) { updateProduct(input: $input) { __typename } }"
+        given = {**await id_and_nonce_of(gateway, "A"), "slug": "red", "idempotencyKey": "e"}
         # It crashes when it has changed the product: its former slug is still marked.
         with database_of(gateway, FaultyDatabase(own, 4)) as faulty:
-            await gateway.ask(text, {"input": given})
+            await gateway.ask(shortest("updateProduct"), {"input": given})
         assert faulty.changes[-1] == ("products", "update_one")
 
     # The first command after the insert withdraws the intent of the creation.
     with database_of(gateway, interrupted(own, "intents", "delete_one", edit)):
         made = await gateway.result("createProduct", product_input(sku="A", slug="blue", categoryIds=[place]))
     assert made["__typename"] == "ProductPayload"
-    clock.advance(seconds=61)
-    await run_jobs(gateway, clock)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=61)
+    await gateway.run_jobs()
 
     assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == [None, "A"]
     await create_product(gateway, sku="B", slug="blue")
     await assert_invariants(gateway)
 
 
-async def test_a_product_that_is_renamed_before_its_creation_is_confirmed_is_created(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    own, place = gateway.db, (await create_category(gateway))["id"]
+async def test_a_product_that_is_renamed_before_its_creation_is_confirmed_is_created(gateway: GatewayClient) -> None:
+    place = (await create_category(gateway))["id"]
 
     async def rename_and_take() -> None:
-        with database_of(gateway, own):
-            stored = await own["products"].find_one({"sku": "A"})
-            assert stored is not None
-            one = {"id": Kind.encode_id("Product", "A"), "nonce": stored["nonce"]}
-            assert (await rename(gateway, one, "red"))["__typename"] == "ProductPayload"
-            await create_product(gateway, sku="B", slug="blue")
+        one = await id_and_nonce_of(gateway, "A")
+        assert (await rename(gateway, one, "red"))["__typename"] == "ProductPayload"
+        await create_product(gateway, sku="B", slug="blue")
 
-    with database_of(gateway, interrupted(own, "intents", "delete_one", rename_and_take)):
+    with meanwhile(gateway, rename_and_take, "intents", "delete_one"):
         made = await gateway.result("createProduct", product_input(sku="A", slug="blue", categoryIds=[place]))
 
     assert made["__typename"] == "ProductPayload"
-    clock.advance(seconds=61)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=61)
     assert [await sku_of(gateway, slug) for slug in ("blue", "red")] == ["B", "A"]
     await assert_invariants(gateway)
 
@@ -232,15 +181,11 @@ async def test_a_product_that_is_renamed_before_its_creation_is_confirmed_is_cre
 async def test_an_edit_that_loses_against_another_one_frees_the_slug_that_it_has_claimed(
     gateway: GatewayClient,
 ) -> None:
-    own, one = gateway.db, await create_product(gateway, sku="A", slug="blue")
-
-    async def edit() -> None:
-        with database_of(gateway, own):
-            edited = await gateway.result("updateProduct", {**id_and_nonce(one), "title": "Another title"})
-            assert edited["__typename"] == "ProductPayload"
+    one = await create_product(gateway, sku="A", slug="blue")
+    edit = partial(gateway.payload, "updateProduct", {**id_and_nonce(one), "title": "Another title"})
 
     # The slug is claimed by then, and the product is marked.
-    with database_of(gateway, interrupted(own, "products", "update_one", edit, skip=1)):
+    with meanwhile(gateway, edit, "products", "update_one", skip=1):
         refused = await rename(gateway, one, "red")
 
     assert refused["__typename"] == "ProductEditConflict"
@@ -249,13 +194,10 @@ async def test_an_edit_that_loses_against_another_one_frees_the_slug_that_it_has
 
 
 async def test_an_edit_that_is_refused_leaves_the_slug_to_another_edit_of_the_product(gateway: GatewayClient) -> None:
-    own, one = gateway.db, await create_product(gateway, sku="A", slug="blue")
+    one = await create_product(gateway, sku="A", slug="blue")
+    edit = partial(gateway.payload, "updateProduct", {**id_and_nonce(one), "slug": "red"})
 
-    async def rename_it() -> None:
-        with database_of(gateway, own):
-            assert (await rename(gateway, one, "red"))["__typename"] == "ProductPayload"
-
-    with database_of(gateway, interrupted(own, "products", "update_one", rename_it, skip=1)):
+    with meanwhile(gateway, edit, "products", "update_one", skip=1):
         refused = await rename(gateway, one, "red")
 
     assert refused["__typename"] == "ProductEditConflict"

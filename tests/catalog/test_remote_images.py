@@ -18,7 +18,7 @@ from portico.resolvers.catalog.image_edits import ImageRules, import_images
 from portico.resolvers.errors import InvalidInput, UnacceptableFile
 from tests.catalog.support.images import IMAGES
 from tests.content.support.photos import picture
-from tests.support.harness import GatewayClient, SettableClock, create_product
+from tests.support.harness import GatewayClient, create_product
 
 PUBLIC = "93.184.215.14"
 URL = "https://pictures.example/a.png"
@@ -56,13 +56,13 @@ async def read(server: httpx.AsyncBaseTransport, hosts: Hosts = HOSTS, **options
     return b"".join([piece async for piece in remote(server, hosts, **options).read(URL)])
 
 
-async def test_an_image_is_imported_by_its_url(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_image_is_imported_by_its_url(gateway: GatewayClient) -> None:
     await create_product(gateway, sku="A")
     server = Server(a=(200, {}, picture(30, 20)))
     rules = replace(gateway.state.resources.of(ImageRules), download=remote(server).read)
     record = image_record({"product": "A", "url": URL, "alt": "A cover"}, Path("images.jsonl"))
 
-    done = [await import_images(gateway.db, [record], rules=rules, now=clock.now()) for _ in range(2)]
+    done = [await import_images(gateway.db, [record], rules=rules, now=gateway.clock.now()) for _ in range(2)]
 
     assert done == [["created"], ["unchanged"]]
     (image,) = (await gateway.data(f'{{ product(sku: "A") {{ {IMAGES} }} }}'))["product"]["images"]
@@ -74,7 +74,7 @@ async def test_an_image_is_imported_by_its_url(gateway: GatewayClient, clock: Se
     assert request.extensions["sni_hostname"] == "pictures.example"
 
 
-async def test_a_file_that_is_too_large_is_not_read_to_its_end(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_file_that_is_too_large_is_not_read_to_its_end(gateway: GatewayClient) -> None:
     await create_product(gateway, sku="A")
     sent = 0
 
@@ -87,7 +87,7 @@ async def test_a_file_that_is_too_large_is_not_read_to_its_end(gateway: GatewayC
     rules = replace(gateway.state.resources.of(ImageRules), download=endless)
     record = image_record({"product": "A", "url": URL}, Path("images.jsonl"))
 
-    (refused,) = await import_images(gateway.db, [record], rules=rules, now=clock.now())
+    (refused,) = await import_images(gateway.db, [record], rules=rules, now=gateway.clock.now())
 
     assert isinstance(refused, UnacceptableFile)
     assert sent <= rules.max_bytes // 100_000 + 1

@@ -63,14 +63,14 @@ async def test_signed_in_callers_share_too(gateway: GatewayClient) -> None:
     assert aggregations(gateway) == 1
 
 
-async def test_a_figure_is_kept_for_its_seconds_and_no_longer(gateway: GatewayClient, clock: SettableClock) -> None:
-    clock.stop()
+async def test_a_figure_is_kept_for_its_seconds_and_no_longer(gateway: GatewayClient) -> None:
+    gateway.clock.stop()
     assert await counted(gateway) == 1
     await add_products(gateway.db, [film()])
 
-    clock.advance(seconds=SECONDS - 1)
+    gateway.clock.advance(seconds=SECONDS - 1)
     kept = await counted(gateway)
-    clock.advance(seconds=1)
+    gateway.clock.advance(seconds=1)
     read_again = await counted(gateway)
 
     assert (kept, read_again) == (1, 2)

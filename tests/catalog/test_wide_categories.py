@@ -11,6 +11,7 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from tests.catalog.support.catalog import add_categories, add_products, pricing, product
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, running, with_settings
+from tests.support.pages import all_pages, rows_of
 
 # One walk along an index for each category takes at most 200 categories.
 BELOW = 210
@@ -53,15 +54,11 @@ async def _examined(gateway: GatewayClient, variables: dict[str, Any]) -> int:
 
 
 async def _pages(gateway: GatewayClient, sort: str, conditions: dict[str, Any] | None = None) -> list[str]:
-    rows: list[str] = []
-    after = None
-    while True:
+    async def read(after: str | None) -> Any:
         variables = {"slug": "wide", "sort": sort, "filter": conditions, "after": after}
-        found = (await gateway.data(LIST, variables))["category"]["products"]
-        rows += [node["sku"] for node in found["nodes"]]
-        after = found["pageInfo"]["endCursor"]
-        if not found["pageInfo"]["hasNextPage"]:
-            return rows
+        return (await gateway.data(LIST, variables))["category"]["products"]
+
+    return [node["sku"] for node in rows_of(await all_pages(read))]
 
 
 @pytest.mark.parametrize("inside", [0, 20, 600])

@@ -104,8 +104,7 @@ async def test_an_import_does_not_restore_a_deleted_comment(
     await imported(gateway, tmp_path, *lines)
     rows = {row["text"]: row for row in await everything(gateway, discussion_on("p"))}
     for name in ("a", "aaa", "aa"):
-        deleted = await gateway.result("deleteComment", {"id": rows[f"Text of {name}."]["id"]})
-        assert deleted["__typename"] == "CommentPayload"
+        await gateway.payload("deleteComment", {"id": rows[f"Text of {name}."]["id"]})
 
     # The second import has another order, and a reply to a removed comment.
     again = await imported(gateway, tmp_path, *lines)

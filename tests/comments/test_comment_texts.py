@@ -68,8 +68,7 @@ def test_a_text_that_would_break_the_page_around_it_is_refused(name: str) -> Non
 
 
 @ON_EACH
-async def test_a_refused_text_changes_nothing(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_a_refused_text_changes_nothing(gateway: GatewayClient, discussion: str) -> None:
     comment = await post(gateway, discussion, "As it was.")
 
     posted = await gateway.result("postComment", post_input(discussion, "a\x07"))
@@ -80,8 +79,7 @@ async def test_a_refused_text_changes_nothing(gateway: GatewayClient, storage: s
 
 
 @ON_EACH
-async def test_rendered_comments_contain_nothing_harmful(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_rendered_comments_contain_nothing_harmful(gateway: GatewayClient, discussion: str) -> None:
     posted = [await post(gateway, discussion, f"{text}\n\n*a* {text}") for text in ATTACKS]
 
     assert [harm_in(one["html"]) for one in posted] == [[]] * len(ATTACKS)
@@ -154,8 +152,7 @@ async def test_an_embedded_discussion_is_full_before_its_document_is_too_large(
         given = post_input(discussion, "ß" * 2_000, parent, idempotencyKey=f"{len(answers)}")
         answers.append(await gateway.result("postComment", given))
         parent = answers[0]["comment"]["slug"]
-        document = await gateway.db["comment_discussions"].find_one({})
-        assert document is not None
+        document = await gateway.stored("comment_discussions")
         # The server limits the size of this document.
         assert len(bson.encode(document)) < document["size"] + 500
 
@@ -177,8 +174,7 @@ async def test_an_embedded_discussion_takes_one_mebibyte_of_posts(gateway: Gatew
     discussion = await open_on_product(gateway, EMBEDDED)
     for number in range(80):
         await post(gateway, discussion, f"{number}".ljust(LONGEST, "x"))
-    document = await gateway.db["comment_discussions"].find_one({})
-    assert document is not None
+    document = await gateway.stored("comment_discussions")
     rest = 1024 * 1024 - document["size"]
     await gateway.db["comment_discussions"].update_one({}, {"$inc": {"size": rest - LONGEST // 2}})
 

@@ -7,11 +7,9 @@ import asyncio
 import pytest
 from pymongo.read_concern import ReadConcern
 
-from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.posted import MATCH, PATHS, posted_ref
 from portico.schema.kinds import Kind
-from tests.comments.support.discussions import ON_EACH, delete, editor, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, delete, editor, open_on_product, post, use_small_pages
 from tests.support.harness import GatewayClient
 
 
@@ -19,8 +17,7 @@ from tests.support.harness import GatewayClient
 async def test_each_posted_comment_is_one_change(
     gateway: GatewayClient, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comment_buckets, "FULL", 4)
-    monkeypatch.setattr(comment_pages, "FULL", 4)
+    use_small_pages(monkeypatch, 4)
     discussion = await open_on_product(gateway, storage)
     pipeline = [{"$match": MATCH}, {"$project": dict.fromkeys(PATHS, 1)}]
     own = gateway.db.with_options(read_concern=ReadConcern("majority"))

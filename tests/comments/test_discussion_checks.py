@@ -40,8 +40,7 @@ async def spoil(gateway: GatewayClient, storage: str, slug: str, changes: dict[s
 
 
 @ON_EACH
-async def test_wrong_counts_are_reported_and_repaired(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_wrong_counts_are_reported_and_repaired(gateway: GatewayClient, storage: str, discussion: str) -> None:
     parent = await post(gateway, discussion)
     reply = await post(gateway, discussion, parent=parent["slug"])
     if storage == EMBEDDED:
@@ -54,10 +53,7 @@ async def test_wrong_counts_are_reported_and_repaired(gateway: GatewayClient, st
     found = await wrong(gateway)
     await mend(gateway)
 
-    assert sorted(found) == [
-        f"comment {parent['slug']} counts 2 replies, but has 1",
-        "it counts 5 comments, but has 2",
-    ]
+    assert sorted(found) == [f"comment {parent['slug']} counts 2 replies, but has 1", "it counts 5 comments, but has 2"]
     await assert_invariants(gateway)
     assert await count(gateway, discussion) == 2
     rows = await everything(gateway, discussion)
@@ -65,8 +61,9 @@ async def test_wrong_counts_are_reported_and_repaired(gateway: GatewayClient, st
 
 
 @pytest.mark.parametrize("storage", PLACES)
-async def test_remains_of_a_crashed_call_are_reported_and_repaired(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_remains_of_a_crashed_call_are_reported_and_repaired(
+    gateway: GatewayClient, storage: str, discussion: str
+) -> None:
     waiting, empty = [await post(gateway, discussion) for _ in range(2)]
     await spoil(gateway, storage, waiting["slug"], {"$push": {"coming": {"attempt": "a", "by": 1}}})
     await spoil(gateway, storage, empty["slug"], {"$set": {"deleted": True, "text": ""}})
@@ -86,8 +83,7 @@ async def test_remains_of_a_crashed_call_are_reported_and_repaired(gateway: Gate
 
 
 @pytest.mark.parametrize("storage", PLACES)
-async def test_a_discussion_with_a_write_in_flight_is_left_alone(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_a_discussion_with_a_write_in_flight_is_left_alone(gateway: GatewayClient, discussion: str) -> None:
     await post(gateway, discussion)
     entry = {"id": 1, "attempt": "a", "by": 1, "parent": None, "at": SystemClock().now()}
     await gateway.db["discussions"].update_one({}, {"$inc": {"count": 1}, "$push": {"under_way": entry}})
@@ -96,8 +92,7 @@ async def test_a_discussion_with_a_write_in_flight_is_left_alone(gateway: Gatewa
 
 
 @ON_EACH
-async def test_a_reply_without_its_parent_is_reported(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_a_reply_without_its_parent_is_reported(gateway: GatewayClient, storage: str, discussion: str) -> None:
     parent = await post(gateway, discussion)
     reply = await post(gateway, discussion, parent=parent["slug"])
     pull = {"$pull": {"comments": {"slug": parent["slug"]}}}

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
-from tests.comments.support.discussions import ON_EACH, open_on_product, post, post_input
+from tests.comments.support.discussions import ON_EACH, post, post_input
 from tests.support.explaining import explain
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient
 from tests.support.interruptions import crashing
 from tests.support.routing import unroutable
+from tests.support.selections import shortest
 
 # The reads of the discussion, and of the product that it is about.
 _LOOK = ["find discussions", "find products"]
@@ -87,17 +88,17 @@ async def assert_found(gateway: GatewayClient) -> None:
 
 
 @ON_EACH
-async def test_every_write_sends_the_commands_of_its_budget(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_every_write_sends_the_commands_of_its_budget(
+    gateway: GatewayClient, storage: str, discussion: str
+) -> None:
     parent = await post(gateway, discussion)
     reply = await post(gateway, discussion, parent=parent["slug"])
     poster = gateway.token("poster", [])
     # The selection is minimal, so that all commands belong to the write.
-    comment = "{ ... on CommentPayload { comment { slug } } __typename }"
+    comment = "__typename ... on CommentPayload { comment { slug } }"
 
     async def asked(mutation: str, given: Any) -> list[str]:
-        kind = mutation[0].upper() + mutation[1:]
-        query = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {comment} }}"
+        query = shortest(mutation).replace("__typename", comment)
         gateway.commands.clear()
         answer = await gateway.data(query, {"input": given}, token=poster)
         assert answer[mutation]["__typename"] == "CommentPayload"
@@ -117,18 +118,16 @@ async def test_every_write_sends_the_commands_of_its_budget(gateway: GatewayClie
 
 @ON_EACH
 async def test_the_job_finishes_writes_by_indexed_commands(
-    gateway: GatewayClient, clock: SettableClock, storage: str
+    gateway: GatewayClient, storage: str, discussion: str
 ) -> None:
-    discussion = await open_on_product(gateway, storage)
     parent = await post(gateway, discussion)
-    query = "mutation ($input: PostCommentInput!) { postComment(input: $input) { __typename } }"
     for stop in range(5):
         with crashing(gateway, stop):
-            await gateway.ask(query, {"input": post_input(discussion, parent=parent["slug"])})
-    clock.advance(seconds=40)
+            await gateway.ask(shortest("postComment"), {"input": post_input(discussion, parent=parent["slug"])})
+    gateway.clock.advance(seconds=40)
     gateway.commands.clear()
 
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
 
     jobs = [command for command in gateway.commands.sent if _is_ours(command)]
     gateway.commands.sent[:] = [one for one in jobs if not _is_the_look(one)]

@@ -8,8 +8,6 @@ import random
 
 import pytest
 
-from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import page_storage as comment_pages
 from tests.comments.support.discussions import (
     ON_EACH,
     by_time,
@@ -20,13 +18,13 @@ from tests.comments.support.discussions import (
     open_on_product,
     post,
     threaded,
+    use_small_pages,
 )
 from tests.support.harness import GatewayClient, assert_invariants
 
 
 @ON_EACH
-async def test_200_concurrent_posts_are_all_listed(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_200_concurrent_posts_are_all_listed(gateway: GatewayClient, discussion: str) -> None:
     roots = [await post(gateway, discussion, f"Root {number}.") for number in range(2)]
     slugs = itertools.cycle([None, roots[0]["slug"], roots[1]["slug"]])
 
@@ -52,8 +50,7 @@ async def test_concurrent_posts_edits_and_deletions_are_all_carried_out(
     gateway: GatewayClient, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page holds four comments, so most pages are split while other calls write to them."""
-    monkeypatch.setattr(comment_buckets, "FULL", 4)
-    monkeypatch.setattr(comment_pages, "FULL", 4)
+    use_small_pages(monkeypatch, 4)
     rng = random.Random(5)
     discussion = await open_on_product(gateway, storage)
     there = await fill(gateway, discussion, rng, 12)
@@ -82,9 +79,8 @@ async def test_concurrent_posts_edits_and_deletions_are_all_carried_out(
 
 @ON_EACH
 async def test_concurrent_deletions_of_comments_and_their_replies_all_succeed(
-    gateway: GatewayClient, storage: str
+    gateway: GatewayClient, discussion: str
 ) -> None:
-    discussion = await open_on_product(gateway, storage)
     parents = [await post(gateway, discussion, f"{number}") for number in range(40)]
     replies = [await post(gateway, discussion, "Reply.", parent["slug"]) for parent in parents]
 

@@ -103,11 +103,13 @@ def listed(comments: list[Document], listing: CommentListing) -> list[Document]:
     return shown[::-1] if listing.is_backwards else shown
 
 
-async def examined(gateway: GatewayClient) -> int:
-    """Return how many documents the commands since the last reset examined. Assert that none scans a collection."""
+async def measured(gateway: GatewayClient, text: str, variables: dict[str, Any]) -> tuple[Any, int]:
+    """Return the data, and how many documents the commands examined. Assert that none scans a collection."""
+    gateway.commands.clear()
+    found = await gateway.data(text, variables)
     plans = [plan for command in list(gateway.commands.sent) for plan in await explain(gateway.db, command)]
     assert [plan.name for plan in plans if plan.scans_collection] == []
-    return sum(plan.documents_examined for plan in plans)
+    return found, sum(plan.documents_examined for plan in plans)
 
 
 @ON_EACH
@@ -136,18 +138,16 @@ async def test_the_last_page_costs_as_much_as_the_first(
 
     for start in (0, len(rows) // 5, len(rows) // 2, len(rows) - 20):
         after = gateway.cursor(listing, listing.sort.key_of(rows[start - 1])) if start else None
-        gateway.commands.clear()
-        found = await gateway.data(PAGE.replace("PREVIOUS", ""), {**given, "after": after})
+        found, cost = await measured(gateway, PAGE.replace("PREVIOUS", ""), {**given, "after": after})
 
         page = found["node"]["comments"]
         assert [row["slug"] for row in page["nodes"]] == [row["slug"] for row in rows[start : start + 20]]
         assert page["pageInfo"]["hasNextPage"] is (start + 20 < len(rows))
         # Two more documents are the discussion and its product.
-        assert await examined(gateway) <= bound + 2, (start, gateway.commands.names())
-        gateway.commands.clear()
-        found = await gateway.data(PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "after": after})
+        assert cost <= bound + 2, (start, gateway.commands.names())
+        found, cost = await measured(gateway, PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "after": after})
         assert found["node"]["comments"]["pageInfo"]["hasPreviousPage"] is (start > 0)
-        assert await examined(gateway) <= bound + 4
+        assert cost <= bound + 4
 
 
 @ON_EACH
@@ -167,13 +167,12 @@ async def test_a_page_from_the_end_costs_as_much(large: Large, storage: str, ord
 
     for end in (len(rows), len(rows) // 2, len(rows) // 5, 20):
         before = gateway.cursor(listing, listing.sort.key_of(rows[end])) if end < len(rows) else None
-        gateway.commands.clear()
-        found = await gateway.data(PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "before": before})
+        found, cost = await measured(gateway, PAGE.replace("PREVIOUS", "hasPreviousPage"), {**given, "before": before})
 
         page = found["node"]["comments"]
         assert [row["slug"] for row in page["nodes"]] == [row["slug"] for row in rows[end - 20 : end]]
         assert page["pageInfo"]["hasPreviousPage"] is (end > 20)
-        assert await examined(gateway) <= bound + 2, (end, gateway.commands.names())
+        assert cost <= bound + 2, (end, gateway.commands.names())
 
 
 @ON_EACH
@@ -195,18 +194,15 @@ async def test_links_replies_and_threads_examine_only_what_they_show(large: Larg
     link = {DOCUMENTS: 1, EMBEDDED: 1, PAGES: 2}[storage]
 
     for slug in (root["slug"], threads[-1]["slug"]):
-        gateway.commands.clear()
-        found = await gateway.data(query.replace("LIST", ""), {**variables, "slug": slug})
+        found, cost = await measured(gateway, query.replace("LIST", ""), {**variables, "slug": slug})
         assert found["node"]["comment"]["slug"] == slug
-        assert await examined(gateway) <= link + 2
-        gateway.commands.clear()
-        await gateway.data("query ($id: ID!) { node(id: $id) { id } }", found["node"]["comment"])
-        assert await examined(gateway) <= 3
+        assert cost <= link + 2
+        _, cost = await measured(gateway, "query ($id: ID!) { node(id: $id) { id } }", found["node"]["comment"])
+        assert cost <= 3
     for name, slugs in names.items():
-        gateway.commands.clear()
-        found = await gateway.data(query.replace("LIST", f"{name} {{ nodes {{ slug }} }}"), variables)
+        found, cost = await measured(gateway, query.replace("LIST", f"{name} {{ nodes {{ slug }} }}"), variables)
         assert [row["slug"] for row in found["node"]["comment"][name]["nodes"]] == slugs[:20]
-        assert await examined(gateway) <= AT_MOST[storage, name == "thread"] + link + 2
+        assert cost <= AT_MOST[storage, name == "thread"] + link + 2
 
 
 def _is_below(comment: Document, root: Document) -> bool:
@@ -216,14 +212,7 @@ def _is_below(comment: Document, root: Document) -> bool:
 _COMMENTS = "comments { nodes { text author { name } parent { author { name } } } }"
 # The commands of each operation on a product's discussion, without the reads of the product and the discussion.
 BUDGETS: dict[str, tuple[str, dict[str, list[str]]]] = {
-    "a count": (
-        "commentCount",
-        {
-            DOCUMENTS: [],
-            EMBEDDED: ["find comment_discussions"],
-            PAGES: [],
-        },
-    ),
+    "a count": ("commentCount", {DOCUMENTS: [], EMBEDDED: ["find comment_discussions"], PAGES: []}),
     "a page with the parents": (
         _COMMENTS,
         {

@@ -110,9 +110,7 @@ async def test_a_taken_slug_is_not_given_again(scene: Discussion, monkeypatch: p
 
 
 @pytest.mark.parametrize("storage", [PAGES])
-async def test_a_change_during_a_split_is_made_if_this_or_another_process_finishes_the_split(
-    scene: Discussion,
-) -> None:
+async def test_a_change_during_a_split_is_made_if_this_or_another_process_finishes_the_split(scene: Discussion) -> None:
     db, storage = scene.gateway.db, PageStorage()
     ref = key_in("Comment", scene.comments["Other."]["id"])
     other = (await storage.find_stored(db, ref.discussion, [ref.id]))[ref.id]

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.comments import (
     CHRONOLOGICAL,
@@ -30,7 +28,7 @@ from portico.resolvers.comments.storages import count_comments, find_comment_pag
 from portico.resolvers.documents import Author, Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.writes.marks import random_operation_id
-from tests.comments.support.discussions import STORAGES
+from tests.comments.support.discussions import STORAGES, use_small_pages
 from tests.support.harness import IS_SOAK
 from tests.support.machines import examples
 
@@ -210,8 +208,7 @@ def shown(rows: Any) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comment_buckets, "FULL", 4)
-    monkeypatch.setattr(comment_pages, "FULL", 4)
+    use_small_pages(monkeypatch, 4)
 
 
 @pytest.mark.usefixtures("small_pages")

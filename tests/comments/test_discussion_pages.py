@@ -10,13 +10,12 @@ from typing import Any, cast
 import pytest
 from bson import ObjectId
 
-from portico.resolvers.comments import buckets, page_storage
 from portico.resolvers.comments.comments import CHRONOLOGICAL, listing_of, with_slug
 from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.comments.page_storage import KEYS
 from portico.resolvers.documents import Database
 from portico.resolvers.paging import Page
-from tests.comments.support.discussions import below, everything, fill, open_on_product, post
+from tests.comments.support.discussions import below, everything, fill, open_on_product, post, use_small_pages
 from tests.support.harness import GatewayClient
 
 
@@ -76,8 +75,7 @@ class _UnorderedCollection:
 async def test_a_page_of_threads_is_sorted_whatever_the_order_of_its_parts(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buckets, "FULL", 8)
-    monkeypatch.setattr(page_storage, "FULL", 8)
+    use_small_pages(monkeypatch, 8)
     discussion = await open_on_product(gateway, PAGES)
     await fill(gateway, discussion, random.Random(3), 36)
     rows = await everything(gateway, discussion)

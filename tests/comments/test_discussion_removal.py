@@ -16,16 +16,19 @@ from portico.resolvers.comments import discussion_removal
 from portico.resolvers.comments import jobs as comment_jobs
 from portico.resolvers.comments.checks import find_wrong_discussions
 from portico.resolvers.comments.discussion_checks import find_stray_discussions
-from portico.resolvers.comments.discussions import DOCUMENTS, PAGES
+from portico.resolvers.comments.discussions import PAGES
 from portico.resolvers.content import jobs as content_jobs
 from portico.resolvers.shop import stock_jobs
 from portico.schema.kinds import Kind
-from tests.comments.support.discussions import ON_EACH, delete, open_on_product, post, post_input, stops_on
+from tests.catalog.support.cases import id_and_nonce
+from tests.comments.support.discussions import ON_EACH, delete, open_on, open_on_product, post, post_input, stops_on
 from tests.content.support.site import create_page, create_section
 from tests.support.domains import DOMAINS
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, create_product, half_of_stops, stops
+from tests.support.harness import GatewayClient, assert_invariants, create_product, half_of_stops, stops
 from tests.support.ids import key_in
-from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.interruptions import crashing
+from tests.support.moments import Moment, moments
+from tests.support.selections import shortest
 
 Given = dict[str, Any]
 HELD = ("comments", "comment_keys", "comment_pages", "comment_discussions")
@@ -37,26 +40,11 @@ query ($id: ID!) {
 """
 
 
-async def _product(gateway: GatewayClient) -> tuple[str, Given]:
-    made = await create_product(gateway)
-    return "deleteProduct", {"id": made["id"], "nonce": made["nonce"]}
-
-
-async def _page(gateway: GatewayClient) -> tuple[str, Given]:
-    made = await create_page(gateway)
-    return "deleteContent", {"id": made["id"], "nonce": made["nonce"]}
-
-
-async def _section(gateway: GatewayClient) -> tuple[str, Given]:
-    made = await create_section(gateway)
-    return "deleteContent", {"id": made["id"], "nonce": made["nonce"]}
-
-
-# The kinds of subjects: each entry creates one, and returns the mutation that deletes it with its input.
-SUBJECTS: dict[str, Callable[[GatewayClient], Awaitable[tuple[str, Given]]]] = {
-    "a product": _product,
-    "a page": _page,
-    "a section": _section,
+# For each kind of subject, the mutation that deletes it, and the function that creates one.
+SUBJECTS: dict[str, tuple[str, Callable[[GatewayClient], Awaitable[Any]]]] = {
+    "a product": ("deleteProduct", create_product),
+    "a page": ("deleteContent", create_page),
+    "a section": ("deleteContent", create_section),
 }
 _JOBS: tuple[Any, ...] = (
     partial(product_jobs.finish_changes, attachments=DOMAINS.attachments),
@@ -69,24 +57,23 @@ _JOBS: tuple[Any, ...] = (
 ON_SUBJECTS = pytest.mark.parametrize("subject", SUBJECTS)
 
 
-async def open_on(gateway: GatewayClient, given: Given, storage: str = DOCUMENTS) -> str:
-    opened = await gateway.result("openDiscussion", {"subjectId": given["id"], "storage": storage})
-    assert opened["__typename"] == "DiscussionPayload", opened
-    return str(opened["discussion"]["id"])
+async def deletion_of(gateway: GatewayClient, subject: str) -> tuple[str, Given]:
+    """Creates a subject of this kind. Returns the mutation that deletes it, with its input."""
+    mutation, create = SUBJECTS[subject]
+    return mutation, id_and_nonce(await create(gateway))
 
 
-def short(mutation: str) -> str:
-    """Return the mutation with the smallest selection."""
-    kind = mutation[0].upper() + mutation[1:]
-    return f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-
-
-async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
+async def settle(gateway: GatewayClient) -> None:
     """Run the jobs that finish or undo crashed writes, and then those that remove the comments."""
     for _ in range(2):
-        clock.advance(seconds=31)
+        gateway.clock.advance(seconds=31)
         for finish in _JOBS:
-            await finish(gateway.db, now=clock.now())
+            await finish(gateway.db, now=gateway.clock.now())
+
+
+async def delete_for_good(gateway: GatewayClient, mutation: str, given: Given) -> None:
+    await gateway.payload(mutation, given)
+    await settle(gateway)
 
 
 async def assert_whole(gateway: GatewayClient) -> None:
@@ -107,10 +94,10 @@ async def seen(gateway: GatewayClient, discussion: str) -> Any:
 @ON_EACH
 @ON_SUBJECTS
 async def test_a_discussion_is_removed_with_its_subject(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, subject: str, storage: str
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, subject: str, storage: str
 ) -> None:
     monkeypatch.setattr(discussion_removal, "_BATCHES", dict.fromkeys(discussion_removal._BATCHES, 2))
-    mutation, given = await SUBJECTS[subject](gateway)
+    mutation, given = await deletion_of(gateway, subject)
     discussion = await open_on(gateway, given, storage)
     top = await post(gateway, discussion)
     for _ in range(4):
@@ -122,7 +109,7 @@ async def test_a_discussion_is_removed_with_its_subject(
     assert (await delete(gateway, top))["__typename"] == "NotFound"
     assert (await gateway.result("postComment", post_input(discussion)))["__typename"] == "NotFound"
     await assert_whole(gateway)
-    await settle(gateway, clock)
+    await settle(gateway)
     assert await held(gateway) == 0
     assert await gateway.db["discussions"].find_one({"closing_at": {"$exists": True}}) is None
     await assert_invariants(gateway)
@@ -130,19 +117,19 @@ async def test_a_discussion_is_removed_with_its_subject(
 
 @ON_SUBJECTS
 async def test_a_deletion_that_crashes_anywhere_removes_or_keeps_the_discussion_with_its_subject(
-    gateway: GatewayClient, clock: SettableClock, subject: str
+    gateway: GatewayClient, subject: str
 ) -> None:
     outcomes = set()
     for stop in stops():
-        mutation, given = await SUBJECTS[subject](gateway)
+        mutation, given = await deletion_of(gateway, subject)
         discussion = await open_on(gateway, given)
         await post(gateway, discussion)
         with crashing(gateway, stop) as faulty:
-            await gateway.ask(short(mutation), {"input": given})
+            await gateway.ask(shortest(mutation), {"input": given})
         if not faulty.has_crashed:
             break
 
-        await settle(gateway, clock)
+        await settle(gateway)
 
         is_there = (await gateway.data(ABOUT, given))["node"] == {"discussion": {"id": discussion}}
         outcomes.add(is_there)
@@ -151,7 +138,7 @@ async def test_a_deletion_that_crashes_anywhere_removes_or_keeps_the_discussion_
         await assert_whole(gateway)
         # An undone deletion can be retried.
         assert is_there is ((await gateway.result(mutation, given))["__typename"] == "DeletedPayload"), stop
-        await settle(gateway, clock)
+        await settle(gateway)
         assert await held(gateway) == 0, stop
     assert outcomes == {True, False}
 
@@ -160,71 +147,56 @@ async def test_a_deletion_that_crashes_anywhere_removes_or_keeps_the_discussion_
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("subject", ["a product", "a page"])
 async def test_a_post_that_pauses_while_its_discussion_is_removed_leaves_nothing(
-    gateway: GatewayClient, clock: SettableClock, subject: str, storage: str
+    gateway: GatewayClient, subject: str, storage: str
 ) -> None:
-    db, outcome = gateway.db, set()
-    for skip in stops_on(storage, subject == "a page"):
-        mutation, given = await SUBJECTS[subject](gateway)
+    outcome = set()
+    for moment in moments(stops_on(storage, subject == "a page")):
+        mutation, given = await deletion_of(gateway, subject)
         discussion = await open_on(gateway, given, storage)
         parent = await post(gateway, discussion)
-        done: list[Any] = []
-
-        async def meanwhile(mutation: str = mutation, given: Given = given, done: list[Any] = done) -> None:
-            # Not with the database that waits for this.
-            with database_of(gateway, db):
-                done.append(await gateway.result(mutation, given))
-            await settle(gateway, clock)
-
-        with database_of(gateway, interrupted(gateway.db, None, None, meanwhile, skip=skip)):
-            reply = skip % 4 < 2 and parent["slug"]
-            answer = await gateway.data(short("postComment"), {"input": post_input(discussion, "New.", reply or None)})
-        if not done:
+        reply = parent["slug"] if moment.place % 4 < 2 else None
+        with moment.during(gateway, partial(delete_for_good, gateway, mutation, given)):
+            answer = await gateway.data(shortest("postComment"), {"input": post_input(discussion, "New.", reply)})
+        if not moment.was_reached:
             break
-        assert done[0]["__typename"] == "DeletedPayload"
         outcome.add(answer["postComment"]["__typename"])
-        assert await held(gateway) == 0, skip
+        assert await held(gateway) == 0, moment.place
         await assert_whole(gateway)
     assert "NotFound" in outcome
 
 
 @ON_EACH
-async def test_posts_during_the_deletion_of_the_subject_leave_nothing(
-    gateway: GatewayClient, clock: SettableClock, storage: str
-) -> None:
-    mutation, given = await _product(gateway)
+async def test_posts_during_the_deletion_of_the_subject_leave_nothing(gateway: GatewayClient, storage: str) -> None:
+    mutation, given = await deletion_of(gateway, "a product")
     discussion = await open_on(gateway, given, storage)
     posts = [gateway.result("postComment", post_input(discussion, f"{number}")) for number in range(30)]
 
     answers = await asyncio.gather(*posts[:15], gateway.result(mutation, given), *posts[15:])
 
     assert {one["__typename"] for one in answers} <= {"CommentPayload", "NotFound", "DeletedPayload"}
-    await settle(gateway, clock)
+    await settle(gateway)
     assert await held(gateway) == 0
     await assert_whole(gateway)
 
 
 @ON_SUBJECTS
 async def test_a_discussion_that_is_opened_while_its_subject_is_deleted_is_removed(
-    gateway: GatewayClient, clock: SettableClock, subject: str
+    gateway: GatewayClient, subject: str
 ) -> None:
-    for skip in half_of_stops(odd=subject == "a page"):
+    for place in half_of_stops(odd=subject == "a page"):
         were_at_once = False
         for is_deletion_first in (True, False):
-            mutation, given = await SUBJECTS[subject](gateway)
+            mutation, given = await deletion_of(gateway, subject)
             calls = [("openDiscussion", {"subjectId": given["id"]}), (mutation, given)]
             (first, inner), (second, outer) = calls if is_deletion_first else calls[::-1]
-            done: list[Any] = []
-
-            async def meanwhile(first: str = first, inner: Given = inner, done: list[Any] = done) -> None:
-                done.append(await gateway.result(first, inner))
-
-            with database_of(gateway, interrupted(gateway.db, None, None, meanwhile, skip=skip)):
-                await gateway.ask(short(second), {"input": outer})
-            were_at_once |= bool(done)
-            if done:
-                await settle(gateway, clock)
+            moment = Moment(place)
+            with moment.during(gateway, partial(gateway.result, first, inner)):
+                await gateway.ask(shortest(second), {"input": outer})
+            were_at_once |= moment.was_reached
+            if moment.was_reached:
+                await settle(gateway)
                 assert (await gateway.data(ABOUT, given))["node"] is None
-                assert await gateway.db["discussions"].find_one({"closed": None}) is None, (skip, is_deletion_first)
+                assert await gateway.db["discussions"].find_one({"closed": None}) is None, (place, is_deletion_first)
             else:
                 await gateway.result(mutation, given)
         if not were_at_once:
@@ -232,9 +204,7 @@ async def test_a_discussion_that_is_opened_while_its_subject_is_deleted_is_remov
     await assert_whole(gateway)
 
 
-async def test_a_new_product_with_the_same_sku_has_a_new_discussion(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_new_product_with_the_same_sku_has_a_new_discussion(gateway: GatewayClient) -> None:
     """This also holds if the deletion crashes right after the removal of the product."""
     ids = set()
     for stop in (None, *range(6)):
@@ -243,16 +213,16 @@ async def test_a_new_product_with_the_same_sku_has_a_new_discussion(
         ids.add(discussion := await open_on(gateway, made, PAGES))
         await post(gateway, discussion, f"Of {made['id']}.")
         with crashing(gateway, stop):
-            await gateway.ask(short("deleteProduct"), {"input": {"id": made["id"], "nonce": made["nonce"]}})
+            await gateway.ask(shortest("deleteProduct"), {"input": id_and_nonce(made)})
         if (await gateway.data(ABOUT, made))["node"] is not None:
-            await settle(gateway, clock)
+            await settle(gateway)
             shown = (await gateway.data(ABOUT, made))["node"]
             assert shown == {"discussion": {"id": discussion}}, stop
-            await gateway.result("deleteProduct", {"id": made["id"], "nonce": made["nonce"]})
+            await gateway.result("deleteProduct", id_and_nonce(made))
     assert len(ids) == 7
     await create_product(gateway, sku="again")
     last = await open_on(gateway, {"id": Kind.encode_id("Product", "again")})
-    await settle(gateway, clock)
+    await settle(gateway)
     assert await seen(gateway, last) == {"commentCount": 0, "comments": {"nodes": []}}
     assert await held(gateway) == 0
 
@@ -265,8 +235,7 @@ async def test_discussions_without_subject_and_comments_without_discussion_are_f
     for discussion in discussions:
         await post(gateway, discussion)
     kept, subjectless, lost = [key_in("Discussion", discussion) for discussion in discussions]
-    document = await gateway.db["discussions"].find_one({"_id": subjectless})
-    assert document is not None
+    document = await gateway.stored("discussions", {"_id": subjectless})
     await gateway.db["products"].delete_one({"sku": document["subject"]["key"]})
     await gateway.db["discussions"].delete_one({"_id": lost})
 

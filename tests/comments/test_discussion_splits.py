@@ -13,8 +13,6 @@ from bson import ObjectId
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.gateway.settings import Settings
-from portico.resolvers.comments import buckets as comment_buckets
-from portico.resolvers.comments import page_storage as comment_pages
 from portico.resolvers.comments.backward_walks import BackwardWalk
 from portico.resolvers.comments.buckets import FULL, finish_split
 from portico.resolvers.comments.comments import THREADED, listing_of
@@ -31,6 +29,7 @@ from tests.comments.support.discussions import (
     open_on_product,
     post,
     threaded,
+    use_small_pages,
 )
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 from tests.support.ids import key_in
@@ -124,8 +123,7 @@ async def write_behind(gateway: GatewayClient, rows: list[Any], rng: random.Rand
     """Post, edit and delete comments among these rows. Return the ids of the new comments."""
     token = gateway.token("poster", [])
     for row in rng.sample(rows, 2):
-        edited = await gateway.result("editComment", {"id": row["id"], "text": "Edited."}, token=token)
-        assert edited["__typename"] == "CommentPayload"
+        await gateway.payload("editComment", {"id": row["id"], "text": "Edited."}, token=token)
     posted = [await post(gateway, discussion, "Reply.", rng.choice(rows)["slug"])]
     posted.append(await post(gateway, discussion, "Last."))
     childless = [row for row in rows if not row["replyCount"] and row["slug"] != posted[0]["slug"].rpartition("/")[0]]
@@ -140,8 +138,7 @@ async def test_every_reader_sees_the_writes_during_a_split(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Finishing the split does not change what readers see."""
-    monkeypatch.setattr(comment_buckets, "FULL", 8)
-    monkeypatch.setattr(comment_pages, "FULL", 8)
+    use_small_pages(monkeypatch, 8)
     rng = random.Random(3)
     discussion = await open_on_product(gateway, PAGES)
     posted = await fill(gateway, discussion, rng, 36)
@@ -197,16 +194,14 @@ async def test_a_walk_backwards_misses_no_comments_that_move_behind_it(gateway: 
 
 async def latest_first(gateway: GatewayClient, query: Document, place: int = 0) -> Document:
     """Return a page of the discussion, from the last, with its comments in the order in which the walk reads them."""
-    found = await gateway.db["comment_pages"].find_one(query, sort=[("low", -1)], skip=place)
-    assert found is not None
+    found = await gateway.stored("comment_pages", query, sort=[("low", -1)], skip=place)
     return {**found, "comments": sorted(found["comments"], key=lambda cell: str(cell["key"]), reverse=True)}
 
 
 async def test_readers_from_the_end_see_all_earlier_comments_while_others_post(
     gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comment_buckets, "FULL", 8)
-    monkeypatch.setattr(comment_pages, "FULL", 8)
+    use_small_pages(monkeypatch, 8)
     discussion = await open_on_product(gateway, PAGES)
     told = [await post(gateway, discussion, f"{number}") for number in range(20)]
     is_over = False
@@ -235,8 +230,7 @@ async def test_a_walk_backwards_ends_behind_a_lost_page(gateway: GatewayClient) 
     discussion = await open_on_product(gateway, PAGES)
     for number in range(2 * FULL + 10):
         await post(gateway, discussion, f"{number}")
-    lost = await gateway.db["comment_pages"].find_one({}, sort=[("low", 1)], skip=1)
-    assert lost is not None
+    lost = await gateway.stored("comment_pages", sort=[("low", 1)], skip=1)
     await gateway.db["comment_pages"].delete_one({"_id": lost["_id"]})
 
     assert len(await backwards(gateway, discussion)) == FULL + 10

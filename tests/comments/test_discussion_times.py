@@ -9,7 +9,7 @@ from portico.resolvers.comments.discussions import find_by_ids
 from portico.resolvers.comments.storage import Draft
 from portico.resolvers.comments.storages import STORAGES
 from portico.resolvers.writes.marks import random_operation_id
-from tests.comments.support.discussions import ON_EACH, everything, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, everything, post
 from tests.support.harness import GatewayClient
 from tests.support.ids import decode_id
 
@@ -35,8 +35,7 @@ async def put_at(gateway: GatewayClient, discussion: str, posted: datetime) -> A
 
 
 @ON_EACH
-async def test_comments_of_any_year_are_in_order(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_comments_of_any_year_are_in_order(gateway: GatewayClient, discussion: str) -> None:
     years = (1, 99, 999, 1000, 2012, 9999)
     for year in (99, 9999, 1, 2012, 1000, 999):
         await put_at(gateway, discussion, last_of(year))
@@ -49,9 +48,8 @@ async def test_comments_of_any_year_are_in_order(gateway: GatewayClient, storage
 
 @ON_EACH
 async def test_a_reply_to_a_comment_with_the_last_possible_time_follows_it(
-    gateway: GatewayClient, storage: str
+    gateway: GatewayClient, discussion: str
 ) -> None:
-    discussion = await open_on_product(gateway, storage)
     top = await put_at(gateway, discussion, last_of(9999))
 
     reply = await post(gateway, discussion, "A reply.", top["slug"])

@@ -12,7 +12,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.writes.settler import Settler
 from portico.schema.kinds import Kind
 from portico.schema.roles import Role
-from tests.comments.support.discussions import ON_EACH, open_on_product, post, post_input
+from tests.comments.support.discussions import ON_EACH, open_on, open_on_product, post, post_input
 from tests.support.harness import GatewayClient
 from tests.support.interruptions import database_of, interrupted
 
@@ -33,8 +33,7 @@ async def entry_of(gateway: GatewayClient, **fields: Any) -> Any:
 @ON_EACH
 async def test_only_editors_see_the_discussion_of_a_draft(gateway: GatewayClient, storage: str) -> None:
     entry = await entry_of(gateway)
-    opened = await gateway.result("openDiscussion", {"subjectId": entry["id"], "storage": storage})
-    discussion = opened["discussion"]["id"]
+    discussion = await open_on(gateway, entry, storage)
     comment = await post(gateway, discussion, roles=[Role.EDITOR])
     ids = {"ids": [entry["id"], discussion, comment["id"]]}
     reader = gateway.token("reader", [])
@@ -56,8 +55,7 @@ async def test_only_editors_see_the_discussion_of_a_draft(gateway: GatewayClient
     assert await seen(gateway.token()) == [True] * 3
     assert await written() == ["NotFound"] * 3
     now = gateway.state.clock.now().isoformat(timespec="milliseconds") + "Z"
-    published = await gateway.result("editMetadata", {"id": entry["id"], "nonce": entry["nonce"], "publishOn": now})
-    assert published["__typename"] == "ContentPayload"
+    await gateway.payload("editMetadata", {"id": entry["id"], "nonce": entry["nonce"], "publishOn": now})
     assert await seen(None) == [True] * 3
     assert await written() == ["DiscussionPayload", "CommentPayload", "CommentPayload"]
 
@@ -67,8 +65,7 @@ async def test_who_cannot_see_a_known_discussion_gets_not_found_for_every_input_
     gateway: GatewayClient, storage: str
 ) -> None:
     entry = await entry_of(gateway)
-    opened = await gateway.result("openDiscussion", {"subjectId": entry["id"], "storage": storage})
-    discussion = opened["discussion"]["id"]
+    discussion = await open_on(gateway, entry, storage)
     seen = await post(gateway, discussion, roles=[Role.EDITOR])
     before = await _stored(gateway)
     reader = gateway.token("reader", [])
@@ -101,8 +98,7 @@ async def _stored(gateway: GatewayClient) -> list[Document]:
 
 
 @ON_EACH
-async def test_a_known_discussion_that_is_closed_takes_no_comments(gateway: GatewayClient, storage: str) -> None:
-    discussion = await open_on_product(gateway, storage)
+async def test_a_known_discussion_that_is_closed_takes_no_comments(gateway: GatewayClient, discussion: str) -> None:
     await post(gateway, discussion)
     closed = {"closed": {"of": ObjectId(), "by": "x", "is_final": False}}
     await gateway.db["discussions"].update_one({}, {"$set": closed})
@@ -117,8 +113,7 @@ async def test_a_known_discussion_that_is_closed_takes_no_comments(gateway: Gate
 @ON_EACH
 async def test_a_discussion_has_its_subject_and_a_subject_its_discussion(gateway: GatewayClient, storage: str) -> None:
     entry = await entry_of(gateway, publishOn="2012-03-09T20:55:36Z")
-    opened = await gateway.result("openDiscussion", {"subjectId": entry["id"], "storage": storage})
-    discussion = opened["discussion"]["id"]
+    discussion = await open_on(gateway, entry, storage)
 
     found = await gateway.data(SUBJECT, {"id": discussion}, token=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.comments.support.discussions import ON_EACH, delete, editor, open_on_product, post
+from tests.comments.support.discussions import ON_EACH, delete, editor, post
 from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio
@@ -13,9 +13,8 @@ MAY = "query ($id: ID!) { node(id: $id) { ... on Comment { viewerCanEdit viewerC
 
 @ON_EACH
 async def test_the_author_and_an_editor_may_change_a_comment_that_is_not_deleted(
-    gateway: GatewayClient, storage: str
+    gateway: GatewayClient, discussion: str
 ) -> None:
-    discussion = await open_on_product(gateway, storage)
     comment = await post(gateway, discussion)
     await post(gateway, discussion, parent=comment["slug"])
 

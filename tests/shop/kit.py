@@ -57,10 +57,7 @@ KIT = Kit(
             leftovers.flipped_stock,
             leftovers.closed_stock,
         ),
-        "expire-carts": (
-            leftovers.idle_cart,
-            leftovers.expiring_cart,
-        ),
+        "expire-carts": (leftovers.idle_cart, leftovers.expiring_cart),
         "delete-carts": (leftovers.old_cart,),
         "finish-checkouts": (leftovers.pending_cart, leftovers.sold_cart),
         "finish-orders": (leftovers.cancelled_order,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -16,27 +17,19 @@ from tests.shop.support.shop import (
     anonymously,
     assert_nothing_in_flight,
     cart_of,
-    checkout_input,
+    full_cart,
     new_cart,
+    paid_by,
     stock_of,
     stock_up,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants
 from tests.support.ids import key_in
-from tests.support.interruptions import crashing, database_of, interrupted
+from tests.support.interruptions import crashing
+from tests.support.moments import meanwhile
 
 PRICE = 1000
 SHOP = Kind.encode_id("Account", shop_account_id("USD"))
-
-
-async def full_cart(gateway: GatewayClient) -> tuple[str, str]:
-    """Return a cart with two units of a SKU, and the SKU."""
-    sku = await stock_up(gateway, price=PRICE)
-    return await new_cart(gateway, **{sku: 2}), sku
-
-
-def paid_by(cart: str, account: str) -> dict[str, Any]:
-    return checkout_input(cart, payment={"accountId": account})
 
 
 async def assert_unsold(gateway: GatewayClient, cart: str, sku: str) -> None:
@@ -118,8 +111,7 @@ async def test_an_anonymous_caller_cannot_pay_by_account(gateway: GatewayClient)
 
 async def test_a_free_cart_is_bought_without_money(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db)
-    sku = await stock_up(gateway, price=0)
-    cart = await new_cart(gateway, **{sku: 2})
+    cart, _ = await full_cart(gateway, price=0)
 
     assert (await gateway.result("checkout", paid_by(cart, account)))["__typename"] == "CheckoutPayload"
     await assert_money(gateway, 0)
@@ -130,12 +122,8 @@ async def test_a_checkout_whose_cart_changes_before_the_lock_pays_for_the_change
     await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
     cart, sku = await full_cart(gateway)
 
-    async def change() -> None:
-        with database_of(gateway, own):
-            assert (await gateway.result("addItemToCart", add_input(cart, sku)))["__typename"] == "CartPayload"
-
-    own = gateway.db
-    with database_of(gateway, interrupted(own, "carts", "find_one_and_update", change)):
+    change = partial(gateway.payload, "addItemToCart", add_input(cart, sku))
+    with meanwhile(gateway, change, "carts", "find_one_and_update"):
         done = await gateway.result("checkout", paid_by(cart, account))
 
     assert done["order"]["total"] == {"amount": 3 * PRICE}
@@ -152,26 +140,19 @@ async def test_the_money_of_a_checkout_is_free_again_if_its_cart_is_bought_by_an
     await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
     cart, sku = await full_cart(gateway)
 
-    async def buy() -> None:
-        with database_of(gateway, own):
-            assert (await gateway.result("checkout", paid_by(cart, rich)))["__typename"] == "CheckoutPayload"
-
-    own = gateway.db
-    with database_of(gateway, interrupted(own, "carts", "find_one_and_update", buy)):
+    buy = partial(gateway.payload, "checkout", paid_by(cart, rich))
+    with meanwhile(gateway, buy, "carts", "find_one_and_update"):
         late = await gateway.result("checkout", paid_by(cart, poor))
 
     assert (late["__typename"], late["status"]) == ("CartInactive", "COMPLETE")
-    stored = await gateway.db["accounts"].find_one({"_id": key_in("Account", poor)})
-    assert stored is not None
+    stored = await gateway.stored("accounts", {"_id": key_in("Account", poor)})
     assert (stored["balance"], stored["pending"]) == (2 * PRICE, [])
     assert await balances(gateway.db, rich, SHOP) == [3 * PRICE, 2 * PRICE]
     assert await stock_of(gateway, sku) == (8, 0, 2)
     await assert_money(gateway, 7 * PRICE)
 
 
-async def test_a_sold_cart_gets_its_order_before_the_stock_counts_the_sale(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_sold_cart_gets_its_order_before_the_stock_counts_the_sale(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
     await accounts.open_shop_account(gateway.db, "USD", now=SystemClock().now())
     cart, sku = await full_cart(gateway)
@@ -187,15 +168,14 @@ async def test_a_sold_cart_gets_its_order_before_the_stock_counts_the_sale(
     assert await gateway.db["orders"].count_documents({}) == 1
     await assert_invariants(gateway)
 
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock, "finish-stock")
+    await gateway.run_jobs("finish-stock", seconds=6)
 
     assert await gateway.db["orders"].count_documents({}) == 2
     assert await stock_of(gateway, sku) == (7, 0, 3)
     await assert_invariants(gateway)
-    await run_jobs(gateway, clock, "finish-checkouts")
+    await gateway.run_jobs("finish-checkouts")
     assert await gateway.db["carts"].find_one({"due": {"$exists": True}}) is None
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
     assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"
 
 
@@ -214,7 +194,7 @@ async def test_concurrent_checkouts_succeed_until_the_money_is_spent(gateway: Ga
 
 
 async def test_a_checkout_that_is_paid_pays_the_shop_when_its_account_that_disappeared_is_back(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     account = await open_account(gateway.db, 5 * PRICE)
     cart, sku = await full_cart(gateway)
@@ -226,12 +206,11 @@ async def test_a_checkout_that_is_paid_pays_the_shop_when_its_account_that_disap
         removed.append(await stored.find_one_and_delete({"_id": key_in("Account", SHOP)}))
 
     # The transfer is decided by then, and its notes are about to be removed.
-    with database_of(gateway, interrupted(gateway.db, "accounts", "bulk_write", remove, skip=1)):
+    with meanwhile(gateway, remove, "accounts", "bulk_write", skip=1):
         outcome = await gateway.result("checkout", given)
     status = (await cart_of(gateway, cart))["status"]
     await stored.insert_many(removed)
-    clock.advance(seconds=31)
-    await run_jobs(gateway, clock, *SHOP_JOBS)
+    await gateway.run_jobs(*SHOP_JOBS, seconds=31)
 
     assert (outcome["__typename"], status) == ("CheckoutPayload", "COMPLETE")
     assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"

@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from portico.resolvers.shop.bought_together import relate_products
+from tests.catalog.support.cases import id_and_nonce_of
 from tests.shop.support.shop import new_order, stock_up
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
-from tests.support.interruptions import crashing, interrupted
+from tests.support.harness import GatewayClient, assert_invariants, some_stops
+from tests.support.interruptions import crashing
+from tests.support.moments import moments
 
 pytestmark = pytest.mark.usefixtures("provider")
 
@@ -27,13 +29,13 @@ async def stock_shop(gateway: GatewayClient) -> None:
         await stock_up(gateway, sku, 50)
 
 
-async def test_what_is_bought_together_most_often_comes_first(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_what_is_bought_together_most_often_comes_first(gateway: GatewayClient) -> None:
     await stock_shop(gateway)
     for basket in (["lamp", "bulb"], ["lamp", "bulb", "cable"], ["lamp", "$sku"], ["desk"]):
         await new_order(gateway, **dict.fromkeys(basket, 1))
 
     assert await related(gateway, "lamp") == []
-    await run_jobs(gateway, clock, "relate-products")
+    await gateway.run_jobs("relate-products")
     gateway.commands.clear()
 
     assert (await related(gateway, "lamp"))[0] == "bulb"
@@ -44,12 +46,11 @@ async def test_what_is_bought_together_most_often_comes_first(gateway: GatewayCl
     assert await related(gateway, "desk") == []
 
 
-async def test_an_edit_keeps_what_is_bought_together(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_edit_keeps_what_is_bought_together(gateway: GatewayClient) -> None:
     await stock_shop(gateway)
     await new_order(gateway, lamp=1, bulb=1)
-    await run_jobs(gateway, clock, "relate-products")
-    text = 'query { product(sku: "lamp") { id nonce } }'
-    lamp = (await gateway.data(text))["product"]
+    await gateway.run_jobs("relate-products")
+    lamp = await id_and_nonce_of(gateway, "lamp")
 
     edited = await gateway.result("updateProduct", {**lamp, "title": "A lamp"})
 
@@ -59,34 +60,32 @@ async def test_an_edit_keeps_what_is_bought_together(gateway: GatewayClient, clo
 
 async def test_orders_that_are_counted_at_the_same_moment_all_count(gateway: GatewayClient) -> None:
     await stock_shop(gateway)
-    for skip in some_stops(2):
-        turns: list[int] = []
+
+    async def others() -> None:
+        await new_order(gateway, lamp=1, cable=1)
+        await relate_products(gateway.db)
+
+    for moment in moments(some_stops(2)):
         await new_order(gateway, lamp=1, bulb=1)
 
-        async def others(turns: list[int] = turns) -> None:
-            turns.append(1)
-            await new_order(gateway, lamp=1, cable=1)
-            await relate_products(gateway.db)
+        await relate_products(moment.before(gateway.db, others))
 
-        await relate_products(interrupted(gateway.db, None, None, others, skip=skip))
-
-        assert await related(gateway, "cable") == (["lamp"] if turns else []), skip
-        assert set(await related(gateway, "lamp")) == ({"bulb", "cable"} if turns else {"bulb"}), skip
+        is_late = moment.was_reached
+        assert await related(gateway, "cable") == (["lamp"] if is_late else []), moment.place
+        assert set(await related(gateway, "lamp")) == ({"bulb", "cable"} if is_late else {"bulb"}), moment.place
         assert await gateway.db["orders"].count_documents({"uncounted": True}) == 0
         await gateway.db["orders"].delete_many({})
         await gateway.db["products"].update_many({}, {"$unset": {"bought_with": ""}})
-        if not turns:
-            break
-    assert skip > 3
+    assert moment.place > 3
 
 
-async def test_a_count_that_crashes_is_repeated(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_count_that_crashes_is_repeated(gateway: GatewayClient) -> None:
     await stock_shop(gateway)
     for stop in some_stops(2):
         await new_order(gateway, lamp=1, bulb=1)
         with crashing(gateway, stop) as faulty:
-            await asyncio.gather(run_jobs(gateway, clock, "relate-products"), return_exceptions=True)
-        await run_jobs(gateway, clock, "relate-products")
+            await asyncio.gather(gateway.run_jobs("relate-products"), return_exceptions=True)
+        await gateway.run_jobs("relate-products")
 
         assert await related(gateway, "bulb") == ["lamp"]
         assert await gateway.db["orders"].count_documents({"uncounted": True}) == 0

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.shop.payments import PaymentMethods
 from portico.schema.catalog.merchants import MERCHANT
 from tests.accounts.support.accounts import balances, deposit, deposit_input, open_account
+from tests.catalog.support.cases import id_and_nonce_of
 from tests.shop.support.order_stages import Orders
 from tests.shop.support.shop import (
     Provider,
     address_input,
+    buy_as,
     checkout_input,
     new_cart,
     new_order,
     order_input,
-    stock_of,
+    paid_by,
     stock_up,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient
 
 ORDER = "query ($id: ID!) { order(id: $id) { status history { status } address { name postalCode country } } }"
 ALL = """
@@ -31,12 +32,6 @@ query ($status: OrderStatus, $first: Int, $after: String, $last: Int, $before: S
   }
 }
 """
-
-
-@pytest.fixture
-def provider(gateway: GatewayClient) -> Provider:
-    provider = gateway.state.resources[PaymentMethods] = Provider()
-    return provider
 
 
 async def _order(gateway: GatewayClient, **units: int) -> str:
@@ -74,50 +69,21 @@ async def test_a_step_that_the_status_does_not_allow_returns_the_order(gateway: 
     assert [twice["order"]["status"], late["order"]["status"]] == ["SHIPPED", "SHIPPED"]
 
 
-async def test_a_cancellation_gives_units_and_money_back(gateway: GatewayClient, provider: Provider) -> None:
-    sku = await stock_up(gateway, units=5, price=700)
-    order = await _order(gateway, **{sku: 3})
-    assert await stock_of(gateway, sku) == (2, 0, 3)
-
-    cancelled = await gateway.result("cancelOrder", order_input(order))
-
-    assert cancelled["order"]["status"] == "CANCELLED"
-    assert cancelled["order"]["refundedAt"] is not None
-    assert await stock_of(gateway, sku) == (5, 0, 0)
-    assert provider.taken_in_all() == 0
-
-
-async def test_money_goes_back_to_the_account_that_paid(gateway: GatewayClient) -> None:
-    account = await open_account(gateway.db, 5_000)
-    cart = await new_cart(gateway, **{await stock_up(gateway, price=700): 3})
-    paid = await gateway.result("checkout", checkout_input(cart, payment={"accountId": account}))
-    assert await balances(gateway.db, account) == [2_900]
-
-    cancelled = await gateway.result("cancelOrder", order_input(paid["order"]["id"]))
-    again = await gateway.result("cancelOrder", order_input(paid["order"]["id"]))
-
-    assert cancelled["__typename"] == "OrderPayload"
-    assert again["__typename"] == "OrderStatusConflict"
-    assert await balances(gateway.db, account) == [5_000]
-
-
 @pytest.mark.parametrize("refunds", ["hang", "refused"])
 async def test_a_refund_that_fails_is_repeated_by_a_job(
-    gateway: GatewayClient, clock: SettableClock, provider: Provider, refunds: str
+    gateway: GatewayClient, provider: Provider, refunds: str
 ) -> None:
     order = await _order(gateway)
     provider.refunds = refunds
 
     cancelled = await gateway.result("cancelOrder", order_input(order))
-    clock.advance(hours=2)
-    await run_jobs(gateway, clock, "finish-orders")
+    await gateway.run_jobs("finish-orders", hours=2)
 
     assert (cancelled["order"]["status"], cancelled["order"]["refundedAt"]) == ("CANCELLED", None)
     assert provider.taken_in_all() > 0
 
     provider.refunds = "given"
-    clock.advance(hours=2)
-    await run_jobs(gateway, clock, "finish-orders")
+    await gateway.run_jobs("finish-orders", hours=2)
 
     assert provider.taken_in_all() == 0
     found = await gateway.data("query ($id: ID!) { order(id: $id) { refundedAt } }", {"id": order})
@@ -127,14 +93,11 @@ async def test_a_refund_that_fails_is_repeated_by_a_job(
 async def test_units_of_a_deleted_product_are_not_sold_again(gateway: GatewayClient, provider: Provider) -> None:
     sku = await stock_up(gateway, units=5)
     order = await _order(gateway, **{sku: 3})
-    text = "query ($sku: String!) { product(sku: $sku) { id nonce } }"
-    product = (await gateway.data(text, {"sku": sku}))["product"]
-    assert (await gateway.result("deleteProduct", product))["__typename"] == "DeletedPayload"
+    await gateway.payload("deleteProduct", await id_and_nonce_of(gateway, sku))
 
     await gateway.result("cancelOrder", order_input(order))
 
-    stock = await gateway.db["stock"].find_one({"_id": sku})
-    assert stock is not None
+    stock = await gateway.stored("stock", {"_id": sku})
     assert (stock["available"], stock["sold"], stock["restocked"]) == (0, 0, 0)
     assert provider.taken_in_all() == 0
 
@@ -143,11 +106,7 @@ async def test_units_of_a_deleted_product_are_not_sold_again(gateway: GatewayCli
 async def test_an_address_is_shown_to_the_buyer_and_merchants(gateway: GatewayClient) -> None:
     buyer, other = gateway.token("buyer", []), gateway.token("other", [])
     merchant = gateway.token("merchant", [MERCHANT])
-    cart = (await gateway.result("createCart", {}, token=buyer))["cart"]["id"]
-    sku = await stock_up(gateway)
-    await gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1}, token=buyer)
-    given = checkout_input(cart, address=address_input(name=" Ada Byron ", postalCode=""))
-    order = (await gateway.result("checkout", given, token=buyer))["order"]["id"]
+    order = await buy_as(gateway, buyer, address=address_input(name=" Ada Byron ", postalCode=""))
 
     seen = {"name": "Ada Byron", "postalCode": None, "country": "GB"}
     for token, expected in ((buyer, seen), (merchant, seen)):
@@ -158,13 +117,11 @@ async def test_an_address_is_shown_to_the_buyer_and_merchants(gateway: GatewayCl
 
 @pytest.mark.usefixtures("provider")
 async def test_the_address_of_an_order_without_an_owner_is_for_merchants(gateway: GatewayClient) -> None:
-    cart = (await gateway.result("createCart", {}, token=None))["cart"]["id"]
-    await gateway.result("addItemToCart", {"cartId": cart, "sku": await stock_up(gateway), "quantity": 1}, token=None)
-    order = (await gateway.result("checkout", checkout_input(cart, address=address_input()), token=None))["order"]
+    order = await buy_as(gateway, None, address=address_input())
 
-    assert (await gateway.data(ORDER, {"id": order["id"]}, token=None))["order"]["address"] is None
+    assert (await gateway.data(ORDER, {"id": order}, token=None))["order"]["address"] is None
     merchant = gateway.token("merchant", [MERCHANT])
-    assert (await gateway.data(ORDER, {"id": order["id"]}, token=merchant))["order"]["address"]["name"] == "Ada Byron"
+    assert (await gateway.data(ORDER, {"id": order}, token=merchant))["order"]["address"]["name"] == "Ada Byron"
 
 
 @pytest.mark.usefixtures("provider")
@@ -192,11 +149,11 @@ async def test_an_address_is_checked_before_anything_is_paid(
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_merchant_lists_all_orders_by_status_both_ways(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_merchant_lists_all_orders_by_status_both_ways(gateway: GatewayClient) -> None:
     sku, orders = await stock_up(gateway), []
     for _ in range(4):
         orders.append(await _order(gateway, **{sku: 1}))
-        clock.advance(seconds=1)
+        gateway.clock.advance(seconds=1)
     await gateway.result("shipOrder", order_input(orders[1]))
 
     first = (await gateway.data(ALL, {"first": 2}))["orders"]
@@ -255,12 +212,10 @@ async def test_an_order_of_an_older_version_has_been_placed(gateway: GatewayClie
     assert (cancelled["order"]["status"], provider.taken_in_all()) == ("CANCELLED", 0)
 
 
-async def test_a_large_deposit_does_not_keep_the_money_from_being_given_back_later(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_large_deposit_does_not_keep_the_money_from_being_given_back_later(gateway: GatewayClient) -> None:
     account = await open_account(gateway.db, 1_000)
     cart = await new_cart(gateway, **{await stock_up(gateway, price=1_000): 1})
-    paid = await gateway.result("checkout", checkout_input(cart, payment={"accountId": account}))
+    paid = await gateway.result("checkout", paid_by(cart, account))
     full = 2**53 - 1
     await deposit(gateway, deposit_input(account, full))
 
@@ -271,15 +226,13 @@ async def test_a_large_deposit_does_not_keep_the_money_from_being_given_back_lat
     other = await open_account(gateway.db, 0)
     spent = {"sourceId": account, "destinationId": other, "amount": {"amount": 5_000}, "idempotencyKey": "spent"}
     assert (await gateway.result("transfer", spent))["__typename"] == "TransferPayload"
-    clock.advance(hours=2)
-    await run_jobs(gateway, clock, "finish-orders")
+    await gateway.run_jobs("finish-orders", hours=2)
 
     assert await balances(gateway.db, account) == [full - 4_000]
 
 
-@pytest.mark.usefixtures("clock")
-async def test_one_of_cancelling_and_shipping_wins(gateway: GatewayClient, clock: SettableClock) -> None:
-    scene = Orders(gateway, clock)
+async def test_one_of_cancelling_and_shipping_wins(gateway: GatewayClient) -> None:
+    scene = Orders(gateway, gateway.clock)
     for name in ("by token", "by account"):
         await scene.restore()
         order = scene.orders[name]
@@ -289,6 +242,8 @@ async def test_one_of_cancelling_and_shipping_wins(gateway: GatewayClient, clock
 
         won = [one for one in results if one["__typename"] == "OrderPayload"]
         status = won[0]["order"]["status"]
+        # The two calls to ship the order have one key.
+        assert len(won) == (1 if status == "CANCELLED" else 2)
         assert {one["order"]["status"] for one in results} == {status}
         await scene.run_jobs()
         units, statuses, taken, left = await scene.state()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from portico.gateway.payments.tokens import TOKENS
-from tests.shop.support.payment_service import PaymentService, running_payment_service
+from tests.shop.support.payment_service import PaymentService
 from tests.support.processes import Process, environment, eventually, portico, started
 
 HELP = re.compile(r"^  +([a-z-]+) +(\S.*)$", re.MULTILINE)
@@ -24,39 +24,36 @@ async def charged(service: PaymentService, token: str, key: str = "key", **field
 
 
 @pytest.mark.parametrize("token", ["accept", "pending", "garbled", "hang", "hang-late", "drop", "die"])
-async def test_each_token_that_pays_is_charged_once_after_its_delay(token: str) -> None:
-    async with running_payment_service() as service:
-        service.is_back = True
-        if token == "die":
-            for _ in range(2):
-                with pytest.raises(httpx.RemoteProtocolError):
-                    await charged(service, token)
-            service.dead.clear()
+async def test_each_token_that_pays_is_charged_once_after_its_delay(token: str, service: PaymentService) -> None:
+    service.is_back = True
+    if token == "die":
+        for _ in range(2):
+            with pytest.raises(httpx.RemoteProtocolError):
+                await charged(service, token)
+        service.dead.clear()
 
-        answers = [(await charged(service, token)).json() for _ in range(2)]
+    answers = [(await charged(service, token)).json() for _ in range(2)]
 
-        assert answers == [{"status": "charged", "id": "ch-1", "amount": 100}] * 2
-        assert service.taken() == [("key", 100)]
+    assert answers == [{"status": "charged", "id": "ch-1", "amount": 100}] * 2
+    assert service.taken() == [("key", 100)]
 
 
-async def test_a_declined_charge_stays_declined_for_any_retry_of_its_key() -> None:
-    async with running_payment_service() as service:
-        answers = [await charged(service, token) for token in ("decline", "accept", "nonsense")]
+async def test_a_declined_charge_stays_declined_for_any_retry_of_its_key(service: PaymentService) -> None:
+    answers = [await charged(service, token) for token in ("decline", "accept", "nonsense")]
 
     assert [(one.status_code, one.json()["message"]) for one in answers] == [(402, "The card has expired.")] * 3
     assert service.taken() == []
 
 
-async def test_an_unknown_token_is_declined_with_a_list_of_the_known_ones() -> None:
-    async with running_payment_service() as service:
-        answer = await charged(service, "tok_visa")
+async def test_an_unknown_token_is_declined_with_a_list_of_the_known_ones(service: PaymentService) -> None:
+    answer = await charged(service, "tok_visa")
 
     assert (answer.status_code, answer.json()["status"]) == (402, "declined")
     assert all(token in answer.json()["message"] for token in TOKENS)
 
 
-async def test_a_refund_gives_back_what_was_taken_once() -> None:
-    async with running_payment_service() as service, httpx.AsyncClient() as client:
+async def test_a_refund_gives_back_what_was_taken_once(service: PaymentService) -> None:
+    async with httpx.AsyncClient() as client:
         charge = (await charged(service, "accept")).json()
         body = {"charge": charge["id"], "amount": charge["amount"], "currency": "USD"}
 
@@ -71,8 +68,8 @@ async def test_a_refund_gives_back_what_was_taken_once() -> None:
     assert (other.status_code, other.json()["status"]) == (402, "declined")
 
 
-async def test_an_invalid_request_is_refused_and_creates_no_charge() -> None:
-    async with running_payment_service() as service, httpx.AsyncClient() as client:
+async def test_an_invalid_request_is_refused_and_creates_no_charge(service: PaymentService) -> None:
+    async with httpx.AsyncClient() as client:
         wrong = [
             await client.post(f"{service.url}/charges", content=content, headers=headers)
             for content, headers in [
@@ -88,9 +85,6 @@ async def test_an_invalid_request_is_refused_and_creates_no_charge() -> None:
     assert [answer.status_code for answer in wrong] == [400] * 5
     assert [answer.status_code for answer in nowhere] == [404] * 2
     assert service.outcomes == {}
-
-
-# The command
 
 
 def url_of(process: Process) -> str:
@@ -133,10 +127,7 @@ def test_a_file_with_other_content_is_left_alone(tmp_path: Path) -> None:
 
     done = portico("payment-service", "--port", "0", "--file", str(file))
 
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"portico: {file} is not a file of charges: a line is not a charge\n",
-    )
+    assert (done.returncode, done.stderr) == (1, f"portico: {file} is not a file of charges: a line is not a charge\n")
 
 
 def test_a_port_in_use_is_reported() -> None:

@@ -19,30 +19,24 @@ from portico.resolvers.configuration import Secret
 from portico.resolvers.shop import cart_jobs
 from portico.resolvers.shop.payments import PaymentMethods
 from portico.resolvers.shop.settings import ShopSettings
-from tests.shop.support.payment_service import PaymentService, running_payment_service
-from tests.shop.support.shop import assert_nothing_in_flight, cart_of, checkout_input, new_cart, stock_of, stock_up
-from tests.support.harness import (
-    MUTATIONS,
-    Commands,
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    run_jobs,
-    running,
-    some_stops,
-    with_settings,
+from tests.shop.support.payment_service import PaymentService
+from tests.shop.support.shop import (
+    add_input,
+    assert_settled,
+    cart_of,
+    checkout_input,
+    full_cart,
+    new_cart,
+    quantities,
+    stock_of,
+    stock_up,
 )
+from tests.support.harness import MUTATIONS, Commands, GatewayClient, SettableClock, running, some_stops, with_settings
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
 PAGE = Path(__file__).parents[2] / "docs" / "shop.md"
 PRICE = 1000
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[PaymentService]:
-    async with running_payment_service() as found:
-        yield found
 
 
 @pytest.fixture
@@ -66,12 +60,6 @@ async def shop(
         yield gateway
 
 
-async def full_cart(shop: GatewayClient) -> tuple[str, str]:
-    """Return a cart with two units of a SKU, and the SKU."""
-    sku = await stock_up(shop, price=PRICE)
-    return await new_cart(shop, **{sku: 2}), sku
-
-
 async def assert_sold_once(shop: GatewayClient, service: PaymentService, cart: str, sku: str) -> None:
     (order,) = await shop.db["orders"].find({}).to_list()
     (taken,) = service.taken()
@@ -79,16 +67,15 @@ async def assert_sold_once(shop: GatewayClient, service: PaymentService, cart: s
     assert order["payment_reference"] == service.outcomes[taken[0]]["id"]
     assert (await cart_of(shop, cart))["status"] == "COMPLETE"
     assert await stock_of(shop, sku) == (8, 0, 2)
-    await assert_nothing_in_flight(shop.db)
-    await assert_invariants(shop)
+    await assert_settled(shop)
 
 
 async def assert_unsold(shop: GatewayClient, cart: str, sku: str) -> None:
     assert await shop.db["orders"].count_documents({}) == 0
-    assert (await cart_of(shop, cart))["status"] == "ACTIVE"
+    left = await cart_of(shop, cart)
+    assert (left["status"], quantities(left), left["expiresAt"] is None) == ("ACTIVE", {sku: 2}, False)
     assert await stock_of(shop, sku) == (8, 2, 0)
-    await assert_nothing_in_flight(shop.db)
-    await assert_invariants(shop)
+    await assert_settled(shop)
 
 
 async def test_the_provider_gets_one_request_with_the_total_and_a_reference(
@@ -117,8 +104,7 @@ async def test_a_declined_payment_unlocks_the_cart_and_another_card_can_pay(
 
     assert refused == [{"__typename": "PaymentDeclined", "message": "The card has expired."}] * 2
     await assert_unsold(shop, cart, sku)
-    paid = await shop.result("checkout", checkout_input(cart, "accept"))
-    assert paid["__typename"] == "CheckoutPayload"
+    await shop.payload("checkout", checkout_input(cart, "accept"))
     await assert_sold_once(shop, service, cart, sku)
 
 
@@ -149,12 +135,17 @@ async def test_a_retry_asks_the_provider_again_if_the_outcome_was_unknown(
 
     first = [await shop.result("checkout", given) for _ in range(2)]
     locked = await cart_of(shop, cart)
+    others = [
+        await shop.result("checkout", checkout_input(cart)),
+        await shop.result("addItemToCart", add_input(cart, sku)),
+    ]
     service.is_back = True
     then = [await shop.result("checkout", given) for _ in range(2)]
 
     assert [one["__typename"] for one in first] == ["PaymentPending"] * 2
     assert first[0]["cart"] == {"id": cart, "status": "PENDING"}
-    assert (locked["status"], locked["expiresAt"]) == ("PENDING", None)
+    assert (locked["status"], locked["expiresAt"], quantities(locked)) == ("PENDING", None, {sku: 2})
+    assert [(answer["__typename"], answer["status"]) for answer in others] == [("CartInactive", "PENDING")] * 2
     assert then[0] == then[1]
     assert then[0]["__typename"] == "CheckoutPayload"
     await assert_sold_once(shop, service, cart, sku)
@@ -162,20 +153,18 @@ async def test_a_retry_asks_the_provider_again_if_the_outcome_was_unknown(
 
 @pytest.mark.parametrize("token", UNKNOWN)
 async def test_a_job_finds_the_outcome_if_nobody_retries(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
+    shop: GatewayClient, service: PaymentService, token: str
 ) -> None:
     cart, sku = await full_cart(shop)
     given = checkout_input(cart, token)
     assert (await shop.result("checkout", given))["__typename"] == "PaymentPending"
-    clock.advance(minutes=2)
-    await run_jobs(shop, clock)
+    await shop.run_jobs(minutes=2)
     # Reservations do not expire while the outcome is unknown.
-    clock.advance(days=1)
+    shop.clock.advance(days=1)
     service.is_back = True
 
     for _ in range(2):
-        clock.advance(minutes=2)
-        await run_jobs(shop, clock)
+        await shop.run_jobs(minutes=2)
 
     was_taken = token in {"drop", "hang-late"}
     if was_taken:
@@ -183,8 +172,7 @@ async def test_a_job_finds_the_outcome_if_nobody_retries(
     else:
         # The charge may not be requested any more, but it may still have been taken.
         assert (await cart_of(shop, cart))["status"] == "PENDING"
-        clock.advance(hours=2)
-        await run_jobs(shop, clock)
+        await shop.run_jobs(hours=2)
         assert service.taken() == []
         assert (await cart_of(shop, cart))["status"] == "ACTIVE"
         # This call keeps its answer. Another call can pay.
@@ -228,7 +216,7 @@ STRANGE = {
 
 
 async def test_invalid_answers_of_the_provider_leave_the_outcome_open_and_stop_no_job(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService
+    shop: GatewayClient, service: PaymentService
 ) -> None:
     sku = await stock_up(shop, units=100, price=PRICE)
     for name, service.strange in STRANGE.items():
@@ -236,8 +224,10 @@ async def test_invalid_answers_of_the_provider_leave_the_outcome_open_and_stop_n
         service.is_back = False
 
         answered = await shop.result("checkout", given)
-        clock.advance(seconds=61)
-        finished = await cart_jobs.finish_checkouts(shop.db, shop.state.resources.of(PaymentMethods), now=clock.now())
+        shop.clock.advance(seconds=61)
+        finished = await cart_jobs.finish_checkouts(
+            shop.db, shop.state.resources.of(PaymentMethods), now=shop.clock.now()
+        )
         service.is_back = True
         done = await shop.result("checkout", given)
 
@@ -265,13 +255,13 @@ async def test_the_log_has_the_reference_of_a_hanging_charge_and_no_secrets(
 
 
 async def test_an_old_charge_is_looked_up_before_it_is_requested_again(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService
+    shop: GatewayClient, service: PaymentService
 ) -> None:
     cart, sku = await full_cart(shop)
     given = checkout_input(cart, "hang")
     await shop.result("checkout", given)
     service.is_back = True
-    clock.advance(minutes=2)
+    shop.clock.advance(minutes=2)
 
     assert (await shop.result("checkout", given))["__typename"] == "CheckoutPayload"
 
@@ -281,8 +271,7 @@ async def test_an_old_charge_is_looked_up_before_it_is_requested_again(
 
 
 async def test_without_a_provider_tokens_are_declined(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway, price=PRICE)
-    cart = await new_cart(gateway, **{sku: 2})
+    cart, sku = await full_cart(gateway, price=PRICE)
 
     refused = await gateway.result("checkout", checkout_input(cart, "accept"))
 
@@ -329,13 +318,10 @@ async def test_each_token_has_the_effect_that_the_shop_page_documents(shop: Gate
     assert [answer["__typename"] for answer in answered] == [answer for _, _, answer in rows]
 
 
-# ------------------------------------------------------------------- crashes
-
-
 @pytest.mark.parametrize("patience", [60.0])
 @pytest.mark.parametrize("token", ["accept", "decline", "drop"])
 async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService, token: str
+    shop: GatewayClient, service: PaymentService, token: str
 ) -> None:
     for stop in some_stops(2):
         for collection in ("products", "stock", "carts", "orders", "operations"):
@@ -347,13 +333,11 @@ async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
         with crashing(shop, stop) as faulty:
             await shop.ask(MUTATIONS["checkout"], {"input": given})
         service.is_back = True
-        clock.advance(seconds=40)
-        await run_jobs(shop, clock)
+        await shop.run_jobs(seconds=40)
 
         # There is exactly one order for each charge.
         assert len(service.taken()) == await shop.db["orders"].count_documents({}), stop
-        await assert_nothing_in_flight(shop.db)
-        await assert_invariants(shop)
+        await assert_settled(shop)
         answered = [await shop.result("checkout", given) for _ in range(2)]
 
         assert answered[0] == answered[1]
@@ -369,15 +353,12 @@ async def test_a_checkout_that_crashes_anywhere_charges_once_or_not_at_all(
 
 
 @pytest.mark.parametrize("patience", [60.0])
-async def test_concurrent_retries_of_a_checkout_charge_once(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService
-) -> None:
+async def test_concurrent_retries_of_a_checkout_charge_once(shop: GatewayClient, service: PaymentService) -> None:
     cart, sku = await full_cart(shop)
     given = checkout_input(cart, "drop")
 
     async def jobs() -> None:
-        clock.advance(seconds=31)
-        await run_jobs(shop, clock)
+        await shop.run_jobs(seconds=31)
 
     answers: list[Any] = await asyncio.gather(*(shop.result("checkout", given) for _ in range(5)))
     service.is_back = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.shop.support.shop import cart_of, new_cart, quantities, stock_of, stock_up, update_input
+from tests.shop.support.shop import cart_of, full_cart, quantities, stock_of, update_input
 from tests.support.harness import GatewayClient
 
 UPDATE = """
@@ -24,8 +24,7 @@ async def _update(gateway: GatewayClient, given: dict[str, Any]) -> Any:
 
 
 async def test_clicks_in_quick_succession_are_put_in_order(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway, units=100)
-    cart = await new_cart(gateway, **{sku: 1})
+    cart, sku = await full_cart(gateway, 1, units=100)
     clicks = [update_input(cart, sku, number, number + 1) for number in range(1, 5)]
 
     # The latest arrives first.
@@ -37,8 +36,7 @@ async def test_clicks_in_quick_succession_are_put_in_order(gateway: GatewayClien
 
 
 async def test_fifty_pairs_of_clicks_meet_no_conflict(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway, units=1_000)
-    cart = await new_cart(gateway, **{sku: 1})
+    cart, sku = await full_cart(gateway, 1, units=1_000)
     kinds = []
     for number in range(1, 101, 2):
         pair = [update_input(cart, sku, number, number + 1), update_input(cart, sku, number + 1, number + 2)]
@@ -49,8 +47,7 @@ async def test_fifty_pairs_of_clicks_meet_no_conflict(gateway: GatewayClient) ->
 
 
 async def test_a_conflict_shows_the_cart_and_the_title(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway)
-    cart = await new_cart(gateway, **{sku: 2})
+    cart, sku = await full_cart(gateway)
 
     refused = await _update(gateway, update_input(cart, sku, 5, 6))
 
@@ -64,8 +61,7 @@ async def test_a_conflict_shows_the_cart_and_the_title(gateway: GatewayClient) -
 
 
 async def test_a_discarded_cart_gives_its_units_back_at_once(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway)
-    cart = await new_cart(gateway, **{sku: 2})
+    cart, sku = await full_cart(gateway)
     text = """
     mutation ($input: DiscardCartInput!) {
       discardCart(input: $input) {
@@ -87,8 +83,7 @@ async def test_a_discarded_cart_gives_its_units_back_at_once(gateway: GatewayCli
 
 async def test_one_of_discarding_and_changing_a_cart_comes_first(gateway: GatewayClient) -> None:
     for _ in range(5):
-        sku = await stock_up(gateway)
-        cart = await new_cart(gateway, **{sku: 2})
+        cart, sku = await full_cart(gateway)
 
         discarded = [gateway.result("discardCart", {"cartId": cart}) for _ in range(2)]
         changed = [gateway.result("addItemToCart", {"cartId": cart, "sku": sku, "quantity": 1}) for _ in range(3)]

@@ -10,19 +10,13 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.shop.settings import ShopSettings
 from tests.shop.support.order_stages import assert_no_refund_is_open
-from tests.shop.support.payment_service import PaymentService, running_payment_service
+from tests.shop.support.payment_service import PaymentService
 from tests.shop.support.shop import new_order, order_input, stock_of, stock_up
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
 
 PRICE = 1000
 # An answer that no client understands.
 STRANGE = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope"
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[PaymentService]:
-    async with running_payment_service() as found:
-        yield found
 
 
 @pytest.fixture
@@ -52,7 +46,9 @@ async def test_the_provider_gets_one_request_with_the_charge_and_a_key(
     order, sku = await _order(shop)
 
     cancelled = (await shop.result("cancelOrder", order_input(order)))["order"]
+    again = await shop.result("cancelOrder", order_input(order))
 
+    assert again["__typename"] == "OrderStatusConflict"
     asked = service.asked[-1]
     assert (asked.method, asked.path) == ("POST", "/v1/refunds")
     assert asked.body == {"charge": "ch-1", "amount": 2 * PRICE, "currency": "USD"}
@@ -62,7 +58,7 @@ async def test_the_provider_gets_one_request_with_the_charge_and_a_key(
 
 @pytest.mark.parametrize("minutes", [1, 10])
 async def test_a_job_looks_up_a_refund_whose_answer_was_lost(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService, minutes: int
+    shop: GatewayClient, service: PaymentService, minutes: int
 ) -> None:
     order, sku = await _order(shop)
     service.strange = STRANGE
@@ -70,16 +66,14 @@ async def test_a_job_looks_up_a_refund_whose_answer_was_lost(
     assert (cancelled["status"], cancelled["refundedAt"]) == ("CANCELLED", None)
 
     service.strange = b""
-    clock.advance(minutes=minutes)
-    await run_jobs(shop, clock, "finish-orders")
-    clock.advance(minutes=minutes)
-    await run_jobs(shop, clock, "finish-orders")
+    await shop.run_jobs("finish-orders", minutes=minutes)
+    await shop.run_jobs("finish-orders", minutes=minutes)
 
     await _assert_refunded_once(shop, service, sku)
 
 
 async def test_a_refund_that_the_provider_never_got_is_requested_with_another_key(
-    shop: GatewayClient, clock: SettableClock, service: PaymentService
+    shop: GatewayClient, service: PaymentService
 ) -> None:
     order, sku = await _order(shop)
     service.strange = STRANGE
@@ -87,10 +81,10 @@ async def test_a_refund_that_the_provider_never_got_is_requested_with_another_ke
     key = service.asked[-1].headers["idempotency-key"]
 
     service.strange = b""
-    clock.advance(hours=26)
+    shop.clock.advance(hours=26)
     for _ in range(2):
-        await run_jobs(shop, clock, "finish-orders")
-        clock.advance(hours=2)
+        await shop.run_jobs("finish-orders")
+        shop.clock.advance(hours=2)
 
     assert service.asked[-1].headers["idempotency-key"] != key
     await _assert_refunded_once(shop, service, sku)

@@ -10,11 +10,6 @@ from typing import Any, Literal
 
 import pytest
 
-from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.resolvers.accounts import transfer_jobs
-from portico.resolvers.shop import cart_jobs
-from portico.resolvers.shop.account_payments import AccountPayments
-from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from tests.accounts.support.accounts import balances, deposit, deposit_input, open_account
 from tests.shop.support.shop import (
     Provider,
@@ -22,13 +17,13 @@ from tests.shop.support.shop import (
     assert_nothing_in_flight,
     cart_of,
     checkout_input,
-    new_cart,
+    full_cart,
     quantities,
-    stock_up,
 )
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, some_stops
+from tests.shop.support.stages import Paying
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 from tests.support.ids import key_in
-from tests.support.interruptions import crashing
+from tests.support.interruptions import crashing, stopping
 
 PRICE = 1000
 Kind = Literal["account", "token"]
@@ -38,34 +33,28 @@ REFUSALS = {"account": "InsufficientFunds", "token": "PaymentDeclined"}
 UNKNOWN = {"account": 3, "token": None}
 
 
-class Scene:
+class Scene(Paying):
     """A cart, and a call that pays for it from an account with too little money, or by a card that will be declined."""
 
-    def __init__(self, gateway: GatewayClient, clock: SettableClock, kind: Kind) -> None:
-        self.gateway = gateway
-        self.clock = clock
-        self.kind = kind
+    collections = ("products", "stock", "carts", "orders", "operations", "accounts", "transfers")
+    job_names = ("finish-transfers", "finish-checkouts")
+    job_seconds = 40
+    kind: Kind
 
-    async def set(self) -> None:
-        for collection in ("products", "stock", "carts", "orders", "operations", "accounts", "transfers"):
-            await self.gateway.db[collection].delete_many({})
-        self.provider = Provider()
-        self.gateway.state.resources[PaymentMethods] = PaymentMethods(
-            {ACCOUNT: AccountPayments(), TOKEN: self.provider}
-        )
-        self.sku = await stock_up(self.gateway, price=PRICE)
-        self.cart = await new_cart(self.gateway, **{self.sku: 2})
+    async def build(self) -> None:
+        self.use(Provider())
+        self.cart, self.sku = await full_cart(self.gateway, price=PRICE)
         self.account = await open_account(self.gateway.db, 2 * PRICE - 1)
         paid_by = {"accountId": self.account} if self.kind == "account" else {"token": "hang"}
         self.given = checkout_input(self.cart, payment=paid_by, idempotencyKey="the call")
 
     async def stored(self) -> Any:
-        return await self.gateway.db["carts"].find_one({"_id": key_in("Cart", self.cart)})
+        return await self.gateway.stored("carts", {"_id": key_in("Cart", self.cart)})
 
     async def call(self, *, stop: int | None = None) -> bool:
-        """Send the call, and return whether it crashed after this number of changes."""
+        """Sends the call. Returns whether it crashed after this number of changes."""
         with crashing(self.gateway, stop) as faulty:
-            await self.gateway.ask(MUTATIONS["checkout"], {"input": self.given})
+            await self.ask("checkout", self.given)
         return bool(faulty.has_crashed)
 
     async def provider_decides(self) -> None:
@@ -75,16 +64,10 @@ class Scene:
         self.provider.is_back = True
 
     async def jobs(self, *, stop: int | None = None) -> bool:
-        """Run the jobs, and return whether they crashed after this number of changes."""
-        self.clock.advance(seconds=40)
-        now = self.clock.now()
-        faulty, db = FaultyDatabase.around(self.gateway.db, stop)
-        try:
-            await transfer_jobs.finish_transfers(db, now=now)
-            await cart_jobs.finish_checkouts(db, self.gateway.state.resources.of(PaymentMethods), now=now)
-        except* Crash:
-            assert faulty.has_crashed
-        return faulty.has_crashed
+        """Runs the jobs. Returns whether they crashed after this number of changes."""
+        with crashing(self.gateway, stop) as faulty, stopping():
+            await self.run_jobs()
+        return bool(faulty.has_crashed)
 
     async def assert_refused(self) -> None:
         """Let the buyer change the cart and get money, and assert that a retry still gets the refusal."""
@@ -104,14 +87,16 @@ class Scene:
 
 @pytest.fixture(params=REFUSALS)
 def scene(gateway: GatewayClient, clock: SettableClock, request: pytest.FixtureRequest) -> Scene:
-    return Scene(gateway, clock, request.param)
+    scene = Scene(gateway, clock)
+    scene.kind = request.param
+    return scene
 
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("cut_off", ["call", "repetition", "jobs"])
 async def test_a_retry_gets_the_refusal_whatever_crashed(scene: Scene, cut_off: str) -> None:
     for stop in some_stops(2):
-        await scene.set()
+        await scene.restore()
         version = (await scene.stored())["version"]
         crashed = await scene.call(stop=stop if cut_off == "call" else UNKNOWN[scene.kind])
         assert cut_off == "call" or (await scene.stored())["status"] == "PENDING"
@@ -130,10 +115,8 @@ async def test_a_retry_gets_the_refusal_whatever_crashed(scene: Scene, cut_off: 
     assert stop >= 2
 
 
-async def test_a_cart_keeps_few_refusals_and_all_unanswered_ones(
-    gateway: GatewayClient, clock: SettableClock, provider: Provider
-) -> None:
-    cart = await new_cart(gateway, **{await stock_up(gateway): 1})
+async def test_a_cart_keeps_few_refusals_and_all_unanswered_ones(gateway: GatewayClient, provider: Provider) -> None:
+    cart, _ = await full_cart(gateway, 1)
     given = checkout_input(cart, "decline")
     refused = await gateway.result("checkout", given)
     # The state after a call that crashed before it stored its answer.
@@ -142,9 +125,8 @@ async def test_a_cart_keeps_few_refusals_and_all_unanswered_ones(
     for _ in range(20):
         await gateway.result("checkout", checkout_input(cart, "decline"))
 
-    clock.advance(seconds=31)
-    stored = await gateway.db["carts"].find_one({})
-    assert stored is not None
+    gateway.clock.advance(seconds=31)
+    stored = await gateway.stored("carts")
     assert len(stored["refused"]) < 20
     asked = provider.asked
     assert await gateway.result("checkout", given) == refused

@@ -7,24 +7,26 @@ import pytest
 from portico.resolvers.writes.settler import Settler
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import balances, open_account
+from tests.catalog.support.cases import id_and_nonce_of
 from tests.shop.support.shop import (
     SHOP_JOBS,
     add_input,
-    assert_nothing_in_flight,
+    assert_settled,
     checkout_input,
+    full_cart,
     new_cart,
     order_input,
+    paid_by,
     stock_of,
     stock_up,
     update_input,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 from tests.support.settling import Never
 
 DAYS = 200
-CHECKOUT = "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }"
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def unsettled(gateway: GatewayClient) -> GatewayClient:
 
 
 async def test_a_unit_that_was_added_to_a_cart_counts_as_reserved_before_its_move_is_concluded(
-    unsettled: GatewayClient, clock: SettableClock
+    unsettled: GatewayClient,
 ) -> None:
     sku = await stock_up(unsettled, units=10)
     cart = await new_cart(unsettled)
@@ -42,22 +44,17 @@ async def test_a_unit_that_was_added_to_a_cart_counts_as_reserved_before_its_mov
     for _ in range(3):
         await unsettled.result("addItemToCart", add_input(cart, sku))
 
-    stock = await unsettled.db["stock"].find_one({"_id": sku})
-    assert stock is not None
+    stock = await unsettled.stored("stock", {"_id": sku})
     assert len(stock["under_way"]) == 3
     assert await stock_of(unsettled, sku) == (7, 3, 0)
     await assert_invariants(unsettled)
-    clock.advance(seconds=6)
-    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    await unsettled.run_jobs(*SHOP_JOBS, seconds=6)
     assert await stock_of(unsettled, sku) == (7, 3, 0)
-    await assert_nothing_in_flight(unsettled.db)
-    await assert_invariants(unsettled)
+    await assert_settled(unsettled)
 
 
 @pytest.mark.usefixtures("provider")
-async def test_a_sale_shows_in_the_stock_before_its_moves_are_concluded(
-    unsettled: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_sale_shows_in_the_stock_before_its_moves_are_concluded(unsettled: GatewayClient) -> None:
     one, other = [await stock_up(unsettled, units=5) for _ in range(2)]
     cart = await new_cart(unsettled, **{one: 2, other: 1})
 
@@ -67,26 +64,20 @@ async def test_a_sale_shows_in_the_stock_before_its_moves_are_concluded(
     assert await unsettled.db["stock"].count_documents({"under_way.kind": "sell"}) == 2
     assert [await stock_of(unsettled, sku) for sku in (one, other)] == [(3, 0, 2), (4, 0, 1)]
     await assert_invariants(unsettled)
-    clock.advance(seconds=6)
-    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    await unsettled.run_jobs(*SHOP_JOBS, seconds=6)
     assert [await stock_of(unsettled, sku) for sku in (one, other)] == [(3, 0, 2), (4, 0, 1)]
-    await assert_nothing_in_flight(unsettled.db)
-    await assert_invariants(unsettled)
+    await assert_settled(unsettled)
 
 
 @pytest.mark.usefixtures("provider")
 async def test_a_product_whose_units_are_sold_can_be_deleted_before_their_moves_are_concluded(
-    unsettled: GatewayClient, clock: SettableClock
+    unsettled: GatewayClient,
 ) -> None:
-    sku = await stock_up(unsettled, units=5)
-    cart = await new_cart(unsettled, **{sku: 2})
-    clock.advance(seconds=6)
-    await run_jobs(unsettled, clock, *SHOP_JOBS)
+    cart, sku = await full_cart(unsettled, units=5)
+    await unsettled.run_jobs(*SHOP_JOBS, seconds=6)
     await unsettled.result("checkout", checkout_input(cart))
-    product = await unsettled.db["products"].find_one({"sku": sku})
-    assert product is not None
 
-    deleted = await unsettled.result("deleteProduct", {"id": Kind.encode_id("Product", sku), "nonce": product["nonce"]})
+    deleted = await unsettled.result("deleteProduct", await id_and_nonce_of(unsettled, sku))
 
     assert deleted["__typename"] == "DeletedPayload"
     await assert_invariants(unsettled)
@@ -95,28 +86,23 @@ async def test_a_product_whose_units_are_sold_can_be_deleted_before_their_moves_
 async def test_a_product_whose_units_were_given_back_can_be_deleted_before_their_moves_are_concluded(
     unsettled: GatewayClient,
 ) -> None:
-    sku = await stock_up(unsettled, units=5)
-    cart = await new_cart(unsettled, **{sku: 2})
-    held = await unsettled.result("deleteProduct", await _deletion(unsettled, sku))
-    given = {"cartId": cart, "sku": sku, "oldQuantity": 2, "newQuantity": 0}
-    assert (await unsettled.result("updateCartItem", given))["__typename"] == "CartPayload"
+    cart, sku = await full_cart(unsettled, units=5)
+    held = await unsettled.result("deleteProduct", await id_and_nonce_of(unsettled, sku))
+    await unsettled.payload("updateCartItem", update_input(cart, sku, 2, 0))
 
-    deleted = await unsettled.result("deleteProduct", await _deletion(unsettled, sku))
+    deleted = await unsettled.result("deleteProduct", await id_and_nonce_of(unsettled, sku))
 
     assert (held["__typename"], deleted["__typename"]) == ("ProductInUse", "DeletedPayload")
     await assert_invariants(unsettled)
 
 
-async def test_a_change_to_the_same_quantity_is_the_same_for_every_call_with_the_key(
-    unsettled: GatewayClient, clock: SettableClock
-) -> None:
-    sku = await stock_up(unsettled, units=5)
-    cart = await new_cart(unsettled, **{sku: 2})
+async def test_a_change_to_the_same_quantity_is_the_same_for_every_call_with_the_key(unsettled: GatewayClient) -> None:
+    cart, sku = await full_cart(unsettled, units=5)
     given = {**update_input(cart, sku, 2, 2), "idempotencyKey": "the same quantity"}
     assert (await unsettled.result("updateCartItem", given))["__typename"] == "CartPayload"
     await unsettled.result("updateCartItem", update_input(cart, sku, 2, 3))
     # The process of the first call has ended before it stored the outcome.
-    clock.advance(seconds=31)
+    unsettled.clock.advance(seconds=31)
 
     again = await unsettled.result("updateCartItem", given)
 
@@ -125,80 +111,60 @@ async def test_a_change_to_the_same_quantity_is_the_same_for_every_call_with_the
     await assert_invariants(unsettled)
 
 
-async def _deletion(gateway: GatewayClient, sku: str) -> dict[str, str]:
-    product = await gateway.db["products"].find_one({"sku": sku})
-    assert product is not None
-    return {"id": Kind.encode_id("Product", sku), "nonce": product["nonce"]}
-
-
 @pytest.mark.usefixtures("provider")
-async def test_an_old_cart_stays_while_the_stock_lists_its_sale(unsettled: GatewayClient, clock: SettableClock) -> None:
-    sku = await stock_up(unsettled, units=5)
-    cart = await new_cart(unsettled, **{sku: 2})
-    clock.advance(seconds=6)
-    await run_jobs(unsettled, clock, *SHOP_JOBS)
+async def test_an_old_cart_stays_while_the_stock_lists_its_sale(unsettled: GatewayClient) -> None:
+    cart, sku = await full_cart(unsettled, units=5)
+    await unsettled.run_jobs(*SHOP_JOBS, seconds=6)
     await unsettled.result("checkout", checkout_input(cart))
     key = {"_id": key_in("Cart", cart)}
-    clock.advance(hours=24 * DAYS)
 
-    await run_jobs(unsettled, clock, "delete-carts")
+    await unsettled.run_jobs("delete-carts", hours=24 * DAYS)
     assert await unsettled.db["carts"].find_one(key) is not None
-    await run_jobs(unsettled, clock, "finish-stock", "delete-carts")
+    await unsettled.run_jobs("finish-stock", "delete-carts")
 
     assert await unsettled.db["carts"].find_one(key) is None
     assert await stock_of(unsettled, sku) == (3, 0, 2)
     await assert_invariants(unsettled)
 
 
-async def test_a_checkout_by_account_shows_all_its_effects_before_anything_is_settled(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    account, sku = await open_account(gateway.db, 5_000), await stock_up(gateway, units=5)
-    cart = await new_cart(gateway, **{sku: 2})
+async def test_a_checkout_by_account_shows_all_its_effects_before_anything_is_settled(gateway: GatewayClient) -> None:
+    account, (cart, sku) = await open_account(gateway.db, 5_000), await full_cart(gateway, units=5)
     gateway.state.resources[Settler] = Never()
 
-    sold = await gateway.result("checkout", {**checkout_input(cart), "payment": {"accountId": account}})
+    await gateway.payload("checkout", paid_by(cart, account))
 
-    assert sold["__typename"] == "CheckoutPayload"
     assert await stock_of(gateway, sku) == (3, 0, 2)
     assert (await balances(gateway.db, account))[0] < 5_000
     await assert_invariants(gateway)
-    clock.advance(seconds=40)
-    await run_jobs(gateway, clock)
-    await assert_nothing_in_flight(gateway.db)
-    await assert_invariants(gateway)
+    await gateway.run_jobs(seconds=40)
+    await assert_settled(gateway)
 
 
 @pytest.mark.parametrize("settles", [True, False])
 async def test_an_order_can_be_cancelled_wherever_its_checkout_has_stopped(
-    gateway: GatewayClient, clock: SettableClock, *, settles: bool
+    gateway: GatewayClient, *, settles: bool
 ) -> None:
     if not settles:
         gateway.state.resources[Settler] = Never()
     cancelled = 0
     for stop in stops():
-        account, sku = await open_account(gateway.db, 5_000), await stock_up(gateway, units=5)
-        cart = await new_cart(gateway, **{sku: 2})
+        account, (cart, sku) = await open_account(gateway.db, 5_000), await full_cart(gateway, units=5)
         with crashing(gateway, stop) as faulty:
-            await gateway.ask(CHECKOUT, {"input": {**checkout_input(cart), "payment": {"accountId": account}}})
+            await gateway.ask(MUTATIONS["checkout"], {"input": paid_by(cart, account)})
         order = await gateway.db["orders"].find_one({"cart_id": key_in("Cart", cart)})
         if order is not None:
-            given = order_input(Kind.encode_id("Order", order["_id"]))
-            assert (await gateway.result("cancelOrder", given))["__typename"] == "OrderPayload", stop
+            await gateway.payload("cancelOrder", order_input(Kind.encode_id("Order", order["_id"])))
             cancelled += 1
             await assert_invariants(gateway)
 
-        clock.advance(seconds=40)
-        await run_jobs(gateway, clock)
-        clock.advance(seconds=40)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(seconds=40)
+        await gateway.run_jobs(seconds=40)
 
         left = (await balances(gateway.db, account))[0]
         sold = [one["status"] async for one in gateway.db["orders"].find({"cart_id": key_in("Cart", cart)})]
         expected = (5, 0, 0) if order is not None else (3, 0, 2) if sold else (3, 2, 0)
         assert (await stock_of(gateway, sku), left) == (expected, 3_000 if sold == ["PLACED"] else 5_000), stop
-        await assert_nothing_in_flight(gateway.db)
-        await assert_invariants(gateway)
+        await assert_settled(gateway)
         if not faulty.has_crashed:
             break
     assert cancelled > 1

@@ -18,9 +18,9 @@ from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.shop.payment_checks import find_payments_without_order
 from tests.accounts.support.accounts import open_account
 from tests.catalog.support.catalog import add_categories, add_products, product
-from tests.shop.support.shop import Provider, checkout_input, new_cart, stock_of, stock_up
+from tests.shop.support.shop import Provider, checkout_input, new_cart, paid_by, stock_of, stock_up
 from tests.support.domains import INVARIANTS
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants
 from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted
 
@@ -40,10 +40,9 @@ async def ids(gateway: GatewayClient) -> dict[str, Any]:
     sold, sku = await stock_up(gateway, "sold", price=100), await stock_up(gateway, "held", price=100)
     account = await open_account(gateway.db, 500)
     bought = await new_cart(gateway, **{sold: 2})
-    given = checkout_input(bought, payment={"accountId": account})
+    given = paid_by(bought, account)
     assert (await gateway.result("checkout", given))["__typename"] == "CheckoutPayload"
-    order = await gateway.db["orders"].find_one({})
-    assert order is not None
+    order = await gateway.stored("orders")
     return {
         "account": key_in("Account", account),
         "bought": key_in("Cart", bought),
@@ -53,102 +52,67 @@ async def ids(gateway: GatewayClient) -> dict[str, Any]:
     }
 
 
-# The damage: a collection, a document, and an update, or None to delete it. Then the expected problems, and whether
-# they can be repaired.
-_GONE = "the transfer that paid it is missing or not settled"
-DAMAGE: dict[str, tuple[str, str, Document | None, dict[str, str], bool]] = {
+COLLECTIONS = {"account": "accounts", "transfer": "transfers", "order": "orders", "bought": "carts", "cart": "carts"}
+_GONE = "order {order}: the transfer that paid it is missing or not settled"
+_PAYING = {"status": "PENDING", "checkout": {"reference": "r", "payment": {"method": "token"}}}
+# The damage: a document, and an update, or None to delete it. Then the expected problems.
+DAMAGE: dict[str, tuple[str, Document | None, str]] = {
     "an account with money was deleted": (
-        "accounts",
         "account",
         None,
-        {"transfer {transfer}": "its source, account {account}, does not exist"},
-        False,
+        "transfer {transfer}: its source, account {account}, does not exist",
     ),
     "an order has another total": (
-        "orders",
         "order",
         {"$set": {"total": 1}},
-        {"order {order}": "its total is 1, but its lines add up to 200"},
-        False,
+        "order {order}: its total is 1, but its lines add up to 200",
     ),
-    "an order was paid by nothing": (
-        "orders",
-        "order",
-        {"$set": {"payment_reference": f"transfer-{ObjectId()}"}},
-        {"order {order}": _GONE},
-        False,
-    ),
-    "a payment is gone": ("transfers", "transfer", None, {"order {order}": _GONE}, False),
+    "an order was paid by nothing": ("order", {"$set": {"payment_reference": f"transfer-{ObjectId()}"}}, _GONE),
+    "a payment is gone": ("transfer", None, _GONE),
     "a payment was of another sum": (
-        "transfers",
         "transfer",
         {"$set": {"amount": 7}},
-        {"order {order}": "its total is 200, but 7 were paid"},
-        False,
+        "order {order}: its total is 200, but 7 were paid",
     ),
     "an order is gone": (
-        "orders",
         "order",
         None,
-        {
-            "cart {bought}": "it is paid for, but has no order",
-            "transfer {transfer}": "it has paid for a checkout, but there is no order",
-        },
-        False,
+        """cart {bought}: it is paid for, but has no order
+transfer {transfer}: it has paid for a checkout, but there is no order""",
     ),
     "no job finds a pending cart": (
-        "carts",
         "cart",
-        {
-            "$set": {"status": "PENDING", "checkout": {"reference": "r", "payment": {"method": "token"}}},
-            "$unset": {"due": ""},
-        },
-        {"cart {cart}": "it is PENDING, but no job finds it"},
-        True,
+        {"$set": _PAYING, "$unset": {"due": ""}},
+        "cart {cart}: it is PENDING, but no job finds it",
     ),
     "a pending cart has no payment": (
-        "carts",
         "cart",
         {"$set": {"status": "PENDING"}},
-        {"cart {cart}": "it is locked for a payment, but does not identify the payment"},
-        False,
+        "cart {cart}: it is locked for a payment, but does not identify the payment",
     ),
     "an expired cart holds units": (
-        "carts",
         "cart",
         {"$set": {"status": "EXPIRED"}},
-        {"cart {cart}": "it is EXPIRED, but still holds its units"},
-        True,
+        "cart {cart}: it is EXPIRED, but still holds its units",
     ),
     "a complete cart holds units": (
-        "carts",
         "bought",
         {"$set": {"holding": True}},
-        {"cart {bought}": "it is COMPLETE, but still holds its units"},
-        False,
+        "cart {bought}: it is COMPLETE, but still holds its units",
     ),
     "a cart holds nothing": (
-        "carts",
         "cart",
         {"$unset": {"holding": ""}},
-        {"cart {cart}": "it is ACTIVE, but does not hold its units"},
-        False,
+        "cart {cart}: it is ACTIVE, but does not hold its units",
     ),
     "a cart never lapses": (
-        "carts",
         "cart",
         {"$set": {"expires_at": "soon"}},
-        {"cart {cart}": "it never expires, because it has no `expires_at`"},
-        False,
+        "cart {cart}: it never expires, because it has no `expires_at`",
     ),
-    "a status is unknown": (
-        "carts",
-        "cart",
-        {"$set": {"status": "GONE"}},
-        {"cart {cart}": "its status is GONE"},
-        False,
-    ),
+    "a status is unknown": ("cart", {"$set": {"status": "GONE"}}, "cart {cart}: its status is GONE"),
 }
+MENDED = {"no job finds a pending cart", "an expired cart holds units"}
 
 
 @pytest.mark.parametrize("name", DAMAGE)
@@ -156,22 +120,20 @@ async def test_inconsistencies_are_reported_and_repaired_if_that_is_safe(
     gateway: GatewayClient, ids: dict[str, Any], name: str
 ) -> None:
     await assert_invariants(gateway)
-    collection, which, update, outcome, can_mend = DAMAGE[name]
-    if update is None:
-        await gateway.db[collection].delete_one({"_id": ids[which]})
-    else:
-        await gateway.db[collection].update_one({"_id": ids[which]}, update)
+    which, update, problems = DAMAGE[name]
+    damaged, key = gateway.db[COLLECTIONS[which]], {"_id": ids[which]}
+    await (damaged.delete_one(key) if update is None else damaged.update_one(key, update))
 
     found, left = await examined(gateway)
     again, _ = await examined(gateway, repair=True)
     after, _ = await examined(gateway)
 
-    expected = [f"{subject}: {text}".format(**ids) for subject, text in outcome.items()]
+    expected = problems.format(**ids).splitlines()
     assert left >= len(expected)
     for line in expected:
         assert line in found
         assert line in again
-        assert (line in after) is not can_mend
+        assert (line in after) is (name not in MENDED)
 
 
 async def test_a_missing_stock_is_reported_for_its_orders_and_carts(
@@ -188,7 +150,7 @@ async def test_a_missing_stock_is_reported_for_its_orders_and_carts(
     assert left == 2
 
 
-async def test_the_jobs_finish_repaired_carts(gateway: GatewayClient, clock: SettableClock, provider: Provider) -> None:
+async def test_the_jobs_finish_repaired_carts(gateway: GatewayClient, provider: Provider) -> None:
     sku = await stock_up(gateway)
     paying, lapsed = [await new_cart(gateway, **{sku: units}) for units in (2, 1)]
     await gateway.db["carts"].update_one({"_id": key_in("Cart", lapsed)}, {"$set": {"status": "EXPIRED"}})
@@ -197,7 +159,7 @@ async def test_the_jobs_finish_repaired_carts(gateway: GatewayClient, clock: Set
     provider.is_back = True
 
     await examined(gateway, repair=True)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
 
     assert await stock_of(gateway, sku) == (8, 0, 2)
     await assert_invariants(gateway)
@@ -209,22 +171,19 @@ async def _crash() -> None:
 
 @pytest.mark.parametrize("skip", range(3))
 async def test_a_checkout_that_ends_while_its_payment_is_checked_is_not_reported(
-    gateway: GatewayClient, clock: SettableClock, skip: int
+    gateway: GatewayClient, skip: int
 ) -> None:
     sku, account = await stock_up(gateway, price=100), await open_account(gateway.db, 500)
-    given = checkout_input(await new_cart(gateway, **{sku: 2}), payment={"accountId": account})
+    given = paid_by(await new_cart(gateway, **{sku: 2}), account)
     with database_of(gateway, interrupted(gateway.db, "orders", "insert_one", _crash)):
         await gateway.ask(MUTATIONS["checkout"], {"input": given})
     assert await gateway.db["transfers"].count_documents({"state": "SETTLED", "reference": {"$ne": None}}) == 1
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
 
-    watched = interrupted(gateway.db, None, None, lambda: run_jobs(gateway, clock), skip=skip)
+    watched = interrupted(gateway.db, None, None, gateway.run_jobs, skip=skip)
 
     assert [problem async for problem in find_payments_without_order(watched)] == []
     assert await gateway.db["orders"].count_documents({}) == 1
-
-
-# ------------------------------------------------------------ damaged documents
 
 
 async def test_a_damaged_document_neither_ends_a_run_nor_hides_others(
@@ -243,8 +202,7 @@ async def test_a_damaged_document_neither_ends_a_run_nor_hides_others(
     found, left = await examined(gateway, repair=True)
 
     damaged = {line.partition(":")[0] for line in found if "a field is missing or invalid" in line}
-    odd = await gateway.db["products"].find_one({"sku": "odd"})
-    assert odd is not None
+    assert await gateway.db["products"].find_one({"sku": "odd"}) is not None
     assert damaged == {
         "stock of 000",
         "stock of held",

@@ -9,9 +9,8 @@ import pytest
 
 from portico.gateway.clock import SystemClock
 from portico.resolvers.declarations import Job
-from portico.resolvers.documents import Database
-from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import open_account
+from tests.catalog.support.cases import id_and_nonce, id_and_nonce_of
 from tests.shop.kit import KIT
 from tests.shop.support.shop import (
     Provider,
@@ -20,6 +19,7 @@ from tests.shop.support.shop import (
     checkout_input,
     new_cart,
     new_order,
+    paid_by,
     restock,
     stock_of,
     stock_up,
@@ -27,9 +27,10 @@ from tests.shop.support.shop import (
 )
 from tests.support.domains import INVARIANTS, JOBS
 from tests.support.explaining import explain
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_product
+from tests.support.harness import MUTATIONS, GatewayClient, create_product
 from tests.support.interruptions import crashing
 from tests.support.routing import unroutable
+from tests.support.selections import shortest
 from tests.support.sending import assert_indexed, names, sent
 
 BUDGETS = KIT.budgets
@@ -37,11 +38,11 @@ Given = dict[str, Any]
 # These commands go to all shards.
 OF_OWNERS = {"find carts owner status", "find orders owner", "find orders ", "find orders status"}
 OF_OWNERS |= {"aggregate orders owner", "aggregate orders status"}
-# To claim a cart looks for the current one of the viewer.
 # The viewer's active carts, which a call looks for.
 OF_CURRENT = {
     "make a cart": {"find carts owner status"},
     "merge a cart": {"find carts _id owner status"},
+    "claim a cart": {"find carts _id owner status"},
 }
 
 
@@ -67,19 +68,10 @@ async def scene(gateway: GatewayClient) -> tuple[dict[str, str], dict[str, tuple
         "deliver an order": ("deliverOrder", {"orderId": shipped}),
         "cancel an order": ("cancelOrder", {"orderId": cancelled}),
         "restock": ("restock", {"sku": plenty, "quantity": 5, "idempotencyKey": "restock"}),
-        "delete a product that a cart holds": (
-            "deleteProduct",
-            {"id": Kind.encode_id("Product", other), "nonce": await nonce_of(gateway.db, other)},
-        ),
-        "delete a product in stock": ("deleteProduct", {"id": product["id"], "nonce": product["nonce"]}),
+        "delete a product that a cart holds": ("deleteProduct", await id_and_nonce_of(gateway, other)),
+        "delete a product in stock": ("deleteProduct", id_and_nonce(product)),
     }
     return {"cart": carts[3], "order": ordered, "sku": plenty}, writes
-
-
-async def nonce_of(db: Database, sku: str) -> str:
-    product = await db["products"].find_one({"sku": sku})
-    assert product is not None
-    return str(product["nonce"])
 
 
 READS = {
@@ -98,6 +90,14 @@ READS = {
 }
 
 
+async def assert_in_budget(gateway: GatewayClient, name: str, mutation: str, given: Given) -> None:
+    """Asserts that a call sends the indexed commands of its budget, and each to one shard."""
+    commands = await sent(gateway, lambda: gateway.data(shortest(mutation), {"input": given}))
+    assert names(commands) == BUDGETS[name], name
+    assert set(unroutable(commands)) <= OF_CURRENT.get(name, set()), name
+    await assert_indexed(gateway, commands)
+
+
 @pytest.mark.usefixtures("provider")
 async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
     known, _ = await scene(gateway)
@@ -113,45 +113,27 @@ async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: Gate
 async def test_a_checkout_by_account_sends_the_commands_of_its_budget(gateway: GatewayClient) -> None:
     account, sku = await open_account(gateway.db, 90_000), await stock_up(gateway)
     carts = [await new_cart(gateway, **{sku: 1}) for _ in range(2)]
-    given = [checkout_input(cart, payment={"accountId": account}) for cart in carts]
+    given = [paid_by(cart, account) for cart in carts]
     # The first one opens the account of the shop.
     await gateway.result("checkout", given[0])
-    text = "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }"
 
-    commands = await sent(gateway, lambda: gateway.data(text, {"input": given[1]}))
-
-    assert names(commands) == BUDGETS["check out by account"]
-    assert unroutable(commands) == []
-    await assert_indexed(gateway, commands)
+    await assert_in_budget(gateway, "check out by account", "checkout", given[1])
 
 
 async def test_claiming_the_first_cart_sends_the_commands_of_its_budget(gateway: GatewayClient) -> None:
     given = {"cartId": await cart_of_nobody(gateway)}
-    text = "mutation ($input: ClaimCartInput!) { claimCart(input: $input) { __typename } }"
 
-    commands = await sent(gateway, lambda: gateway.data(text, {"input": given}))
-
-    assert names(commands) == BUDGETS["claim a cart"]
-    assert set(unroutable(commands)) <= OF_CURRENT["merge a cart"]
-    await assert_indexed(gateway, commands)
+    await assert_in_budget(gateway, "claim a cart", "claimCart", given)
 
 
 @pytest.mark.usefixtures("provider")
 async def test_every_mutation_sends_the_commands_of_its_budget_and_each_to_one_shard(gateway: GatewayClient) -> None:
     _, writes = await scene(gateway)
     for name, (mutation, given) in writes.items():
-        kind = mutation[0].upper() + mutation[1:]
-        text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
-        commands = await sent(gateway, lambda text=text, given=given: gateway.data(text, {"input": given}))  # type: ignore[misc]
-
-        assert names(commands) == BUDGETS[name], name
-        assert set(unroutable(commands)) <= OF_CURRENT.get(name, set()), name
-        await assert_indexed(gateway, commands)
+        await assert_in_budget(gateway, name, mutation, given)
 
 
-async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
-    gateway: GatewayClient, clock: SettableClock, provider: Provider
-) -> None:
+async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: GatewayClient, provider: Provider) -> None:
     sku = await stock_up(gateway, units=30)
     carts = [await new_cart(gateway, **{sku: 1}) for _ in range(5)]
     await gateway.result("checkout", checkout_input(carts[0], "hang"))
@@ -160,14 +142,13 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(
             await gateway.ask(MUTATIONS["addItemToCart"], {"input": add_input(carts[number + 1], sku)})
     product = await create_product(gateway)
     with crashing(gateway, 2):
-        given = {"id": product["id"], "nonce": product["nonce"]}
-        await gateway.ask(MUTATIONS["deleteProduct"], {"input": given})
+        await gateway.ask(MUTATIONS["deleteProduct"], {"input": id_and_nonce(product)})
     provider.is_back = True
     gateway.commands.clear()
 
     for advance in (timedelta(seconds=31), timedelta(hours=5)):
         for job in JOBS:
-            await job.run(Job.Run(gateway.db, clock.now() + advance, gateway.state.resources))
+            await job.run(Job.Run(gateway.db, gateway.clock.now() + advance, gateway.state.resources))
     for invariant in INVARIANTS:
         assert [problem async for problem in invariant.check(gateway.db)] == []
 
@@ -206,8 +187,7 @@ async def test_a_product_in_ten_thousand_carts_is_no_slower_to_sell(gateway: Gat
         commands = await sent(gateway, lambda cart=cart, sku=sku: gateway.result("addItemToCart", add_input(cart, sku)))  # type: ignore[misc]
         found = [plan for command in commands for plan in await explain(gateway.db, command)]
         cost[sku] = [(plan.documents_examined, plan.keys_examined) for plan in found]
-        stock = await gateway.db["stock"].find_one({"_id": sku})
-        assert stock is not None
+        stock = await gateway.stored("stock", {"_id": sku})
         assert stock["under_way"] == []
 
     assert cost[few] == cost[many]

@@ -6,26 +6,12 @@ from typing import Any
 
 import pytest
 
-from portico.resolvers.shop.payments import PaymentMethods
 from portico.schema.catalog.merchants import MERCHANT
-from tests.shop.support.shop import Provider, add_input, checkout_input, order_input, restock, stock_up
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.shop.support.shop import Provider, add_input, buy_as, order_input, restock, stock_up
+from tests.support.harness import GatewayClient
 
 ORDERS = "subscription ($id: ID) { orderChanged(id: $id) { id status refundedAt address { name } } }"
 STOCK = "subscription ($skus: [String!]!) { stockChanged(skus: $skus) { sku stock { available reserved sold } } }"
-
-
-@pytest.fixture
-def provider(gateway: GatewayClient) -> Provider:
-    provider = gateway.state.resources[PaymentMethods] = Provider()
-    return provider
-
-
-async def _order(gateway: GatewayClient, token: str | None) -> str:
-    cart = (await gateway.result("createCart", {}, token=token))["cart"]["id"]
-    await gateway.result("addItemToCart", add_input(cart, await stock_up(gateway)), token=token)
-    found: str = (await gateway.result("checkout", checkout_input(cart), token=token))["order"]["id"]
-    return found
 
 
 async def _next(subscription: Any) -> tuple[str, str]:
@@ -42,7 +28,7 @@ async def test_a_buyer_follows_their_orders_and_a_merchant_all(gateway: GatewayC
         gateway.subscription(ORDERS, token=bob) as of_bob,
         gateway.subscription(ORDERS, token=merchant) as of_all,
     ):
-        first, second = await _order(gateway, ann), await _order(gateway, bob)
+        first, second = await buy_as(gateway, ann), await buy_as(gateway, bob)
         await gateway.result("shipOrder", order_input(first))
         await gateway.result("cancelOrder", order_input(second), token=bob)
 
@@ -53,18 +39,15 @@ async def test_a_buyer_follows_their_orders_and_a_merchant_all(gateway: GatewayC
         assert {order for order, _ in [await _next(of_all) for _ in range(5)]} == {first, second}
 
 
-async def test_an_order_is_followed_until_its_money_is_back(
-    gateway: GatewayClient, clock: SettableClock, provider: Provider
-) -> None:
+async def test_an_order_is_followed_until_its_money_is_back(gateway: GatewayClient, provider: Provider) -> None:
     buyer = gateway.token("ann", [])
-    order = await _order(gateway, buyer)
+    order = await buy_as(gateway, buyer)
     provider.refunds = "hang"
     async with gateway.subscription(ORDERS, {"id": order}, token=buyer) as changed:
         await gateway.result("cancelOrder", order_input(order), token=buyer)
         cancelled = (await anext(changed))["orderChanged"]
         provider.refunds = "given"
-        clock.advance(hours=1)
-        await run_jobs(gateway, clock, "finish-orders")
+        await gateway.run_jobs("finish-orders", hours=1)
         refunded = (await anext(changed))["orderChanged"]
 
     assert (cancelled["status"], cancelled["refundedAt"]) == ("CANCELLED", None)
@@ -73,7 +56,7 @@ async def test_an_order_is_followed_until_its_money_is_back(
 
 @pytest.mark.usefixtures("provider")
 async def test_nobody_else_can_follow_an_order(gateway: GatewayClient) -> None:
-    order = await _order(gateway, gateway.token("ann", []))
+    order = await buy_as(gateway, gateway.token("ann", []))
 
     for token in (gateway.token("bob", []), None):
         with pytest.raises(AssertionError, match="NOT_FOUND"):

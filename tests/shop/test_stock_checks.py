@@ -24,13 +24,14 @@ from tests.shop.support.shop import (
     add_input,
     cart_of_nobody,
     checkout_input,
+    full_cart,
     new_cart,
     stock_of,
     stock_up,
     update_input,
 )
 from tests.support.domains import INVARIANTS
-from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, assert_invariants
 from tests.support.interruptions import before_every_command, crashing, database_of, delayed, interrupted, stopping
 
 
@@ -83,8 +84,7 @@ async def test_a_repair_marks_a_sold_out_product(gateway: GatewayClient) -> None
 
     await repair_all(gateway)
 
-    product = await gateway.db["products"].find_one({"sku": sku})
-    assert product is not None
+    product = await gateway.stored("products", {"sku": sku})
     assert product["in_stock"] is False
     assert await stock_of(gateway, sku) == (0, 2, 0)
     await assert_invariants(gateway)
@@ -106,8 +106,7 @@ async def test_problems_without_a_certain_repair_are_not_repaired(gateway: Gatew
 
 
 async def test_a_repair_skips_a_stock_that_has_changed_since_the_check(gateway: GatewayClient) -> None:
-    sku = await stock_up(gateway)
-    cart = await new_cart(gateway, **{sku: 2})
+    cart, sku = await full_cart(gateway)
     await gateway.db["stock"].update_one({"_id": sku}, {"$inc": {"reserved": 1, "available": -1}})
     (wrong,) = await problems(gateway)
     await gateway.result("addItemToCart", add_input(cart, sku, 3))
@@ -120,11 +119,8 @@ async def test_a_repair_skips_a_stock_that_has_changed_since_the_check(gateway: 
     assert await stock_of(gateway, sku) == (5, 5, 0)
 
 
-async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    sku = await stock_up(gateway)
-    cart = await new_cart(gateway, **{sku: 2})
+async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(gateway: GatewayClient) -> None:
+    cart, sku = await full_cart(gateway)
     calls: list[tuple[str, Given]] = [
         ("addItemToCart", add_input(cart, sku)),
         ("updateCartItem", update_input(cart, sku, 2, 1)),
@@ -133,8 +129,7 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
         for mutation, given in calls:
             with crashing(gateway, stop):
                 await gateway.ask(MUTATIONS[mutation], {"input": given})
-    left = await gateway.db["stock"].find_one({"_id": sku})
-    assert left is not None
+    left = await gateway.stored("stock", {"_id": sku})
     assert len(left["under_way"]) > 1
 
     before = await problems(gateway)
@@ -143,8 +138,7 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
 
     assert before == []
     assert [(problem.text, problem.repair) for problem in found] == [("1 units are sold, but 0 are in orders", None)]
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=6)
     await repair_all(gateway)
     await assert_invariants(gateway)
 
@@ -152,16 +146,15 @@ async def test_remains_of_a_crash_are_not_reported_but_problems_beside_them_are(
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("until", [1, 2, 3, 4, 5, 6, None] if IS_SOAK else [2, None])
 async def test_a_checkout_that_proceeds_during_a_check_is_not_reported(
-    gateway: GatewayClient, clock: SettableClock, until: int | None
+    gateway: GatewayClient, until: int | None
 ) -> None:
     sku = await stock_up(gateway, units=1_000)
 
     async def go_on(steps: int | None) -> None:
-        locked = await gateway.db["carts"].find_one({"status": "PENDING"})
-        assert locked is not None
+        locked = await gateway.stored("carts", {"status": "PENDING"})
         with stopping():
             db = cast("Database", FaultyDatabase(gateway.db, steps))
-            await finish(db, gateway.state.resources.of(PaymentMethods), locked, now=clock.now())
+            await finish(db, gateway.state.resources.of(PaymentMethods), locked, now=gateway.clock.now())
 
     # The next change completes the cart.
     for stop in range(2, 5):

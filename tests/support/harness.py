@@ -13,6 +13,7 @@ from typing import Any
 from portico.gateway.clock import Clock
 from portico.gateway.settings import Settings
 from portico.resolvers.cursors import Cursors
+from portico.resolvers.documents import Document
 from portico.resolvers.paging import Key, Listing
 from portico.schema.ads.advertisers import ADVERTISER
 from portico.schema.catalog.merchants import MERCHANT
@@ -50,6 +51,29 @@ class GatewayClient(Gateway):
         """Calls a mutation, e.g. `result("createCategory", {...})`. Returns its union member."""
         text = MUTATIONS[mutation]
         return (await self.data(text, {"input": dict(given)}, **options))[mutation]
+
+    async def payload(self, mutation: str, given: Mapping[str, Any], **options: Any) -> Any:
+        """Calls a mutation that must succeed. Returns its payload."""
+        found = await self.result(mutation, given, **options)
+        assert found["__typename"].endswith("Payload"), found
+        return found
+
+    @property
+    def clock(self) -> SettableClock:
+        """The clock of a gateway that was started with one."""
+        assert isinstance(self.state.clock, SettableClock)
+        return self.state.clock
+
+    async def run_jobs(self, *names: str, **later: float) -> int:
+        """Runs the jobs, or those with these names, at once or later: `run_jobs("finish-stock", seconds=6)`."""
+        self.clock.advance(**later)
+        return await run_jobs(self, self.clock, *names)
+
+    async def stored(self, collection: str, query: Mapping[str, Any] | None = None, **options: Any) -> Document:
+        """Returns a stored document that matches. There must be one."""
+        found = await self.db[collection].find_one(query or {}, **options)
+        assert found is not None, query
+        return found
 
 
 def running(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -29,12 +30,7 @@ async def open_account(
     )
     if amount:
         await transfers.deposit(
-            db,
-            account_id=opened["_id"],
-            amount=amount,
-            currency=currency,
-            now=now,
-            operation_id=random_operation_id(),
+            db, account_id=opened["_id"], amount=amount, currency=currency, now=now, operation_id=random_operation_id()
         )
     return Kind.encode_id("Account", opened["_id"])
 
@@ -52,6 +48,20 @@ def transfer_input(source: str, destination: str, amount: int = 10, **money: Any
         "amount": {"amount": amount, **money},
         "idempotencyKey": new_key(),
     }
+
+
+async def move(db: Database, source: str, destination: str, amount: int, *, operation_id: str, now: datetime) -> Any:
+    """Transfers money of the owner without an operation record. Returns the transfer."""
+    return await transfers.transfer(
+        db,
+        owner=OWNER,
+        source_id=key_in("Account", source),
+        destination_id=key_in("Account", destination),
+        amount=amount,
+        currency="USD",
+        now=now,
+        operation_id=operation_id,
+    )
 
 
 async def deposit(gateway: GatewayClient, given: Given) -> Any:

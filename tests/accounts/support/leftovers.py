@@ -10,8 +10,7 @@ from tests.support.leftovers import LONG_AGO, Left
 async def _transfer(gateway: GatewayClient, state: str) -> Left:
     source, destination = await open_account(gateway.db, 100), await open_account(gateway.db)
     given = transfer_input(source, destination)
-    text = "mutation ($input: TransferInput!) { transfer(input: $input) { __typename } }"
-    assert (await gateway.data(text, {"input": given}))["transfer"]["__typename"] == "TransferPayload"
+    await gateway.payload("transfer", given)
     open_ = {"state": state, "open_since": LONG_AGO}
     await gateway.db["transfers"].update_one({"source": {"$ne": None}}, {"$set": open_})
     return "transfers", {"open_since": LONG_AGO}

@@ -7,14 +7,7 @@ from typing import Any, ClassVar
 from portico.resolvers.money import MAX_AMOUNT
 from portico.schema.roles import Role
 from portico.testing.stages import Case, Stage
-from tests.accounts.support.accounts import (
-    NOWHERE,
-    assert_money,
-    balances,
-    deposit_input,
-    open_account,
-    transfer_input,
-)
+from tests.accounts.support.accounts import NOWHERE, assert_money, balances, deposit_input, open_account, transfer_input
 
 
 class Transfers(Stage):

@@ -16,6 +16,12 @@ def id_and_nonce(product: dict[str, Any]) -> Given:
     return {"id": product["id"], "nonce": product["nonce"]}
 
 
+async def id_and_nonce_of(gateway: GatewayClient, sku: str) -> Given:
+    """Returns what an edit or a deletion of the stored product presents."""
+    stored = await gateway.stored("products", {"sku": sku})
+    return {"id": Kind.encode_id("Product", sku), "nonce": stored["nonce"]}
+
+
 async def _create_category(gateway: GatewayClient) -> tuple[Given, Given]:
     parent = await create_category(gateway)
     return category_input(parentId=parent["id"]), category_input()

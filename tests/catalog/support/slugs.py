@@ -99,8 +99,7 @@ class Slugs(Stage):
 async def claimed_slug(gateway: GatewayClient) -> Left:
     """Leaves a slug that no product has got."""
     made = await create_product(gateway)
-    product = await gateway.db["products"].find_one({"sku": made["sku"]})
-    assert product is not None
+    product = await gateway.stored("products", {"sku": made["sku"]})
     left: dict[str, Any] = {"_id": "left", "sku": made["sku"], "product": product["_id"], "by": OP, "at": LONG_AGO}
     await gateway.db[SLUGS].insert_one(left)
     return SLUGS, {"by": OP}

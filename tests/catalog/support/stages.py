@@ -7,7 +7,8 @@ import itertools
 from portico.resolvers.catalog.vocabulary import store_words
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
-from tests.support.harness import create_category, create_product, product_input
+from tests.catalog.support.cases import id_and_nonce
+from tests.support.harness import GatewayClient, assert_invariants, create_category, create_product, product_input
 
 # The answer to a second call without a key if the first call has completed: the gateway cannot know that both are one.
 SECOND_CALLS = {
@@ -84,10 +85,6 @@ async def crash_without_a_key(stage: Stage, name: str) -> int:
     return stop
 
 
-def own(product: Given) -> Given:
-    return {"id": product["id"], "nonce": product["nonce"]}
-
-
 State = dict[str, tuple[str, list[str]]]
 ONE_PRODUCT: State = {"S": ("Old", ["there"])}
 WRITES = {
@@ -99,11 +96,11 @@ WRITES = {
     ),
     "updateProduct": Case(
         "updateProduct",
-        lambda stage: {**own(stage.product), "title": "New", "categoryIds": [stage.place]},
+        lambda stage: {**id_and_nonce(stage.product), "title": "New", "categoryIds": [stage.place]},
         "ProductPayload",
         {"S": ("New", ["place"])},
     ),
-    "deleteProduct": Case("deleteProduct", lambda stage: own(stage.product), "DeletedPayload", {}),
+    "deleteProduct": Case("deleteProduct", lambda stage: id_and_nonce(stage.product), "DeletedPayload", {}),
 }
 
 
@@ -129,8 +126,12 @@ class Products(Stage):
         return {one["sku"]: (one["title"], [each["slug"] for each in one["categories"]]) for one in found["nodes"]}
 
     async def assert_settled(self) -> None:
-        """Assert that no intent is left, and that the invariants hold."""
-        assert await self.gateway.db["intents"].find_one({}) is None
-        assert await self.gateway.db["products"].find_one({"incoming.0": {"$exists": True}}) is None
-        assert await self.gateway.db["categories"].find_one({"deleting": {"$exists": True}}) is None
-        await super().assert_settled()
+        await assert_products_settled(self.gateway)
+
+
+async def assert_products_settled(gateway: GatewayClient) -> None:
+    """Asserts that no intent and no mark is left, and that the invariants hold."""
+    assert await gateway.db["intents"].find_one({}) is None
+    assert await gateway.db["products"].find_one({"incoming.0": {"$exists": True}}) is None
+    assert await gateway.db["categories"].find_one({"deleting": {"$exists": True}}) is None
+    await assert_invariants(gateway)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED
-from portico.resolvers.comments.embedded_storage import MAX_POSTED
+from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import open_on_product, post, post_input
@@ -47,22 +46,3 @@ CASES: dict[str, Callable[[GatewayClient], Awaitable[tuple[Given, Given]]]] = {
     "editComment": _edit,
     "deleteComment": _delete,
 }
-
-
-async def post_into_full_discussion(gateway: GatewayClient) -> tuple[Given, Callable[[], Awaitable[object]]]:
-    """Returns a post into a full discussion, and a function that makes room in it."""
-    discussion = await open_on_product(gateway, EMBEDDED)
-    await post(gateway, discussion)
-    sizes = gateway.db["comment_discussions"]
-    await sizes.update_one({}, {"$set": {"size": MAX_POSTED}})
-    return post_input(discussion), lambda: sizes.update_one({}, {"$set": {"size": 0}})
-
-
-async def post_without_text(gateway: GatewayClient) -> Given:
-    """Returns a post whose text is blank."""
-    return post_input(await open_on_product(gateway, DOCUMENTS), " \n")
-
-
-async def edit_without_text(gateway: GatewayClient) -> Given:
-    comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
-    return {"id": comment["id"], "text": ""}

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from portico.resolvers.comments import buckets, page_storage
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES
 from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import GatewayClient, part_of_stops
+from tests.support.pages import all_pages, rows_of
 
 Given = dict[str, Any]
 STORAGES = (DOCUMENTS, EMBEDDED, PAGES)
@@ -63,11 +65,14 @@ async def open_on_product(gateway: GatewayClient, storage: str) -> str:
     """Opens a discussion on a new product. Returns its id."""
     sku = f"discussed-{next(_numbers)}"
     await add_products(gateway.db, [product(sku=sku)])
-    opened = await gateway.result("openDiscussion", {"subjectId": Kind.encode_id("Product", sku), "storage": storage})
-    assert opened["__typename"] == "DiscussionPayload", opened
+    return await open_on(gateway, {"id": Kind.encode_id("Product", sku)}, storage)
+
+
+async def open_on(gateway: GatewayClient, subject: Given, storage: str = DOCUMENTS) -> str:
+    """Opens a discussion. Returns its id."""
+    opened = await gateway.payload("openDiscussion", {"subjectId": subject["id"], "storage": storage})
     assert opened["discussion"]["storage"] == storage
-    found: str = opened["discussion"]["id"]
-    return found
+    return str(opened["discussion"]["id"])
 
 
 def post_input(discussion: str, text: str = "A comment.", parent: str | None = None, **fields: Any) -> Given:
@@ -79,8 +84,7 @@ async def post(
 ) -> Any:
     """Posts a comment, and returns it."""
     token = gateway.token(fields.pop("by", "poster"), fields.pop("roles", []))
-    posted = await gateway.result("postComment", post_input(discussion, text, parent, **fields), token=token)
-    assert posted["__typename"] == "CommentPayload", posted
+    posted = await gateway.payload("postComment", post_input(discussion, text, parent, **fields), token=token)
     return posted["comment"]
 
 
@@ -102,16 +106,9 @@ async def count(gateway: GatewayClient, discussion: str) -> int:
 
 async def everything(gateway: GatewayClient, discussion: str, size: int = 100, **variables: Any) -> list[Any]:
     """Reads all comments, page by page. Checks what each page says about other pages."""
-    rows: list[Any] = []
-    after = None
-    while True:
-        found = await page(gateway, discussion, first=size, after=after, **variables)
-        assert found["pageInfo"]["hasPreviousPage"] is (after is not None)
-        rows += found["nodes"]
-        if not found["pageInfo"]["hasNextPage"]:
-            return rows
-        assert len(found["nodes"]) == size
-        after = found["pageInfo"]["endCursor"]
+    pages = await all_pages(lambda after: page(gateway, discussion, first=size, after=after, **variables))
+    assert {len(one) for one in pages[:-1]} <= {size}
+    return rows_of(pages)
 
 
 async def backwards(gateway: GatewayClient, discussion: str, size: int = 100, **variables: Any) -> list[Any]:
@@ -130,16 +127,12 @@ async def backwards(gateway: GatewayClient, discussion: str, size: int = 100, **
 
 async def below(gateway: GatewayClient, discussion: str, slug: str, name: str, size: int = 100) -> list[Any]:
     """Reads all `replies` or the whole `thread` of a comment."""
-    rows: list[Any] = []
-    after = None
-    while True:
+
+    async def read(after: str | None) -> Any:
         variables = {"id": discussion, "slug": slug, "first": size, "after": after}
-        found = (await gateway.data(BELOW.replace("NAME", name), variables))["node"]["comment"][name]
-        assert found["pageInfo"]["hasPreviousPage"] is (after is not None)
-        rows += found["nodes"]
-        if not found["pageInfo"]["hasNextPage"]:
-            return rows
-        after = found["pageInfo"]["endCursor"]
+        return (await gateway.data(BELOW.replace("NAME", name), variables))["node"]["comment"][name]
+
+    return rows_of(await all_pages(read))
 
 
 def threaded(rows: list[Any]) -> list[Any]:
@@ -157,6 +150,12 @@ def threaded(rows: list[Any]) -> list[Any]:
 
 def by_time(row: Any) -> tuple[str, str]:
     return row["posted"], row["slug"]
+
+
+def use_small_pages(monkeypatch: pytest.MonkeyPatch, comments: int) -> None:
+    """Lets so few comments fill a page. The next one splits it."""
+    for module in (buckets, page_storage):
+        monkeypatch.setattr(module, "FULL", comments)
 
 
 def editor(gateway: GatewayClient) -> str:

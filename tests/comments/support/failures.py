@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED
+from portico.resolvers.comments.embedded_storage import MAX_POSTED
 from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.comments.support import cases
-from tests.comments.support.discussions import post_input
+from tests.comments.support.discussions import open_on_product, post, post_input
 from tests.support.harness import GatewayClient
 
 
 async def _full(gateway: GatewayClient) -> Failure:
-    return Failure(*await cases.post_into_full_discussion(gateway))
+    """A post into a full discussion. Its repair makes room."""
+    discussion = await open_on_product(gateway, EMBEDDED)
+    await post(gateway, discussion)
+    sizes = gateway.db["comment_discussions"]
+    await sizes.update_one({}, {"$set": {"size": MAX_POSTED}})
+    return Failure(post_input(discussion), lambda: sizes.update_one({}, {"$set": {"size": 0}}))
 
 
 async def _no_text(gateway: GatewayClient) -> Failure:
-    return Failure(await cases.post_without_text(gateway))
+    return Failure(post_input(await open_on_product(gateway, DOCUMENTS), " \n"))
 
 
 async def _edit_without_text(gateway: GatewayClient) -> Failure:
-    return Failure(await cases.edit_without_text(gateway))
+    comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
+    return Failure({"id": comment["id"], "text": ""})
 
 
 FAILURES: dict[tuple[str, str], Failing] = {

@@ -13,8 +13,7 @@ async def _discussion(gateway: GatewayClient, storage: str = "DOCUMENTS") -> Obj
     discussion = await open_on_product(gateway, storage)
     await post(gateway, discussion)
     await post(gateway, discussion)
-    found = await gateway.db["discussions"].find_one({"storage": storage})
-    assert found is not None
+    found = await gateway.stored("discussions", {"storage": storage})
     key: ObjectId = found["_id"]
     return key
 

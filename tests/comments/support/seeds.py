@@ -22,8 +22,7 @@ async def seed(gateway: GatewayClient, known: Known) -> Known:
         first = await post(gateway, discussion, "The *first*.")
         replies = [await post(gateway, discussion, "A reply.", first["slug"]) for _ in range(2)]
         last = await post(gateway, discussion, "Below.", replies[0]["slug"])
-        deleted = await gateway.result("deleteComment", {"id": replies[0]["id"]}, token=gateway.token("poster", []))
-        assert deleted["__typename"] == "CommentPayload", deleted
+        await gateway.payload("deleteComment", {"id": replies[0]["id"]}, token=gateway.token("poster", []))
         made["id"] += [discussion, first["id"], replies[0]["id"], last["id"]]
         made["slug"] += [first["slug"], last["slug"]]
     return made

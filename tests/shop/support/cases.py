@@ -63,8 +63,7 @@ async def _placed(gateway: GatewayClient) -> tuple[Given, Given]:
 async def _shipped(gateway: GatewayClient) -> tuple[Given, Given]:
     first, second = await _placed(gateway)
     for one in (first, second):
-        shipped = await gateway.result("shipOrder", one)
-        assert shipped["__typename"] == "OrderPayload", shipped
+        await gateway.payload("shipOrder", one)
     return first, second
 
 

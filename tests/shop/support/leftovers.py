@@ -9,7 +9,7 @@ from portico.resolvers.documents import Document
 from portico.resolvers.writes.settler import Settler
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit, deposit_input, open_account
-from tests.shop.support.shop import checkout_input, new_cart, stock_up
+from tests.shop.support.shop import new_cart, paid_by, stock_up
 from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
@@ -22,15 +22,7 @@ async def _move(gateway: GatewayClient) -> tuple[str, str, Document]:
     return (
         sku,
         cart,
-        {
-            "id": OP[2:],
-            "op": OP,
-            "sku": sku,
-            "cart_id": cart,
-            "kind": "return",
-            "quantity": 1,
-            "at": LONG_AGO,
-        },
+        {"id": OP[2:], "op": OP, "sku": sku, "cart_id": cart, "kind": "return", "quantity": 1, "at": LONG_AGO},
     )
 
 
@@ -69,7 +61,7 @@ async def uncounted_order(gateway: GatewayClient) -> Left:
     skus = [await stock_up(gateway) for _ in range(2)]
     account = await open_account(gateway.db, 5000)
     cart = await new_cart(gateway, **dict.fromkeys(skus, 1))
-    await gateway.result("checkout", checkout_input(cart, payment={"accountId": account}))
+    await gateway.result("checkout", paid_by(cart, account))
     await gateway.state.resources.of(Settler).settled(gateway.db)
     return "orders", {"uncounted": True}
 
@@ -90,10 +82,7 @@ async def pending_cart(gateway: GatewayClient) -> Left:
     account = await open_account(gateway.db, 5000)
     cart = await new_cart(gateway, **{await stock_up(gateway): 1})
     with crashing(gateway, 7):
-        await gateway.ask(
-            "mutation ($input: CheckoutInput!) { checkout(input: $input) { __typename } }",
-            {"input": checkout_input(cart, payment={"accountId": account})},
-        )
+        await gateway.ask(MUTATIONS["checkout"], {"input": paid_by(cart, account)})
     await set_values(gateway, "carts", key_in("Cart", cart), due=LONG_AGO)
     return "carts", {"status": "PENDING"}
 
@@ -105,12 +94,11 @@ async def sold_cart(gateway: GatewayClient) -> Left:
     for _ in range(2):
         # The first checkout opens the account of the shop.
         cart = await new_cart(gateway, **{sku: 1})
-        given = checkout_input(cart, payment={"accountId": account})
+        given = paid_by(cart, account)
         await gateway.result("checkout", given)
     await gateway.state.resources.of(Settler).settled(gateway.db)
     key = key_in("Cart", cart)
-    sold = await gateway.db["carts"].find_one({"_id": key})
-    assert sold is not None
+    sold = await gateway.stored("carts", {"_id": key})
     await gateway.db["orders"].delete_one({"cart_id": key})
     await gateway.db["stock"].update_one(
         {"_id": sku}, {"$inc": {"reserved": 1, "sold": -1}, "$set": {"under_way": sold["settlement"]}}
@@ -122,7 +110,7 @@ async def sold_cart(gateway: GatewayClient) -> Left:
 async def cancelled_order(gateway: GatewayClient) -> Left:
     account = await open_account(gateway.db, 1_000_000)
     sku = await stock_up(gateway)
-    given = checkout_input(await new_cart(gateway, **{sku: 1}), payment={"accountId": account})
+    given = paid_by(await new_cart(gateway, **{sku: 1}), account)
     order = (await gateway.result("checkout", given))["order"]["id"]
     # The shop must be able to pay for copies of the order, too.
     await deposit(gateway, deposit_input(Kind.encode_id("Account", shop_account_id("USD")), 1_000_000))

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from portico.resolvers.shop.account_payments import AccountPayments
-from portico.resolvers.shop.payments import ACCOUNT, TOKEN, PaymentMethods
 from portico.testing.stages import Case
 from tests.accounts.support.accounts import open_account
 from tests.shop.support.shop import (
     SHOP_JOBS,
     Provider,
     assert_nothing_in_flight,
-    checkout_input,
     new_cart,
     new_order,
     order_input,
+    paid_by,
     stock_up,
 )
 from tests.shop.support.stages import Paying
@@ -43,16 +41,10 @@ CASES = {
     "a delivery": Case("deliverOrder", _of("shipped"), "OrderPayload", _with("shipped", "DELIVERED")),
     "a delivery that is too early": Case("deliverOrder", _of("by token"), "OrderStatusConflict", BEFORE),
     "cancelling what was paid by token": Case(
-        "cancelOrder",
-        _of("by token"),
-        "OrderPayload",
-        _with("by token", "CANCELLED", units=(6, 4), taken=2_000),
+        "cancelOrder", _of("by token"), "OrderPayload", _with("by token", "CANCELLED", units=(6, 4), taken=2_000)
     ),
     "cancelling what was paid by account": Case(
-        "cancelOrder",
-        _of("by account"),
-        "OrderPayload",
-        _with("by account", "CANCELLED", units=(6, 4), left=5_000),
+        "cancelOrder", _of("by account"), "OrderPayload", _with("by account", "CANCELLED", units=(6, 4), left=5_000)
     ),
     "cancelling what is shipped": Case("cancelOrder", _of("shipped"), "OrderStatusConflict", BEFORE),
 }
@@ -72,7 +64,7 @@ class Orders(Paying):
         self.use(Provider())
         await stock_up(self.gateway, "record", 10)
         self.account = await open_account(self.gateway.db, 5_000)
-        by_account = checkout_input(await new_cart(self.gateway, record=2), payment={"accountId": self.account})
+        by_account = paid_by(await new_cart(self.gateway, record=2), self.account)
         self.orders = {
             "by token": (await new_order(self.gateway, record=2))["order"]["id"],
             "by account": (await self.gateway.result("checkout", by_account))["order"]["id"],
@@ -85,19 +77,12 @@ class Orders(Paying):
         """Waits until everything that followed the answers is done."""
         await self.run_jobs(seconds=31)
 
-    def use(self, provider: Provider) -> None:
-        self.provider = provider
-        methods = PaymentMethods({TOKEN: provider, ACCOUNT: AccountPayments()})
-        self.gateway.state.resources[PaymentMethods] = methods
-
     async def state(self) -> State:
         db = self.gateway.db
-        stock = await db["stock"].find_one({"_id": "record"})
-        assert stock is not None
+        stock = await self.gateway.stored("stock", {"_id": "record"})
         orders = {one["_id"]: one async for one in db["orders"].find({})}
         statuses = {name: orders[key_in("Order", order)]["status"] for name, order in self.orders.items()}
-        account = await db["accounts"].find_one({"_id": key_in("Account", self.account)})
-        assert account is not None
+        account = await self.gateway.stored("accounts", {"_id": key_in("Account", self.account)})
         units = (stock["available"], stock["sold"])
         return units, statuses, self.provider.taken_in_all(), account["balance"]
 

@@ -17,7 +17,7 @@ from portico.resolvers.writes.marks import random_operation_id
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import OWNER
 from tests.catalog.support.catalog import add_products, pricing, product
-from tests.support.harness import MUTATIONS, GatewayClient, new_key
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, new_key
 from tests.support.ids import key_in
 
 Given = dict[str, Any]
@@ -88,11 +88,7 @@ async def stock_up(gateway: GatewayClient, sku: str | None = None, units: int = 
     await add_products(gateway.db, [product(sku=sku, title=f"Title of {sku}", pricing=pricing(price, price))])
     if units:
         await stock.restock(
-            gateway.db,
-            sku=sku,
-            quantity=units,
-            now=SystemClock().now(),
-            operation_id=random_operation_id(),
+            gateway.db, sku=sku, quantity=units, now=SystemClock().now(), operation_id=random_operation_id()
         )
     return sku
 
@@ -111,6 +107,14 @@ async def new_cart(gateway: GatewayClient, **units: int) -> str:
     return cart
 
 
+async def full_cart(
+    gateway: GatewayClient, quantity: int = 2, *, units: int = 10, price: int = 1000
+) -> tuple[str, str]:
+    """Gives the caller a cart with so many of the units of a new product. Returns the id of the cart and the SKU."""
+    sku = await stock_up(gateway, units=units, price=price)
+    return await new_cart(gateway, **{sku: quantity}), sku
+
+
 def add_input(cart: str, sku: str, quantity: int = 1, **fields: Any) -> Given:
     return {"cartId": cart, "sku": sku, "quantity": quantity, **fields}
 
@@ -121,6 +125,11 @@ def update_input(cart: str, sku: str, old: int, new: int, **fields: Any) -> Give
 
 def checkout_input(cart: str, pays: str = "accept", **fields: Any) -> Given:
     return {"cartId": cart, "payment": {"token": pays}, "idempotencyKey": new_key(), **fields}
+
+
+def paid_by(cart: str, account: str) -> Given:
+    """A `CheckoutInput` with a payment from an account."""
+    return checkout_input(cart, payment={"accountId": account})
 
 
 def address_input(**fields: Any) -> Given:
@@ -151,20 +160,29 @@ async def cart_of_nobody(gateway: GatewayClient, **units: int) -> str:
 
 async def new_order(gateway: GatewayClient, **units: int) -> Any:
     """Buys these units of each SKU. Returns the payload of the checkout."""
-    bought = await gateway.result("checkout", checkout_input(await new_cart(gateway, **units)))
-    assert bought["__typename"] == "CheckoutPayload", bought
-    return bought
+    return await gateway.payload("checkout", checkout_input(await new_cart(gateway, **units)))
+
+
+async def buy_as(gateway: GatewayClient, token: str | None, **fields: Any) -> str:
+    """Buys a unit of a new product as the caller with this token, or with none. Returns the id of the order."""
+    cart = (await gateway.payload("createCart", {}, token=token))["cart"]["id"]
+    await gateway.payload("addItemToCart", add_input(cart, await stock_up(gateway)), token=token)
+    bought = await gateway.payload("checkout", checkout_input(cart, **fields), token=token)
+    return str(bought["order"]["id"])
+
+
+def new_buyer(owner: str = OWNER) -> Buyer:
+    """Returns a caller of the functions that change carts, without an operation record."""
+    return Buyer(owner, SystemClock().now(), timedelta(hours=4), random_operation_id())
 
 
 async def order_of(gateway: GatewayClient, sku: str, units: int, *, owner: str = OWNER) -> str:
     """Buys units for this owner without an operation record. Returns the id of the order."""
     provider = gateway.state.resources[PaymentMethods] = Provider()
     cart = key_in("Cart", await new_cart(gateway, **{sku: units}))
-    buyer = Buyer(owner, SystemClock().now(), timedelta(hours=4), random_operation_id())
     payment = {"method": TOKEN, "token": "accept"}
-    return Kind.encode_id(
-        "Order", (await checkout(gateway.db, buyer, provider, cart_id=cart, payment=payment)).order["_id"]
-    )
+    done = await checkout(gateway.db, new_buyer(owner), provider, cart_id=cart, payment=payment)
+    return Kind.encode_id("Order", done.order["_id"])
 
 
 def order_input(order: str, **fields: Any) -> Given:
@@ -185,3 +203,9 @@ async def assert_nothing_in_flight(db: Database) -> None:
     assert await db["stock"].find_one({"$or": [{"under_way": {"$ne": []}}, {"flipped_at": {"$exists": True}}]}) is None
     assert await db["carts"].find_one({"decided": {"$exists": True, "$ne": []}}) is None
     assert await db["carts"].find_one({"status": {"$in": ["PENDING", "EXPIRING"]}}) is None
+
+
+async def assert_settled(gateway: GatewayClient) -> None:
+    """Asserts that nothing is in flight in the shop, and that all invariants hold."""
+    await assert_nothing_in_flight(gateway.db)
+    await assert_invariants(gateway)

@@ -110,8 +110,10 @@ class Paying(Stage):
     provider: Provider
 
     def use(self, provider: Provider) -> None:
-        """Lets the gateway take money by this provider."""
-        self.provider = self.gateway.state.resources[PaymentMethods] = provider
+        """Lets the gateway take money by this provider, and from accounts."""
+        self.provider = provider
+        methods = PaymentMethods({ACCOUNT: AccountPayments(), TOKEN: provider})
+        self.gateway.state.resources[PaymentMethods] = methods
 
     async def saved(self) -> Callable[[], Awaitable[None]]:
         restore, provider = await super().saved(), copy.deepcopy(self.provider)
@@ -150,11 +152,9 @@ class Shop(Paying):
     async def state(self) -> State:
         counters = {}
         for sku in ("plenty", "last"):
-            stock = await self.gateway.db["stock"].find_one({"_id": sku})
-            assert stock is not None
+            stock = await self.gateway.stored("stock", {"_id": sku})
             counters[sku] = (stock["available"], stock["reserved"], stock["sold"])
-        cart = await self.gateway.db["carts"].find_one({"_id": key_in("Cart", self.cart)})
-        assert cart is not None
+        cart = await self.gateway.stored("carts", {"_id": key_in("Cart", self.cart)})
         lines = {line["sku"]: line["quantity"] for line in cart["items"]}
         orders = await self.gateway.db["orders"].count_documents({})
         return counters["plenty"], counters["last"], cart["status"], lines, orders
