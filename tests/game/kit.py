@@ -75,6 +75,14 @@ KIT = Kit(
         "aggregate game.stacks $expr",
         "find game.trades open_since",
     },
-    stages=(trades_stage.Trades, trades_stage.Consumptions, stages.Turns, stages.Keeping, stages.Resting),
+    stages=(
+        trades_stage.Trades,
+        trades_stage.Consumptions,
+        stages.Turns,
+        stages.OwnInventory,
+        stages.Keeping,
+        stages.Resting,
+        stages.Waking,
+    ),
     seed=seeds.seed,
 )

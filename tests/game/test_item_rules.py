@@ -6,7 +6,7 @@ from typing import Any
 
 from portico.resolvers.documents import Database, Document
 from tests.game.support.scene import add_temple, assert_settled
-from tests.game.support.world import add_character, add_room, character_id, item, item_ids
+from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids
 from tests.support.harness import GatewayClient
 
 
@@ -82,23 +82,15 @@ async def test_what_is_inside_a_container_goes_with_it_and_counts(gateway: Gatew
     await assert_settled(db)
 
 
-async def test_a_refused_gift_does_not_say_how_much_the_other_one_can_carry(
-    gateway: GatewayClient, db: Database
-) -> None:
+async def test_a_refused_gift_does_not_say_how_much_the_other_one_can_carry(gateway: GatewayClient) -> None:
     anvil, feather = item("anvil", weight=14_000), item("feather")
-    room = await add_room(db, "Smithy", items=[anvil, feather])
-    me = await add_character(db, gateway.subject, room)
+    room = await add_room(gateway.db, "Smithy", items=[anvil, feather])
+    me = await add_character(gateway.db, gateway.subject, room)
     # Her intrinsics differ, and so does her limit.
-    weak = await add_character(db, "weak", room, name="Ida")
-    await db["game.locations"].update_one(
-        {"_id": room["_id"], "characters.name": "Ida"}, {"$set": {"characters.$.limit": 4_500}, "$inc": {"revision": 1}}
-    )
-    laden = await add_character(
-        db, "laden", room, name="Ada", items=[item(f"pebble {n}", weight=0) for n in range(200)]
-    )
-    await db["game.locations"].update_one(
-        {"_id": room["_id"], "characters.name": "Ada"}, {"$set": {"characters.$.count": 200}, "$inc": {"revision": 1}}
-    )
+    weak = await add_character(gateway.db, "weak", room, name="Ida")
+    await change_room(gateway.db, room, {"$set": {"characters.$.limit": 4_500}}, of=weak)
+    pebbles = [item(f"pebble {number}", weight=0) for number in range(200)]
+    laden = await add_character(gateway.db, "laden", room, name="Ada", items=pebbles)
     for thing in (anvil, feather):
         await do(gateway, "pickUp", me, thing)
 
@@ -107,7 +99,7 @@ async def test_a_refused_gift_does_not_say_how_much_the_other_one_can_carry(
 
     assert (typename(heavy), heavy["message"]) == ("WrongItem", "Ida cannot carry this as well.")
     assert (typename(many), many["message"]) == ("WrongItem", "Ada cannot carry this as well.")
-    await assert_settled(db)
+    await assert_settled(gateway.db)
 
 
 async def test_nobody_acts_for_the_character_of_another_player(gateway: GatewayClient, db: Database) -> None:

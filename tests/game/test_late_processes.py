@@ -9,7 +9,7 @@ import pytest
 from portico.gateway.settings import Settings
 from tests.game.support.machine import Machine, State
 from tests.game.support.model import Call, Keeper, Setting, Thing, World
-from tests.game.support.worlds import enter, store
+from tests.game.support.worlds import machine_of
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, some_of_part
 from tests.support.interruptions import database_of, interrupted
 
@@ -76,11 +76,9 @@ async def is_interrupted(
     gateway: GatewayClient, other: GatewayClient, clock: SettableClock, call: Call, meanwhile: list[Call], stop: int
 ) -> bool:
     """Suspends the call before its command of this number. Returns whether it has so many."""
-    ids = await store(gateway.db, WORLD, start="shop")
-    ids |= {name: await enter(gateway, name, strength) for name, strength in SETTING.strength.items()}
     late = keyed(call)
-    machine = Machine(gateway, clock, SETTING, ids, [State(WORLD)])
-    others = Machine(other, clock, SETTING, ids, [State(WORLD)])
+    machine = await machine_of(gateway, clock, WORLD, start="shop")
+    others = Machine(other, clock, SETTING, machine.ids, [State(WORLD)])
     held = keyed(Call("pickUp", "ann", "carried"))
     others.learn(held, await machine.ask(held))
     others.crashed = [late]

@@ -21,6 +21,7 @@ from portico.schema.kinds import Kind
 from tests.game.support.world import (
     add_character,
     add_room,
+    change_room,
     character_id,
     item,
     item_ids,
@@ -28,7 +29,7 @@ from tests.game.support.world import (
     keeper_id,
     room_id,
 )
-from tests.support.harness import Commands, GatewayClient, running
+from tests.support.harness import GatewayClient, running
 from tests.support.sockets import EventStream, streamed, until
 
 CHANGED = """subscription ($id: ID!) { locationChanged(id: $id) {
@@ -37,8 +38,7 @@ CHANGED = """subscription ($id: ID!) { locationChanged(id: $id) {
 
 async def rewrite(db: Database, room: Document, text: str, **fields: Any) -> None:
     """Changes what players see of the room."""
-    change = {"$set": {"description": text, **fields}, "$inc": {"version": 1, "revision": 1}}
-    await db["game.locations"].update_one({"_id": room["_id"]}, change)
+    await change_room(db, room, {"$set": {"description": text, **fields}, "$inc": {"version": 1}})
 
 
 async def received(stream: EventStream) -> Any:
@@ -71,8 +71,7 @@ async def test_the_version_orders_queries_events_and_the_copies_of_characters(
     lamp = item("lamp")
     room = await add_room(db, "Temple", items=[lamp])
     me = await add_character(db, gateway.subject, room)
-    keeper_of_room = {"keepers": [keeper("Smith")]}
-    await db["game.locations"].update_one({"_id": room["_id"]}, {"$set": keeper_of_room, "$inc": {"revision": 1}})
+    await change_room(db, room, {"$set": {"keepers": [keeper("Smith")]}})
     given = {"room": room_id(room), "keeper": keeper_id(room)}
     query = """query ($room: ID!, $keeper: ID!) {
       location(id: $room) { version }
@@ -102,8 +101,7 @@ async def test_the_version_orders_queries_events_and_the_copies_of_characters(
 async def test_a_write_that_players_cannot_see_delivers_nothing(gateway: GatewayClient, db: Database) -> None:
     room = await add_room(db, "Temple")
     async with gateway.subscription(CHANGED, {"id": room_id(room)}) as changed:
-        hidden = {"$inc": {"revision": 1}, "$set": {"gifts_since": None}}
-        await db["game.locations"].update_one({"_id": room["_id"]}, hidden)
+        await change_room(db, room, {"$set": {"gifts_since": None}})
         await rewrite(db, room, "Seen")
 
         assert await description(changed) == "Seen"
@@ -129,18 +127,14 @@ async def test_a_slow_client_skips_states_and_gets_the_last_one(settings: Settin
     assert len(seen) <= 3
 
 
-async def test_states_arrive_in_order_and_none_twice_while_many_writers_change_the_room(
-    gateway: GatewayClient, db: Database
-) -> None:
-    room = await add_room(db, "Temple")
+async def test_states_arrive_in_order_and_none_twice_while_many_writers_change_the_room(gateway: GatewayClient) -> None:
+    room = await add_room(gateway.db, "Temple")
     count = 60
     async with gateway.subscription(CHANGED, {"id": room_id(room)}) as changed:
 
         async def drop_things() -> None:
             for _ in range(count // 4):
-                await db["game.locations"].update_one(
-                    {"_id": room["_id"]}, {"$push": {"items": item("coin")}, "$inc": {"version": 1, "revision": 1}}
-                )
+                await change_room(gateway.db, room, {"$push": {"items": item("coin")}, "$inc": {"version": 1}})
 
         writers = [asyncio.ensure_future(drop_things()) for _ in range(4)]
         seen = [0]
@@ -176,18 +170,18 @@ async def test_a_read_that_is_older_than_its_event_is_repeated(
     assert late < 0
 
 
-async def test_equal_subscribers_share_the_work(gateway: GatewayClient, db: Database, commands: Commands) -> None:
+async def test_equal_subscribers_share_the_work(gateway: GatewayClient, db: Database) -> None:
     room = await add_room(db, "Temple")
     async with contextlib.AsyncExitStack() as stack:
         opened = [gateway.as_caller(f"m{n}").subscription(CHANGED, {"id": room_id(room)}) for n in range(10)]
         subscribers = [await stack.enter_async_context(one) for one in opened]
-        commands.clear()
+        gateway.commands.clear()
         await rewrite(db, room, "Changed")
         seen = await asyncio.gather(*map(description, subscribers))
 
     assert seen == ["Changed"] * 10
     assert gateway.state.live.counts.runs == 1
-    assert commands.names().count("find game.locations") == 1
+    assert gateway.commands.names().count("find game.locations") == 1
 
 
 async def test_an_anonymous_caller_can_watch_a_room(db: Database, port: int) -> None:

@@ -10,7 +10,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world.locations import LOCATIONS
 from tests.game.support.world import add_character, add_room, character_id, keeper, keeper_id, room_id
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 from tests.support.sending import assert_indexed
 
 MAP = """query ($room: ID!, $steps: Int! = 2, $first: Int! = 50) {
@@ -34,15 +34,13 @@ async def shown(gateway: GatewayClient, room: Document, **given: int) -> Any:
     return (await gateway.data(MAP, {"room": room_id(room), **given}, token=None))["worldMap"]
 
 
-async def test_one_command_reads_the_rooms_behind_all_exits(
-    gateway: GatewayClient, db: Database, commands: Commands
-) -> None:
+async def test_one_command_reads_the_rooms_behind_all_exits(gateway: GatewayClient, db: Database) -> None:
     rooms = await add_grid(db, 3)
     ann = await add_character(db, "ann", rooms[1, 1])
     text = """query ($me: ID!, $room: ID!) {
       character(id: $me) { location { exits { direction location { name } } } }
       location(id: $room) { exits { direction locationId location { id name } } } }"""
-    commands.clear()
+    gateway.commands.clear()
 
     given = {"me": character_id(ann), "room": room_id(rooms[0, 0])}
     found = await gateway.data(text, given, token=gateway.token("ann", []))
@@ -51,7 +49,7 @@ async def test_one_command_reads_the_rooms_behind_all_exits(
     assert behind == {"N": "0.1", "S": "2.1", "E": "1.2", "W": "1.0"}
     assert found["location"]["exits"][0]["location"] == {"id": room_id(rooms[0, 1]), "name": "0.1"}
     assert found["location"]["exits"][0]["locationId"] == room_id(rooms[0, 1])
-    sent = commands.names()
+    sent = gateway.commands.names()
     assert sent.count("find game.characters") == 1
     assert sent.count("find game.locations") <= 1 + 2
 
@@ -109,21 +107,19 @@ async def test_a_map_stops_at_its_number_of_rooms(gateway: GatewayClient, db: Da
     assert [one["location"]["name"] for one in found] == ["2.2", "1.2", "3.2"]
 
 
-async def test_a_map_takes_one_indexed_command_a_step_and_one_for_what_it_shows(
-    gateway: GatewayClient, db: Database, commands: Commands
-) -> None:
-    rooms = await add_grid(db, 13)
-    commands.clear()
+async def test_a_map_takes_one_indexed_command_a_step_and_one_for_what_it_shows(gateway: GatewayClient) -> None:
+    rooms = await add_grid(gateway.db, 13)
+    gateway.commands.clear()
 
     found = await shown(gateway, rooms[6, 6], steps=5, first=100)
 
     assert len(found) == 1 + 4 + 8 + 12 + 16 + 20
-    assert commands.names() == ["find game.locations"] * 7
-    await assert_indexed(gateway, list(commands.sent))
-    commands.clear()
+    assert gateway.commands.names() == ["find game.locations"] * 7
+    await assert_indexed(gateway, list(gateway.commands.sent))
+    gateway.commands.clear()
     twice = "query ($room: ID!) { a: worldMap(locationId: $room) { steps } b: worldMap(locationId: $room) { path } }"
     await gateway.data(twice, {"room": room_id(rooms[0, 0])}, token=None)
-    assert commands.names() == ["find game.locations"] * 3
+    assert gateway.commands.names() == ["find game.locations"] * 3
 
 
 async def test_a_map_of_a_circle_ends_and_has_each_room_once(gateway: GatewayClient, db: Database) -> None:
@@ -149,10 +145,8 @@ async def test_a_map_around_no_room_is_null(gateway: GatewayClient, db: Database
     ("given", "path"),
     [({"steps": 6}, "steps"), ({"steps": -1}, "steps"), ({"first": 0}, "first"), ({"first": 101}, "first")],
 )
-async def test_a_map_beyond_its_bounds_is_refused(
-    gateway: GatewayClient, db: Database, given: dict[str, int], path: str
-) -> None:
-    room = await add_room(db, "Temple")
+async def test_a_map_beyond_its_bounds_is_refused(gateway: GatewayClient, given: dict[str, int], path: str) -> None:
+    room = await add_room(gateway.db, "Temple")
 
     answer = await gateway.ask(MAP, {"room": room_id(room), **given}, token=None)
 

@@ -11,7 +11,7 @@ import pytest
 from portico.gateway.settings import Settings
 from tests.game.support.machine import Machine, State
 from tests.game.support.model import Call, Setting, Thing, World
-from tests.game.support.worlds import enter, store
+from tests.game.support.worlds import machine_of
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
 from tests.support.interruptions import database_of, delayed, interrupted
 
@@ -33,9 +33,7 @@ WORLD = World(
 @pytest.fixture
 async def players(gateway: GatewayClient, clock: SettableClock) -> Machine:
     """Three characters and three things in the square."""
-    ids = await store(gateway.db, WORLD, start="square")
-    ids |= {name: await enter(gateway, name, strength) for name, strength in SETTING.strength.items()}
-    return Machine(gateway, clock, SETTING, ids, [State(WORLD)])
+    return await machine_of(gateway, clock, WORLD, start="square")
 
 
 @pytest.fixture

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import settle_rooms
-from tests.game.support.machine import MUTATIONS, Machine, State
+from tests.game.support.machine import MUTATIONS, Machine
 from tests.game.support.model import Call, Setting, Thing, World
-from tests.game.support.worlds import enter, store
+from tests.game.support.worlds import machine_of
+from tests.support.documents import stored
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
-from tests.support.ids import decode_id
 from tests.support.interruptions import crashing
 
 NAMES = [f"player {number}" for number in range(12)]
@@ -34,9 +33,7 @@ WORLD = World(
 
 @pytest.fixture
 async def players(gateway: GatewayClient, clock: SettableClock) -> Machine:
-    ids = await store(gateway.db, WORLD, start="square")
-    ids |= {name: await enter(gateway, name, strength) for name, strength in SETTING.strength.items()}
-    return Machine(gateway, clock, SETTING, ids, [State(WORLD)])
+    return await machine_of(gateway, clock, WORLD, start="square")
 
 
 async def pick_up(players: Machine, name: str) -> None:
@@ -45,10 +42,7 @@ async def pick_up(players: Machine, name: str) -> None:
 
 
 async def square(players: Machine) -> Document:
-    room_id = ObjectId(decode_id(players.ids["square"])[1])
-    room = await players.gateway.db["game.locations"].find_one({"_id": room_id})
-    assert room is not None
-    return room
+    return await stored(players.gateway.db, "game.locations", {"name": "square"})
 
 
 async def with_took(players: Machine) -> list[str]:
@@ -96,7 +90,6 @@ async def test_a_job_keeps_what_a_character_has_not_got_yet(players: Machine, cl
     await run_jobs(gateway, clock)
 
     assert await with_took(players) == []
-    character = await gateway.db["game.characters"].find_one({"name": "last"})
-    assert character is not None
+    character = await stored(gateway.db, "game.characters", {"name": "last"})
     assert [one["name"] for one in character["items"]] == ["thing of last"]
     await assert_invariants(gateway)

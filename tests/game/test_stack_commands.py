@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from portico.resolvers.game.inventories.stacks import Place, stack_id
-from tests.game.support.stacks import bag, give, goods, keyed, offer
+from tests.game.support.stacks import bag, give, goods, keyed, moved, offer, offered, used
 from tests.support.explaining import explain
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
 from tests.support.routing import unroutable
@@ -80,13 +80,13 @@ async def inputs(gateway: GatewayClient) -> dict[str, dict[str, Any]]:
     await give(gateway.db, ME, "sword", 90)
     await give(gateway.db, ME, "sword", 9, name="bank")
     await give(gateway.db, "jonas", "coin", 90)
-    mine = {"from": bag(ME)}
+    mine = bag(ME)
     # What an inventory gets for the first time takes no more commands.
     accepted, cancelled = [await offer(gateway, "jonas", ME, [goods("coin")], [goods("sword")]) for _ in range(2)]
     return {
-        "a consumption": keyed(**mine, stack=goods("sword")),
-        "a move": keyed(**mine, to=bag(ME, "vault"), stack=goods("sword")),
-        "an offer": keyed(**mine, to=bag("jonas"), offers=[goods("sword")], wants=[goods("coin")]),
+        "a consumption": used("sword", of=mine),
+        "a move": moved("sword", of=mine, to=bag(ME, "vault")),
+        "an offer": offered([goods("sword")], [goods("coin")], of=mine),
         "an acceptance": keyed(id=accepted),
         "a cancellation": keyed(id=cancelled),
     }

@@ -6,7 +6,7 @@ import pytest
 
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import LIST, items
-from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
+from tests.game.support.stacks import assert_items, bag, call, give, goods, held, moved, offered, used
 from tests.support.harness import GatewayClient
 
 
@@ -16,14 +16,12 @@ async def test_no_player_owns_the_inventories_of_a_shop_or_an_npc_whatever_the_s
 ) -> None:
     for name in ("shop", "vault"):
         await give(gateway.db, "npc:outfitter", "rope", 5, name=name)
-    taken = {"from": bag("npc:outfitter", "shop"), "stack": goods("rope")}
-    moved = {**taken, "to": bag("npc:outfitter", "bank")}
-    sold = {"from": bag("npc:outfitter", "shop"), "to": bag("bo"), "offers": [goods("rope")], "wants": []}
+    shop = bag("npc:outfitter", "shop")
 
     answers = [
-        await call(gateway, "consume", subject, keyed(**taken)),
-        await call(gateway, "transferStack", subject, keyed(**moved)),
-        await call(gateway, "offerTrade", subject, keyed(**sold)),
+        await call(gateway, "consume", subject, used("rope", of=shop)),
+        await call(gateway, "transferStack", subject, moved("rope", of=shop, to=bag("npc:outfitter", "bank"))),
+        await call(gateway, "offerTrade", subject, offered([goods("rope")], of=shop, to=bag("bo"))),
     ]
     shelf = await items(gateway, subject, "npc:outfitter", name="shop")
     vault = await gateway.data(LIST, {"owner": "npc:outfitter", "name": "vault"}, token=gateway.token(subject, []))
@@ -37,15 +35,14 @@ async def test_no_player_owns_the_inventories_of_a_shop_or_an_npc_whatever_the_s
 async def test_a_game_master_moves_the_goods_of_a_shop_from_its_name_to_the_npc(gateway: GatewayClient) -> None:
     """Shops of an earlier version have names like those of players."""
     await give(gateway.db, "outfitter", "rope", 5, name="shop")
-    given = {"from": bag("outfitter", "shop"), "to": bag("npc:outfitter", "shop"), "stack": goods("rope", 5)}
+    shop, new = bag("outfitter", "shop"), bag("npc:outfitter", "shop")
 
-    refused = await call(gateway, "transferStack", "outfitter", keyed(**given))
-    moved = await call(gateway, "transferStack", "master", keyed(**given), GAME_MASTER)
-    back = {"from": bag("npc:outfitter", "shop"), "to": bag("bo"), "stack": goods("rope")}
-    other = await call(gateway, "transferStack", "master", keyed(**back), GAME_MASTER)
+    refused = await call(gateway, "transferStack", "outfitter", moved("rope", 5, of=shop, to=new))
+    made = await call(gateway, "transferStack", "master", moved("rope", 5, of=shop, to=new), GAME_MASTER)
+    other = await call(gateway, "transferStack", "master", moved("rope", of=new, to=bag("bo")), GAME_MASTER)
 
     assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["to", "owner"])
-    assert moved["stack"]["quantity"] == 5
+    assert made["stack"]["quantity"] == 5
     assert (other["__typename"], other["path"]) == ("InvalidInput", ["to", "owner"])
     assert await held(gateway.db, "npc:outfitter", "shop") == {"rope": 5}
     await assert_items(gateway)

@@ -12,7 +12,7 @@ from portico.resolvers.game.inventories.stack_imports import StackRecord, import
 from portico.resolvers.game.inventories.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import granted
-from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed
+from tests.game.support.stacks import assert_items, call, give, held, used
 from tests.support.harness import GatewayClient
 
 
@@ -21,12 +21,11 @@ async def test_grants_and_consumption_end_before_their_sums_overflow(gateway: Ga
     await call(gateway, "grant", "master", granted("coin", 5), GAME_MASTER)
     sums = {"granted": MAX_COUNTED - 5, "consumed": MAX_COUNTED - 10}
     await gateway.db["game.stacks"].update_one({"item_id": "coin"}, {"$set": sums})
-    used = {"from": bag("mara"), "stack": goods("coin", 6)}
 
     refused = await call(gateway, "grant", "master", granted("coin", 6), GAME_MASTER)
     filled = await call(gateway, "grant", "master", granted("coin", 5), GAME_MASTER)
-    consumed = await call(gateway, "consume", "mara", keyed(**used))
-    stuck = await call(gateway, "consume", "mara", keyed(**{**used, "stack": goods("coin", 4 + 1)}))
+    consumed = await call(gateway, "consume", "mara", used("coin", 6))
+    stuck = await call(gateway, "consume", "mara", used("coin", 4 + 1))
 
     assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["quantity"])
     assert refused["message"].startswith("At most 2^60 items can be granted to a stack in all; 'coin' has got 1,152,9")

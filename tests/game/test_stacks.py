@@ -10,8 +10,9 @@ from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import LIST, granted, items
-from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed
-from tests.support.harness import GatewayClient
+from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, moved, offered, used
+from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.paging import nodes_of
 
 STACK = """query ($owner: String!, $name: String! = "bag", $item: String!) {
   inventory(owner: $owner, name: $name) { stack(category: "thing", itemId: $item) { id name quantity } } }"""
@@ -139,17 +140,12 @@ async def test_a_prefix_finds_names_in_any_case_and_is_no_pattern(
 async def test_pages_continue_where_the_page_before_ended(gateway: GatewayClient) -> None:
     for number in range(7):
         await give(gateway.db, "mara", f"item {number}")
-    found: list[str] = []
-    after = None
-    while True:
-        data = await gateway.data(LIST, {"owner": "mara", "first": 3, "after": after}, token=gateway.token("mara"))
-        page = data["inventory"]["stacks"]
-        found += [stack["itemId"] for stack in page["nodes"]]
-        if not page["pageInfo"]["hasNextPage"]:
-            break
-        after = page["pageInfo"]["endCursor"]
 
-    assert found == [f"item {number}" for number in range(7)]
+    async def page(after: str | None) -> Any:
+        data = await gateway.data(LIST, {"owner": "mara", "first": 3, "after": after}, token=gateway.token("mara"))
+        return data["inventory"]["stacks"]
+
+    assert [stack["itemId"] for stack in await nodes_of(page)] == [f"item {number}" for number in range(7)]
 
 
 async def test_inventories_of_one_owner_are_separate(gateway: GatewayClient) -> None:
@@ -195,14 +191,6 @@ async def test_a_game_master_sees_every_inventory(gateway: GatewayClient) -> Non
 # ------------------------------------------------------- consumption and moves
 
 
-def used(item: str, quantity: int, owner: str = "mara") -> dict[str, Any]:
-    return keyed(**{"from": bag(owner), "stack": goods(item, quantity)})
-
-
-def moved(item: str, quantity: int, to: dict[str, Any], owner: str = "mara") -> dict[str, Any]:
-    return keyed(**{"from": bag(owner), "to": to, "stack": goods(item, quantity)})
-
-
 async def test_consumed_items_are_gone(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "potion", 3)
 
@@ -232,7 +220,7 @@ async def test_too_few_items_are_refused_with_their_number(
     gateway: GatewayClient, mutation: str, item: str, available: int
 ) -> None:
     await give(gateway.db, "mara", "potion", 3)
-    given = used(item, 4) if mutation == "consume" else moved(item, 4, bag("mara", "bank"))
+    given = used(item, 4) if mutation == "consume" else moved(item, 4)
 
     refused = await call(gateway, mutation, "mara", given)
 
@@ -244,8 +232,8 @@ async def test_too_few_items_are_refused_with_their_number(
 async def test_items_move_between_inventories_with_what_shows_them(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "potion", 3, description="Red.")
 
-    first = await call(gateway, "transferStack", "mara", moved("potion", 2, bag("mara", "bank")))
-    second = await call(gateway, "transferStack", "mara", moved("potion", 1, bag("mara", "bank")))
+    first = await call(gateway, "transferStack", "mara", moved("potion", 2))
+    second = await call(gateway, "transferStack", "mara", moved("potion", 1))
 
     assert (first["stack"]["name"], first["stack"]["description"], first["stack"]["quantity"]) == ("Potion", "Red.", 2)
     assert second["stack"]["quantity"] == 3
@@ -256,8 +244,8 @@ async def test_items_move_between_inventories_with_what_shows_them(gateway: Gate
 async def test_items_do_not_move_to_another_owner_or_to_where_they_are(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "potion", 3)
 
-    to_other = await call(gateway, "transferStack", "mara", moved("potion", 1, bag("jonas")))
-    to_same = await call(gateway, "transferStack", "mara", moved("potion", 1, bag("mara")))
+    to_other = await call(gateway, "transferStack", "mara", moved("potion", 1, to=bag("jonas")))
+    to_same = await call(gateway, "transferStack", "mara", moved("potion", 1, to=bag("mara")))
 
     assert (to_other["__typename"], to_other["path"]) == ("InvalidInput", ["to", "owner"])
     assert (to_same["__typename"], to_same["path"]) == ("InvalidInput", ["to", "name"])
@@ -267,7 +255,7 @@ async def test_a_move_that_the_other_inventory_has_no_room_for_changes_nothing(g
     await give(gateway.db, "mara", "coin", 2)
     await give(gateway.db, "mara", "coin", MAX_QUANTITY - 1, name="bank")
 
-    refused = await call(gateway, "transferStack", "mara", moved("coin", 2, bag("mara", "bank")))
+    refused = await call(gateway, "transferStack", "mara", moved("coin", 2))
 
     assert refused["__typename"] == "InvalidInput"
     assert await held(gateway.db, "mara") == {"coin": 2}
@@ -278,7 +266,7 @@ async def test_a_move_that_the_other_inventory_has_no_room_for_changes_nothing(g
 @pytest.mark.parametrize("name", ["bag", "shop"])
 async def test_nobody_uses_the_items_of_others(gateway: GatewayClient, mutation: str, name: str) -> None:
     await give(gateway.db, "mara", "potion", 3, name=name)
-    given = used("potion", 1) if mutation == "consume" else moved("potion", 1, bag("mara", "bank"))
+    given = used("potion", 1) if mutation == "consume" else moved("potion", 1)
     given["from"] = bag("mara", name)
 
     refused = await call(gateway, mutation, "jonas", given)
@@ -289,14 +277,12 @@ async def test_nobody_uses_the_items_of_others(gateway: GatewayClient, mutation:
 
 @pytest.mark.parametrize("mutation", ["consume", "transferStack", "offerTrade"])
 async def test_an_anonymous_caller_changes_nothing(gateway: GatewayClient, mutation: str) -> None:
-    kind = mutation[0].upper() + mutation[1:]
-    text = f"mutation ($input: {kind}Input!) {{ {mutation}(input: $input) {{ __typename }} }}"
     given = {
         "consume": used("potion", 1),
-        "transferStack": moved("potion", 1, bag("mara", "bank")),
-        "offerTrade": keyed(**{"from": bag("mara"), "to": bag("jonas"), "offers": [goods("potion")], "wants": []}),
+        "transferStack": moved("potion", 1),
+        "offerTrade": offered([goods("potion")]),
     }
 
-    answer = await gateway.ask(text, {"input": given[mutation]}, token=None)
+    answer = await gateway.ask(MUTATIONS[mutation], {"input": given[mutation]}, token=None)
 
     assert answer.codes == ["UNAUTHENTICATED"]

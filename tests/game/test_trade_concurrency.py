@@ -16,7 +16,7 @@ from portico.resolvers.game.inventories import stack_checks, stack_edits, stack_
 from portico.resolvers.game.inventories.stack_refusals import NotEnough
 from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes.marks import derived_id, random_operation_id
-from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
+from tests.game.support.stacks import assert_items, call, give, goods, held, keyed, moved, offer, used
 from tests.support.harness import IS_SOAK, GatewayClient
 
 RACES = 1_000 if IS_SOAK else 30
@@ -68,19 +68,8 @@ async def test_consumption_and_offers_at_once_use_exactly_what_is_there(gateway:
     await give(gateway.db, "mara", "potion", 20)
 
     results = await asyncio.gather(
-        *(
-            call(gateway, "consume", "mara", keyed(**{"from": bag("mara"), "stack": goods("potion")}))
-            for _ in range(15)
-        ),
-        *(
-            call(
-                gateway,
-                "transferStack",
-                "mara",
-                keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("potion")}),
-            )
-            for _ in range(15)
-        ),
+        *(call(gateway, "consume", "mara", used("potion")) for _ in range(15)),
+        *(call(gateway, "transferStack", "mara", moved("potion")) for _ in range(15)),
     )
 
     assert kinds(results) == {"StackPayload": 20, "NotEnough": 10}

@@ -21,6 +21,7 @@ from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.scene import assert_settled
 from tests.game.support.smithy import Smithy, names
 from tests.game.support.world import add_character
+from tests.support.documents import stored
 from tests.support.interruptions import interrupted
 
 
@@ -65,9 +66,9 @@ async def crash() -> None:
 
 async def require_ended(smithy: Smithy) -> None:
     await smithy.rooms.close()
-    stored = await smithy.stored()
-    assert "action" not in stored
-    assert names(stored["items"]) == {"sword", "dagger"}
+    character = await smithy.stored()
+    assert "action" not in character
+    assert names(character["items"]) == {"sword", "dagger"}
     await assert_settled(smithy.db)
 
 
@@ -141,8 +142,7 @@ async def test_a_room_forgets_a_turn_whose_last_step_another_call_has_sent(smith
     key = keeper_key(smithy.room["_id"], 0)
     await room_actions.buy(others, keeper_key=key, item_id=smithy.things["helmet"])
 
-    room = await smithy.db[LOCATIONS.name].find_one({"_id": smithy.room["_id"]})
-    assert room is not None
+    room = await stored(smithy.db, LOCATIONS.name, smithy.room)
     entry = entry_of(room, smithy.ann["_id"])
     assert entry is not None
     assert entry["took"] == []
@@ -168,10 +168,10 @@ async def test_a_call_that_is_late_is_answered_with_what_the_room_has_forgotten(
 
     answered = await getattr(smithy, action)(name, db=late)
 
-    stored = await smithy.stored()
-    assert "action" not in stored
-    assert names(answered["items"]) == names(stored["items"]) == expected
-    assert answered["gold"] == stored["gold"]
+    character = await smithy.stored()
+    assert "action" not in character
+    assert names(answered["items"]) == names(character["items"]) == expected
+    assert answered["gold"] == character["gold"]
     # The next turn begins with what this process remembers.
     if action != "sell":
         assert names((await smithy.drop(name))["items"]) == expected - {name}

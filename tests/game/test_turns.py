@@ -19,6 +19,7 @@ from tests.game.support.world import (
     monks,
     room_id,
 )
+from tests.support.documents import stored
 from tests.support.harness import GatewayClient
 
 
@@ -27,11 +28,9 @@ async def seen_by(gateway: GatewayClient, character: dict[str, Any], subject: st
     return (await gateway.data(text, {"id": character_id(character)}, token=gateway.token(subject)))["character"]
 
 
-async def test_a_new_character_starts_in_the_first_room_with_the_starting_gold(
-    gateway: GatewayClient, db: Database
-) -> None:
-    await add_room(db, "Market", start=1)
-    temple = await add_room(db, "Temple", start=0)
+async def test_a_new_character_starts_in_the_first_room_with_the_starting_gold(gateway: GatewayClient) -> None:
+    await add_room(gateway.db, "Market", start=1)
+    temple = await add_room(gateway.db, "Temple", start=0)
 
     created = await do(gateway, "createCharacter", name="Ann", characterClass="wizard")
 
@@ -81,14 +80,12 @@ async def test_an_entry_that_a_process_with_another_clock_has_left_does_not_keep
     assert [one["name"] for one in created["character"]["location"]["characters"]] == ["Ann"]
 
 
-async def test_a_character_that_moves_is_seen_in_the_new_room_and_not_in_the_old_one(
-    gateway: GatewayClient, db: Database
-) -> None:
-    market = await add_room(db, "Market")
-    temple = await add_room(db, "Temple", exits=[{"direction": "N", "to": market["_id"]}])
-    ann = await add_character(db, "ann", temple)
-    bo = await add_character(db, "bo", temple)
-    cy = await add_character(db, "cy", market)
+async def test_a_character_that_moves_is_seen_in_the_new_room_and_not_in_the_old_one(gateway: GatewayClient) -> None:
+    market = await add_room(gateway.db, "Market")
+    temple = await add_room(gateway.db, "Temple", exits=[{"direction": "N", "to": market["_id"]}])
+    ann = await add_character(gateway.db, "ann", temple)
+    bo = await add_character(gateway.db, "bo", temple)
+    cy = await add_character(gateway.db, "cy", market)
 
     moved = await do(gateway, "move", characterId=character_id(ann), direction="N")
 
@@ -123,16 +120,14 @@ async def test_an_item_goes_from_the_floor_to_a_friend_and_into_a_shop(gateway: 
     assert [one["id"] for one in (await seen_by(gateway, bo, "bo"))["location"]["inventory"]] == [sword_id]
 
 
-async def test_a_new_character_starts_in_the_next_room_if_the_first_one_is_full(
-    gateway: GatewayClient, db: Database
-) -> None:
-    full = await add_room(db, "Cell", start=0, characters=monks())
-    open_to_all = await add_room(db, "Temple", start=1)
+async def test_a_new_character_starts_in_the_next_room_if_the_first_one_is_full(gateway: GatewayClient) -> None:
+    full = await add_room(gateway.db, "Cell", start=0, characters=monks())
+    open_to_all = await add_room(gateway.db, "Temple", start=1)
 
     created = await do(gateway, "createCharacter", name="Ann", characterClass="wizard")
 
     assert created["character"]["location"]["locationId"] == room_id(open_to_all)
-    await assert_no_entry_is_left(db, full)
+    await assert_no_entry_is_left(gateway.db, full)
 
 
 async def test_a_new_character_is_refused_if_all_start_rooms_are_full_and_the_player_can_try_again(
@@ -162,7 +157,6 @@ async def test_a_new_character_is_refused_if_all_start_rooms_are_full_and_the_pl
 
 async def assert_no_entry_is_left(db: Database, room: Document) -> None:
     """Nobody but the monks is in the roster."""
-    found = await db["game.locations"].find_one({"_id": room["_id"]})
-    assert found is not None
+    found = await stored(db, "game.locations", room)
     assert found["characters"] == room["characters"]
     assert found.get("leaving_since") is None

@@ -17,7 +17,8 @@ from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.scene import Temple, add_temple, assert_settled
-from tests.support.harness import Commands, GatewayClient, SettableClock
+from tests.support.crashing_databases import CrashingDatabases
+from tests.support.harness import GatewayClient, SettableClock
 from tests.support.leftovers import LONG_AGO
 
 Action = Callable[["Processes", Database], Awaitable[object]]
@@ -87,11 +88,10 @@ async def marks(db: Database) -> list[object]:
 async def test_a_job_of_another_process_settles_everything_wherever_the_first_one_stops(
     db: Database, clock: SettableClock, action: str
 ) -> None:
-    stop, has_crashed = 0, True
-    while has_crashed:
+    databases = CrashingDatabases(db)
+    for stopping_db in databases:
         processes = Processes(db, await add_temple(db), clock)
         await processes.remember()
-        faulty, stopping_db = FaultyDatabase.around(db, stop_after=stop)
         with contextlib.suppress(Crash):
             await ACTIONS[action](processes, stopping_db)
         await processes.acting_one.close()
@@ -102,32 +102,31 @@ async def test_a_job_of_another_process_settles_everything_wherever_the_first_on
         clock.advance(seconds=6)
         await processes.run_jobs()
 
-        assert set(await marks(db)) == {None}, stop
+        assert set(await marks(db)) == {None}, databases.stop
         await assert_settled(db)
         assert await processes.run_jobs() == 0
-        has_crashed, stop = faulty.has_crashed, stop + 1
         await db[LOCATIONS.name].delete_many({})
         await db["game.characters"].delete_many({})
-    assert stop > 3
+    assert databases.stop > 2
 
 
 async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(
-    gateway: GatewayClient, commands: Commands, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock
 ) -> None:
     processes = Processes(gateway.db, await add_temple(gateway.db), clock)
     clock.advance(seconds=6)
     await processes.remember()
-    commands.clear()
+    gateway.commands.clear()
     await processes.run_jobs()
-    idle = commands.names()
+    idle = gateway.commands.names()
     await pick_up(processes, gateway.db)
     clock.advance(seconds=6)
     assert await processes.run_jobs() == 1
-    commands.clear()
+    gateway.commands.clear()
 
     done = await processes.run_jobs()
 
-    assert (done, commands.names()) == (0, idle)
+    assert (done, gateway.commands.names()) == (0, idle)
     assert set(await marks(gateway.db)) == {None}
 
 

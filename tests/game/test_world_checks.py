@@ -15,6 +15,7 @@ from portico.resolvers.writes.marks import random_operation_id
 from portico.schema.kinds import split_id
 from tests.game.support.importing import WORLD, room, run
 from tests.game.support.scene import Temple, add_temple, assert_sound
+from tests.support.documents import stored
 from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock
 
@@ -124,6 +125,5 @@ async def test_an_old_copy_of_a_room_is_named_and_repaired(gateway: GatewayClien
     assert found[0].repair is not None
     await found[0].repair()
     await assert_sound(db)
-    me = await db["game.characters"].find_one({"_id": temple.me["_id"]})
-    assert me is not None
+    me = await stored(db, "game.characters", temple.me)
     assert "sword" not in {one["name"] for one in me["location"]["items"]}

@@ -12,7 +12,7 @@ from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id, room_id
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 
 ITEM = "id name quantity bonus description weight price contents { name contents { name contents { name } } }"
 ROOM = f"name description exits {{ direction locationId }} characters {{ characterId name }} inventory {{ {ITEM} }}"
@@ -36,9 +36,7 @@ async def read(
     return await gateway.data(text, v, token=token)
 
 
-async def test_one_command_reads_a_character_with_its_room(
-    gateway: GatewayClient, db: Database, commands: Commands
-) -> None:
+async def test_one_command_reads_a_character_with_its_room(gateway: GatewayClient, db: Database) -> None:
     to = await add_room(db, "Market")
     chest = item("chest", capacity=10_000, cost=None)
     coins = item("coins", quantity=12, weight=24, inside=chest["_id"])
@@ -50,11 +48,11 @@ async def test_one_command_reads_a_character_with_its_room(
     ann = await add_character(
         db, "ann", room, items=[hat, staff], armor={"HEAD": [hat["_id"]]}, weapons={"BOTH": staff["_id"]}
     )
-    commands.clear()
+    gateway.commands.clear()
 
     found = (await read(gateway, READ, id=character_id(ann)))["character"]
 
-    assert commands.names() == ["find game.characters"]
+    assert gateway.commands.names() == ["find game.characters"]
     assert found["location"] == {
         "locationId": room_id(room),
         "name": "Temple",
@@ -138,35 +136,31 @@ async def test_a_room_shows_nobody_who_is_leaving_or_was_refused(gateway: Gatewa
     assert [one["name"] for one in found["characters"]] == ["Ann"]
 
 
-async def test_a_shopkeeper_is_a_character_with_prices_of_its_own(
-    gateway: GatewayClient, db: Database, commands: Commands
-) -> None:
+async def test_a_shopkeeper_is_a_character_with_prices_of_its_own(gateway: GatewayClient, db: Database) -> None:
     sword, relic = item("sword", cost=15, kind="WEAPON"), item("relic", cost=None)
     room = await add_room(db, "Shop", keepers=[keeper("Smith", sword, relic, asks=125, number=3)])
-    commands.clear()
+    gateway.commands.clear()
 
     found = (await read(gateway, READ, None, id=keeper_id(room, 3)))["character"]
 
-    assert commands.names() == ["find game.locations"]
+    assert gateway.commands.names() == ["find game.locations"]
     assert (found["name"], found["characterClass"], found["gold"]) == ("Smith", "shopkeeper", 1_000)
     assert [(one["name"], one["price"]) for one in found["inventory"]] == [("sword", 19), ("relic", None)]
     assert found["location"]["name"] == "Shop"
     assert found["weapons"] == {"left": None, "right": None, "both": None}
 
 
-async def test_shopkeepers_and_characters_of_a_request_are_read_together(
-    gateway: GatewayClient, db: Database, commands: Commands
-) -> None:
+async def test_shopkeepers_and_characters_of_a_request_are_read_together(gateway: GatewayClient, db: Database) -> None:
     shops = [await add_room(db, name, keepers=[keeper(f"Keeper of {name}")]) for name in ("A", "B")]
     ann = await add_character(db, "ann", shops[0])
     ids = [character_id(ann), *map(keeper_id, shops), keeper_id(shops[0], 7)]
-    commands.clear()
+    gateway.commands.clear()
 
     text = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Character { name location { name } } } }"
     found = await read(gateway, text, ids=ids)
 
     assert [one and one["name"] for one in found["nodes"]] == ["Ann", "Keeper of A", "Keeper of B", None]
-    assert sorted(commands.names()) == ["find game.characters", "find game.locations"]
+    assert sorted(gateway.commands.names()) == ["find game.characters", "find game.locations"]
 
 
 @pytest.mark.parametrize("key", ["{room}.01", "{room}.", "{room}.x", "zz.0", ".0", "{room}.0.0", "{room}.-1"])
@@ -182,10 +176,8 @@ async def test_a_text_that_is_no_key_of_a_shopkeeper_is_no_id(gateway: GatewayCl
     assert found == {"character": None}
 
 
-async def test_a_players_character_exists_only_for_its_player_and_a_game_master(
-    gateway: GatewayClient, db: Database
-) -> None:
-    ann = await add_character(db, "ann", await add_room(db, "Temple"))
+async def test_a_players_character_exists_only_for_its_player_and_a_game_master(gateway: GatewayClient) -> None:
+    ann = await add_character(gateway.db, "ann", await add_room(gateway.db, "Temple"))
 
     for subject, role in ((None, None), ("bob", None), ("bob", Role.EDITOR)):
         found = await read(gateway, READ_NAME, subject, role, id=character_id(ann))
@@ -195,12 +187,10 @@ async def test_a_players_character_exists_only_for_its_player_and_a_game_master(
         assert found == {"character": {"name": "Ann"}, "node": {"id": character_id(ann)}}
 
 
-async def test_a_viewer_lists_their_own_characters_in_the_order_of_their_creation(
-    gateway: GatewayClient, db: Database
-) -> None:
-    room = await add_room(db, "Temple")
+async def test_a_viewer_lists_their_own_characters_in_the_order_of_their_creation(gateway: GatewayClient) -> None:
+    room = await add_room(gateway.db, "Temple")
     for owner, name in (("ann", "First"), ("bob", "Other"), ("ann", "Second")):
-        await add_character(db, owner, room, name=name)
+        await add_character(gateway.db, owner, room, name=name)
     text = "{ viewer { characters { name location { name } } } }"
 
     found = await read(gateway, text, role=GAME_MASTER)
@@ -208,11 +198,9 @@ async def test_a_viewer_lists_their_own_characters_in_the_order_of_their_creatio
     assert [one["name"] for one in found["viewer"]["characters"]] == ["First", "Second"]
 
 
-async def test_a_viewer_reads_a_few_characters_with_all_their_things_and_rooms(
-    gateway: GatewayClient, db: Database
-) -> None:
-    room = await add_room(db, "Temple")
-    made = [await add_character(db, "ann", room, name=f"Ann {number}") for number in range(3)]
+async def test_a_viewer_reads_a_few_characters_with_all_their_things_and_rooms(gateway: GatewayClient) -> None:
+    room = await add_room(gateway.db, "Temple")
+    made = [await add_character(gateway.db, "ann", room, name=f"Ann {number}") for number in range(3)]
     text = f"query ($first: Int!) {{ viewer {{ characters(first: $first) {{ {CHARACTER} }} }} }}"
 
     few = await read(gateway, text, first=2)
@@ -249,16 +237,16 @@ async def test_an_unknown_id_of_a_room_or_a_character_is_null(gateway: GatewayCl
     assert await read(gateway, text, room=who, who=room) == {"location": None, "character": None}
 
 
-async def test_a_read_fetches_only_what_it_shows(gateway: GatewayClient, db: Database, commands: Commands) -> None:
+async def test_a_read_fetches_only_what_it_shows(gateway: GatewayClient, db: Database) -> None:
     room = await add_room(db, "Temple", keepers=[keeper("Priest")])
     ann = await add_character(db, "ann", room)
-    commands.clear()
+    gateway.commands.clear()
 
     await read(gateway, "query ($id: ID!) { character(id: $id) { name location { name } } }", id=character_id(ann))
     await read(gateway, "query ($id: ID!) { character(id: $id) { gold } }", id=keeper_id(room))
     await read(gateway, "query ($id: ID!) { location(id: $id) { characters { name } } }", id=room_id(room))
 
-    projections = [set(command["projection"]) - {"schema_version"} for command in commands.sent]
+    projections = [set(command["projection"]) - {"schema_version"} for command in gateway.commands.sent]
     slot = {"action.turn", "action.kind", "action.room"}
     assert projections[0] == {"name", "location.name", "owner"} | slot
     assert projections[1] == {f"keepers.{name}" for name in ("number", "name", "class", "gold", "asks")}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from portico.gateway.settings import Settings
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.kinds import Kind
-from tests.social.support.social import block, join
+from tests.social.support.social import block, join, user_id
 from tests.support.harness import SettableClock, running, with_settings
 
 BLOCK = "mutation ($input: BlockInput!) { block(input: $input) { __typename } }"
@@ -20,7 +19,7 @@ async def test_above_the_rate_a_member_who_has_blocked_the_caller_still_does_not
         caller = gateway.as_caller("max")
 
         _, limited, hidden, missing = [
-            await caller.ask(BLOCK, {"input": {"userId": Kind.encode_id("User", name)}})
+            await caller.ask(BLOCK, {"input": {"userId": user_id(name)}})
             for name in ("jared", "nick", "dwight", "nobody")
         ]
 

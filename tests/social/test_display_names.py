@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from portico.resolvers.social import member_edits
-from tests.social.support.members import user_id
 from tests.social.support.posts import write_post
-from tests.social.support.social import block, join, operation, unblock
-from tests.support.harness import Commands, GatewayClient
+from tests.social.support.social import block, join, operation, unblock, user_id
+from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio
 CREATE = """
@@ -57,15 +56,15 @@ async def test_an_author_who_has_blocked_the_viewer_has_the_name_of_that_time(ga
     assert (await _author(gateway, "/ann", "bob"))["displayName"] == "Anna"
 
 
-async def test_the_names_of_all_authors_of_a_page_take_one_read(gateway: GatewayClient, commands: Commands) -> None:
+async def test_the_names_of_all_authors_of_a_page_take_one_read(gateway: GatewayClient) -> None:
     await join(gateway.db, "max", "ann", "bob", "cem")
     for name in ("ann", "bob", "cem"):
         await write_post(gateway.db, name, to="max")
-    commands.clear()
+    gateway.commands.clear()
     query = "query ($id: ID!) { user(id: $id) { wall { nodes { by { displayName user { name } } } } } }"
 
     found = await gateway.data(query, {"id": user_id("max")}, token=None)
 
     names = sorted(post["by"]["displayName"] for post in found["user"]["wall"]["nodes"])
     assert names == ["Ann", "Bob", "Cem"]
-    assert sorted(commands.names()) == ["find social.members", "find social.members", "find social.posts"]
+    assert sorted(gateway.commands.names()) == ["find social.members", "find social.members", "find social.posts"]

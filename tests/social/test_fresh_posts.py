@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from datetime import timedelta
-from typing import cast
 
 import pytest
 
-from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database
 from portico.resolvers.social.fan_out_order import LEASE
 from portico.resolvers.social.fresh_posts import FreshPosts
-from tests.social.support.posts import (
-    NOW,
-    add_followers,
-    add_members,
-    deliver,
-    feeds_with,
-    write_fresh,
-    write_post,
-)
+from tests.social.support.posts import NOW, add_followers, add_members, deliver, feeds_with, write_fresh, write_post
+from tests.support.crashing_databases import CrashingDatabases
 from tests.support.harness import GatewayClient
 from tests.support.interruptions import stopping
 
@@ -49,34 +39,27 @@ async def test_a_fresh_post_is_neither_searched_nor_claimed(gateway: GatewayClie
     assert await feeds_with(followed, post) == {"dwight", "jared"}
     # The searches are for posts behind it.
     assert names.count("find social.posts") == 2
-    others = sorted(name for name in names if name != "find social.posts")
-    assert others == [
-        "find social.members",
-        *["find social.relations"] * 2,
-        "insert social.news",
-        "update social.posts",
-    ]
+    others = ["find social.members", *["find social.relations"] * 2, "insert social.news", "update social.posts"]
+    assert sorted(name for name in names if name != "find social.posts") == others
     assert await deliver(followed, fresh=fresh, now=NOW + 2 * LEASE) == 0
 
 
 async def test_a_delivery_of_fresh_posts_that_crashes_anywhere_is_finished_by_another_worker(
     followed: Database,
 ) -> None:
-    for stop in itertools.count():
+    databases = CrashingDatabases(followed)
+    for crashing_db in databases:
         fresh = FreshPosts(10)
         posts = [await write_fresh(followed, fresh, author) for author in ("star", "max")]
-        faulty = FaultyDatabase(followed, stop)
         with stopping():
-            await deliver(cast("Database", faulty), fresh=fresh)
-        if faulty.has_crashed:
+            await deliver(crashing_db, fresh=fresh)
+        if databases.has_crashed:
             # The leases hold until they expire.
             await deliver(followed, now=NOW + 2 * LEASE)
 
         assert [len(await feeds_with(followed, post)) for post in posts] == [1_200, 2]
         assert await followed["social.posts"].find_one({"fan_out": {"$exists": True}}) is None
-        if not faulty.has_crashed:
-            break
-    assert stop > 6
+    assert databases.stop > 6
 
 
 async def test_another_worker_leaves_a_fresh_post_to_its_process_until_the_lease_expires(followed: Database) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import members, relations
 from portico.resolvers.social.names import searched
-from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
-from tests.social.support.social import block, circle, join
+from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE
+from tests.social.support.social import block, circle, join, user_id
 from tests.support.explaining import explain
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.routing import unroutable

@@ -7,7 +7,6 @@ import contextlib
 import random
 from typing import Any
 
-from portico.gateway.domains.social import graph
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.social import (
@@ -21,18 +20,13 @@ from portico.resolvers.social import (
 )
 from portico.resolvers.social.member_rates import RateLimited
 from portico.resolvers.writes.marks import random_operation_id
-from tests.social.support.social import circle, join, operation
+from tests.social.support.social import assert_graph_is_right, circle, join, operation
 from tests.support.harness import IS_SOAK, SettableClock
 from tests.support.interruptions import delayed
 
 ROUNDS = 400 if IS_SOAK else 36
 PEOPLE = ("ada", "bo", "cy", "di")
 NAMES = ("a.b", "$x", "c")
-
-
-async def assert_right(db: Database) -> None:
-    assert [problem for one in graph.INVARIANTS async for problem in one.problems(db)] == []
-    assert await db["social.relations"].find_one({"uncopied": {"$exists": True}}) is None
 
 
 async def change_at_random(db: Database, rng: random.Random) -> None:
@@ -50,7 +44,7 @@ async def test_both_sides_agree_after_concurrent_changes(db: Database) -> None:
     for number in range(ROUNDS // 12):
         slow = delayed(db, random.Random(number), 0.01)
         await asyncio.gather(*(change_at_random(slow, rng) for _ in range(12)))
-        await assert_right(db)
+        await assert_graph_is_right(db)
 
 
 async def test_jobs_beside_the_changes_that_they_finish_do_no_harm(db: Database, clock: SettableClock) -> None:
@@ -62,7 +56,7 @@ async def test_jobs_beside_the_changes_that_they_finish_do_no_harm(db: Database,
         changes = [change_at_random(slow, rng) for _ in range(12)]
         jobs = [relation_jobs.finish_relations(slow, now=clock.now()) for _ in range(3)]
         await asyncio.gather(*changes, *jobs)
-        await assert_right(db)
+        await assert_graph_is_right(db)
 
 
 async def test_of_concurrent_attempts_to_join_one_succeeds(db: Database) -> None:
@@ -103,4 +97,4 @@ async def test_all_members_of_a_circle_are_kept_when_they_are_added_at_once(db: 
     ada = (await members.find_by_ids(db, ["ada"]))["ada"]
     assert ada["circles"] == ["$x"]
     assert await circles.existing(db, "ada", ["$x"]) == ["$x"]
-    await assert_right(db)
+    await assert_graph_is_right(db)

@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from portico.schema import connections
-from tests.social.support.post_reads import as_member, user_id
-from tests.social.support.social import block, circle, join
-from tests.support.harness import Commands, GatewayClient
+from tests.social.support.post_reads import as_member
+from tests.social.support.social import block, circle, join, user_id
+from tests.support.harness import GatewayClient
 
 FOLLOWERS = "query ($id: ID!) { user(id: $id) { followers(first: 1) { nodes { name } } } }"
 
 
-async def test_many_hidden_followers_take_few_commands(gateway: GatewayClient, commands: Commands) -> None:
+async def test_many_hidden_followers_take_few_commands(gateway: GatewayClient) -> None:
     hidden = [f"m{number:02}" for number in range(60)]
     await join(gateway.db, "max", "dwight", "zoe", *hidden)
     for follower in (*hidden, "zoe"):
         await circle(gateway.db, follower, "max")
     for follower in hidden:
         await block(gateway.db, follower, "dwight")
-    commands.clear()
+    gateway.commands.clear()
 
     found = await gateway.data(FOLLOWERS, {"id": user_id("max")}, **as_member(gateway, "dwight"))
 
     assert found == {"user": {"followers": {"nodes": [{"name": "Zoe"}]}}}
     # Pages of 2, 8, 32 and 128 rows.
-    assert commands.names().count("aggregate social.relations") == 4
+    assert gateway.commands.names().count("aggregate social.relations") == 4
 
 
 PAGE = """
@@ -82,7 +82,7 @@ async def test_pages_are_as_if_there_were_no_hidden_followers(gateway: GatewayCl
 
 
 async def test_a_page_behind_very_many_hidden_followers_ends_early(
-    gateway: GatewayClient, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "_MOST_HIDDEN", 10)
     hidden = [f"m{number:02}" for number in range(60)]
@@ -91,12 +91,12 @@ async def test_a_page_behind_very_many_hidden_followers_ends_early(
         await circle(gateway.db, follower, "max")
     for follower in hidden:
         await block(gateway.db, follower, "dwight")
-    commands.clear()
+    gateway.commands.clear()
 
     page = await _page(gateway, "dwight", 2)
 
     # Pages of 3 and 12 rows.
-    assert commands.names().count("aggregate social.relations") == 2
+    assert gateway.commands.names().count("aggregate social.relations") == 2
     assert page["nodes"] == [{"name": "Amy"}]
     assert page["pageInfo"]["hasNextPage"]
     # The cursor at a hidden follower is like any other.
@@ -109,9 +109,7 @@ async def test_a_page_behind_very_many_hidden_followers_ends_early(
     assert (found, rounds) == ([{"name": "Zoe"}], 4)
 
 
-async def test_rows_before_very_many_hidden_followers_take_few_commands(
-    gateway: GatewayClient, commands: Commands
-) -> None:
+async def test_rows_before_very_many_hidden_followers_take_few_commands(gateway: GatewayClient) -> None:
     hidden = [f"m{number:02}" for number in range(60)]
     await join(gateway.db, "max", "dwight", "zoe", *hidden)
     for follower in (*hidden, "zoe"):
@@ -119,10 +117,10 @@ async def test_rows_before_very_many_hidden_followers_take_few_commands(
     after = (await _page(gateway, None, 60))["pageInfo"]["endCursor"]
     for follower in hidden:
         await block(gateway.db, follower, "dwight")
-    commands.clear()
+    gateway.commands.clear()
 
     page = await _page(gateway, "dwight", 1, after)
 
     assert (page["nodes"], page["pageInfo"]["hasPreviousPage"]) == ([{"name": "Zoe"}], False)
     # Rows before the page: 1, 4, 16 and 64, each with the relations of the reader. Also those with max and with zoe.
-    assert commands.names().count("find social.relations") == 4 + 4 + 2
+    assert gateway.commands.names().count("find social.relations") == 4 + 4 + 2

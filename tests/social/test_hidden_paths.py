@@ -24,9 +24,9 @@ from portico.resolvers.social import member_edits, renames, votes
 from portico.schema.kinds import Kind
 from tests.notifications.support.news import write_news
 from tests.social.support.all_fields import all_fields
-from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
-from tests.social.support.social import block, circle, join, operation
+from tests.social.support.social import block, circle, join, operation, user_id
 from tests.support.harness import IS_SOAK, GatewayClient, running
 
 OTHERS = ["ann", "bob", "yan", "zoe"]

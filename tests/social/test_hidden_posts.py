@@ -17,13 +17,13 @@ from tests.social.support.post_reads import (
 )
 from tests.social.support.posts import deliver, later, op, write_post
 from tests.social.support.social import circle, join
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio
 NEWS = "newsFeed"
 
 
-async def test_a_full_page_is_shown_whatever_is_hidden_before_it(gateway: GatewayClient, commands: Commands) -> None:
+async def test_a_full_page_is_shown_whatever_is_hidden_before_it(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob", "cem")
     await circle(gateway.db, "bob", "ann")
     await circle(gateway.db, "ann", "cem", name="others")
@@ -40,12 +40,12 @@ async def test_a_full_page_is_shown_whatever_is_hidden_before_it(gateway: Gatewa
         ]
     )
     for name in (NEWS, "wall of ann"):
-        commands.clear()
+        gateway.commands.clear()
         page = await page_of(gateway, "bob", name, "id", first=2)
         assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(post) for post in reversed(shown)][:2]
         assert page["pageInfo"]["hasNextPage"]
         # In each of two rounds, a news feed reads one's own posts, too.
-        assert len([sent for sent in commands.names() if sent == "find social.posts"]) <= {NEWS: 7}.get(name, 5)
+        assert len([sent for sent in gateway.commands.names() if sent == "find social.posts"]) <= {NEWS: 7}.get(name, 5)
         rest = await page_of(gateway, "bob", name, "id", first=2, after=page["pageInfo"]["endCursor"])
         assert [edge["node"]["id"] for edge in rest["edges"]] == [post_id(shown[0])]
         assert rest["pageInfo"] == {

@@ -12,7 +12,7 @@ from portico.resolvers.social import walks
 from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
 from tests.social.support.posts import call, codes, later, write_comment, write_post
 from tests.social.support.social import block, block_each_other, join, unblock
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 
 POSTS = """
 query ($first: Int, $after: String) {
@@ -146,12 +146,12 @@ async def test_hidden_posts_come_in_pages(gateway: GatewayClient) -> None:
         assert found == wanted
 
 
-async def test_only_the_wall_of_the_viewer_has_hidden_posts(gateway: GatewayClient, commands: Commands) -> None:
+async def test_only_the_wall_of_the_viewer_has_hidden_posts(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob")
     await write_post(gateway.db, "bob", to="ann")
     await write_post(gateway.db, "bob")
     await block(gateway.db, "bob", "ann")
-    commands.clear()
+    gateway.commands.clear()
 
     for viewer in ("bob", "guest"):
         assert (await hidden_posts(gateway, viewer))["nodes"] == []
@@ -214,19 +214,19 @@ async def test_hidden_comments_come_in_pages(gateway: GatewayClient) -> None:
     assert [[row["text"] for row in page["nodes"]] for page in both] == [wanted[:2], ["short"]]
 
 
-async def test_hidden_comments_take_few_commands(gateway: GatewayClient, commands: Commands) -> None:
+async def test_hidden_comments_take_few_commands(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob", "cem")
     posts = [await write_post(gateway.db, "ann") for _ in range(3)]
     for post in posts:
         for number in range(150):
             await write_comment(gateway.db, post, "bob" if number == 70 else "cem", str(number))
     await block(gateway.db, "bob", "ann")
-    commands.clear()
+    gateway.commands.clear()
 
     pages = await hidden_comments(gateway, "ann", *posts)
 
     assert [[row["text"] for row in page["nodes"]] for page in pages] == [["70"]] * 3
-    reads = commands.names()
+    reads = gateway.commands.names()
     assert sum(name == "find social.comment_pages" for name in reads) == 2
     # The posts by id and their relations; then the posts with their comments, the blocks, and the names.
     assert len(reads) <= 7, reads

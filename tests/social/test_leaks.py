@@ -13,9 +13,9 @@ import pytest
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_comments, post_edits
-from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
-from tests.social.support.social import block, circle, join, uncircle
+from tests.social.support.social import block, circle, join, uncircle, user_id
 from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio

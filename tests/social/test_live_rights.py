@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from tests.social.support.members import user_id
 from tests.social.support.posts import write_post
-from tests.social.support.social import block, circle, join, unblock, uncircle
+from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
 
 WALL = "query ($id: ID!) @live { user(id: $id) { name wall(first: 5) { nodes { id } } } }"

@@ -9,9 +9,9 @@ import pytest
 from bson import ObjectId
 
 from portico.gateway.settings import Settings
-from tests.social.support.post_reads import page_of, post_id, user_id
+from tests.social.support.post_reads import page_of, post_id
 from tests.social.support.posts import later, write_post
-from tests.social.support.social import circle, join
+from tests.social.support.social import circle, join, user_id
 from tests.support.harness import GatewayClient, running
 
 # Four bytes a character.

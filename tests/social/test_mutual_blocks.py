@@ -10,9 +10,9 @@ import pytest
 from portico.gateway.settings import Settings
 from portico.resolvers.social import member_edits, renames
 from tests.social.support.members import BLOCK, UNBLOCK, call
-from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import write_post
-from tests.social.support.social import block, block_each_other, circle, join, operation, unblock
+from tests.social.support.social import block, block_each_other, circle, join, operation, unblock, user_id
 from tests.support.harness import GatewayClient
 
 MEMBER = """

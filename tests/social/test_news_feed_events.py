@@ -11,7 +11,7 @@ import pytest
 from tests.social.support.post_reads import post_id
 from tests.social.support.posts import deliver, later, write_comment, write_post
 from tests.social.support.social import block, circle, join, uncircle
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 from tests.support.sockets import streamed, until
 
 pytestmark = pytest.mark.anyio
@@ -77,7 +77,7 @@ async def test_two_subscriptions_get_what_each_of_them_may_see(gateway: GatewayC
 
 
 async def test_many_subscribers_get_a_post_by_few_commands(
-    gateway: GatewayClient, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followers = [f"m{number}" for number in range(20)]
     await join(gateway.db, "ann", *followers)
@@ -93,14 +93,14 @@ async def test_many_subscribers_get_a_post_by_few_commands(
         await deliver(gateway.db, now=later(2))
         # In how many parts the change stream brings the events depends on the load of the machine.
         await until(lambda: len(arrived) == len(followers))
-        commands.clear()
+        gateway.commands.clear()
         for event in arrived:
             publish(event)
 
         received = await asyncio.gather(*map(anext, feeds))
 
     assert [event["newsFeedPosted"] for event in received] == [shown(sent)] * 20
-    reads = [name for name in commands.names() if name in {"find social.posts", "find social.relations"}]
+    reads = [name for name in gateway.commands.names() if name in {"find social.posts", "find social.relations"}]
     # Each subscriber alone would take two. Motor answers in threads, so fewer reads fall together than with PyMongo.
     assert len(reads) <= 20
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from datetime import timedelta
-from typing import cast
 
 import pytest
 
-from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_comments, post_edits, post_jobs, renames
 from tests.social.support.posts import (
@@ -24,6 +21,7 @@ from tests.social.support.posts import (
     write_post,
 )
 from tests.social.support.social import uncircle
+from tests.support.crashing_databases import CrashingDatabases
 from tests.support.interruptions import interrupted, stopping
 
 DAY = timedelta(days=1)
@@ -37,45 +35,41 @@ async def test_a_delivery_that_crashes_anywhere_is_finished_by_the_next(db: Data
     # They stop after each post.
     await uncircle(db, "gone", "max", now=NOW + timedelta(seconds=1))
     most = 1_000 if merged else 10_000
-    for stop in itertools.count():
+    databases = CrashingDatabases(db)
+    for crashing_db in databases:
         post = await write_post(db, "max")
-        faulty = FaultyDatabase(db, stop)
         with stopping():
-            await deliver(cast("Database", faulty), max_fan_out=most)
+            await deliver(crashing_db, max_fan_out=most)
         # The lease of the crashed worker is over. It counts from when the worker took it, however long it had run.
         await deliver(db, now=NOW + timedelta(minutes=2), max_fan_out=most)
 
         assert await feeds_with(db, post) == (set() if merged else {*followers, "gone"})
         assert await db["social.relations"].count_documents({"is_merged": True}) == (1_200 if merged else 0)
         assert await db["social.posts"].find_one({"fan_out": {"$exists": True}}) is None
-        if not faulty.has_crashed:
-            break
         await db["social.posts"].delete_many({})
         await db["social.news"].delete_many({})
         await db["social.relations"].update_many({}, {"$unset": {"is_merged": ""}})
         await db["social.members"].update_one({"_id": "max"}, {"$set": {"is_merged": False}, "$unset": {"merging": ""}})
-    assert stop == (10 if merged else 12)
+    assert databases.stop == (10 if merged else 12)
 
 
 async def test_a_removal_of_a_deleted_post_that_crashes_anywhere_is_finished_by_the_next(db: Database) -> None:
     await add_members(db, "max")
     await add_followers(db, "max", ["dwight"])
-    for stop in itertools.count():
+    databases = CrashingDatabases(db)
+    for crashing_db in databases:
         post = await write_post(db, "max")
         for number in range(41):
             await write_comment(db, post, "dwight", str(number))
         await deliver(db)
         await post_edits.delete_post(db, post_id=post["_id"], now=NOW, operation_id=op())
-        faulty = FaultyDatabase(db, stop)
         with stopping():
-            await post_jobs.finish_posts(cast("Database", faulty), now=NOW + DAY)
+            await post_jobs.finish_posts(crashing_db, now=NOW + DAY)
         await post_jobs.finish_posts(db, now=NOW + DAY)
 
         for name in ("social.posts", "social.news", "social.comment_pages"):
             assert await db[name].count_documents({}) == 0, name
-        if not faulty.has_crashed:
-            break
-    assert stop == 4
+    assert databases.stop == 4
 
 
 async def test_a_rename_that_crashes_anywhere_is_finished_by_the_next_run(db: Database) -> None:
@@ -83,22 +77,20 @@ async def test_a_rename_that_crashes_anywhere_is_finished_by_the_next_run(db: Da
     post = await write_post(db, "max")
     for _ in range(41):
         await write_comment(db, post, "max")
-    for stop in itertools.count():
-        name = f"Max {stop}"
+    databases = CrashingDatabases(db)
+    for crashing_db in databases:
+        name = f"Max {databases.stop}"
         await db["social.members"].update_one(
             {"_id": "max"}, {"$set": {"name": name, "renamed": {"op": op(), "at": NOW}}}
         )
-        faulty = FaultyDatabase(db, stop)
         with stopping():
-            await renames.copy_names(cast("Database", faulty), now=NOW + DAY)
+            await renames.copy_names(crashing_db, now=NOW + DAY)
         await renames.copy_names(db, now=NOW + DAY)
 
         (stored,) = await db["social.posts"].find({}).to_list()
         copies = [stored["by"], stored["to"], *(one["by"] for one in await comments_of(db, stored))]
         assert {copy["name"] for copy in copies} == {name}
-        if not faulty.has_crashed:
-            break
-    assert stop == 5
+    assert databases.stop == 5
 
 
 # ---------------------------------------------------------- paused processes

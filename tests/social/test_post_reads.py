@@ -15,18 +15,10 @@ from portico.resolvers.social.listed_posts import PostList
 from portico.schema.nodes import visible_of
 from portico.schema.social.posts import POST
 from portico.schema.watching import WatchedCaller
-from tests.social.support.post_reads import (
-    as_member,
-    comments_of,
-    page_of,
-    post_id,
-    posts_in,
-    user_id,
-    visible_by_id,
-)
+from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in, visible_by_id
 from tests.social.support.posts import NOW, deliver, later, op, who, write_comment, write_post
-from tests.social.support.social import block, circle, join, unblock, uncircle
-from tests.support.harness import Commands, GatewayClient
+from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
+from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio
 NEWS, INCOMING = "newsFeed", "incoming"
@@ -300,20 +292,20 @@ async def test_a_poll_shows_its_votes_and_that_of_the_viewer(gateway: GatewayCli
         assert edge["node"] == {"text": "Tea?", "options": counts, "viewerVote": vote}
 
 
-async def test_walls_of_many_members_take_one_command(gateway: GatewayClient, commands: Commands) -> None:
+async def test_walls_of_many_members_take_one_command(gateway: GatewayClient) -> None:
     names = [f"member{number}" for number in range(12)]
     await join(gateway.db, "ann", *names)
     for name in names:
         await circle(gateway.db, name, "ann")
         await write_post(gateway.db, name, f"By {name}")
-    commands.clear()
+    gateway.commands.clear()
     query = """
     query ($id: ID!) { user(id: $id) { followers { nodes { wall { nodes { by { userId } } } } } } }
     """
     data = await gateway.data(query, {"id": user_id("ann")}, **as_member(gateway, "ann"))
     found = [node["wall"]["nodes"] for node in data["user"]["followers"]["nodes"]]
     assert found == [[{"by": {"userId": name}}] for name in sorted(names)]
-    assert commands.names().count("aggregate social.posts") == 1
+    assert gateway.commands.names().count("aggregate social.posts") == 1
 
 
 async def test_the_photo_of_a_post_obeys_the_rule_of_photos(gateway: GatewayClient) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.social.kit import KIT
-from tests.social.support.post_reads import post_id, user_id
+from tests.social.support.post_reads import post_id
 from tests.social.support.posts import call, deliver, later, new_post, write_comment, write_post
-from tests.social.support.social import circle, join
+from tests.social.support.social import circle, join, user_id
 from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UPDATE, USER, call, read, user_id
-from tests.social.support.social import block, circle, join
+from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UPDATE, USER, call, read
+from tests.social.support.social import block, circle, join, user_id
 from tests.support.harness import GatewayClient
 
 CIRCLES = "{ viewer { user { circles { name members { nodes { name } } } blocked { name } } } }"

@@ -9,11 +9,11 @@ from bson import ObjectId
 
 from portico.resolvers.social import follower_counts
 from portico.schema.roles import Role
-from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import NOW, call, codes, write_comment, write_post
-from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle
+from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle, user_id
 from tests.support.explaining import explain
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 
 pytestmark = pytest.mark.anyio
 SHOWN = "name viewerFollows viewerHasBlocked followerCount"
@@ -109,7 +109,7 @@ async def _add_followers(gateway: GatewayClient, member: str, count: int, *, vie
 
 
 async def test_a_count_is_bounded_and_covered_by_its_index(
-    gateway: GatewayClient, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower_counts, "MAX_COUNTED", 40)
     await join(gateway.db, "max", "ann")
@@ -117,11 +117,11 @@ async def test_a_count_is_bounded_and_covered_by_its_index(
     await _add_followers(gateway, "max", 20, viewer="ann")
     assert (await _count(gateway, None, "max"), await _count(gateway, "ann", "max")) == (40, 20)
     await _add_followers(gateway, "max", 500)
-    commands.clear()
+    gateway.commands.clear()
 
     assert (await _count(gateway, None, "max"), await _count(gateway, "ann", "max")) == (40, 40)
 
-    counts = [one for one in commands.sent if "aggregate" in one]
+    counts = [one for one in gateway.commands.sent if "aggregate" in one]
     plans = [plan for one in counts for plan in await explain(gateway.db, one)]
     assert len(counts) == 3
     assert not any(plan.scans_collection or plan.documents_examined for plan in plans)

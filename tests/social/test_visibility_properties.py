@@ -14,9 +14,9 @@ from portico.gateway.settings import Settings
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import post_comments, post_edits, post_lists
 from tests.social.support.model import Model, ModelPost
-from tests.social.support.post_reads import all_posts_backwards_in, all_posts_in, as_member, post_id, user_id
+from tests.social.support.post_reads import all_posts_backwards_in, all_posts_in, as_member, post_id
 from tests.social.support.posts import deliver, later, op, who, write_post
-from tests.social.support.social import block, circle, join, unblock, uncircle
+from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
 from tests.support.machines import examples, step_lists
 

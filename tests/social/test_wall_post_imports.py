@@ -10,7 +10,7 @@ import pytest
 
 from portico.schema.kinds import Kind
 from tests.social.support.posts import deliver, later, write_post
-from tests.social.support.social import circle, join
+from tests.social.support.social import circle, join, user_id
 from tests.support import real_data
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 
@@ -68,7 +68,7 @@ async def test_a_record_can_name_another_wall_a_link_and_an_audience(gateway: Ga
     again = await gateway.import_records("wall-posts", real_data.write(tmp_path / "rows.jsonl", rows[:2]))
 
     assert (counts, again) == ({"created": 2, "failed": 5}, {"unchanged": 2})
-    wall = (await gateway.as_caller("max").data(WALL, {"id": Kind.encode_id("User", "max")}))["user"]
+    wall = (await gateway.as_caller("max").data(WALL, {"id": user_id("max")}))["user"]
     assert wall["name"] == "Max"
     found = [(post["posted"][:10], post.get("url")) for post in wall["wall"]["nodes"]]
     assert found[1:] == [("2024-12-01", "https://example.org")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.game.support.stacks import call
 from tests.support.harness import GatewayClient
 
 SHOWN = """
@@ -14,19 +15,6 @@ SHOWN = """
 """
 
 
-ERRORS = """
-    ... on UserError { __typename message }
-    ... on ItemGone { itemId }
-    ... on LimitReached { limit }
-"""
-
-
-async def do(gateway: GatewayClient, field: str, subject: str = "ann", **given: Any) -> Any:
+async def do(gateway: GatewayClient, mutation: str, subject: str = "ann", **given: Any) -> Any:
     """Carries out a mutation, and returns its payload or error."""
-    name = field[0].upper() + field[1:]
-    kinds = {"pickUp": "Item", "drop": "Item", "unequip": "Item", "takeOut": "Container", "putIn": "Container"}
-    gold = "... on InsufficientGold { price gold }" if field in ("buy", "sell") else ""
-    shown = ERRORS if field not in ("createCharacter", "move") else "... on UserError { __typename message }"
-    text = f"""mutation ($input: {kinds.get(field, name)}Input!) {{ {field}(input: $input) {{
-        __typename ... on CharacterPayload {{ character {{ {SHOWN} }} }} {shown} {gold} }} }}"""
-    return (await gateway.data(text, {"input": given}, token=gateway.token(subject)))[field]
+    return await call(gateway, mutation, subject, given)

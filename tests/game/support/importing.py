@@ -13,6 +13,7 @@ from portico.gateway.domains.game.world.records import world
 from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world.world_imports import room_id
+from tests.support.documents import stored
 
 TEMPLE = {"id": "temple", "name": "Temple", "description": "  A cool\nhall.", "exits": {"n": "square"}, "start": 0}
 SQUARE = {"id": "square", "name": "Square", "description": "Wide.", "exits": {"S": "temple", "down": "cellar"}}
@@ -48,6 +49,4 @@ async def run(
 
 
 async def room(db: Database, key: str) -> Document:
-    found = await db["game.locations"].find_one({"_id": room_id(key)})
-    assert found is not None
-    return found
+    return await stored(db, "game.locations", {"_id": room_id(key)})

@@ -12,9 +12,11 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.kinds import Kind
+from portico.testing.kits import mutation_text
 from tests.game.support.model import Thing
-from tests.game.support.worlds import item, keeper, room
+from tests.game.support.world import keeper_id, room, room_id
+from tests.game.support.worlds import ANY_KEEPER, model_keeper, thing_item
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
 
@@ -31,29 +33,14 @@ _CHARACTER = (
     f"id gold inventory {{ {_ITEM} }} location {{ locationId exits {{ direction locationId }} "
     f"characters {{ characterId }} inventory {{ {_ITEM} }} }}"
 )
+_PLAYED = ("createCharacter", "move", "pickUp", "drop", "give", "buy", "sell", "putIn", "takeOut")
 MUTATIONS = {
-    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
-    f"... on CharacterPayload {{ character {{ {_CHARACTER} }} }} }} }}"
-    for name, kind in {
-        "createCharacter": "CreateCharacterInput",
-        "move": "MoveInput",
-        "pickUp": "ItemInput",
-        "drop": "ItemInput",
-        "give": "GiveInput",
-        "buy": "BuyInput",
-        "sell": "SellInput",
-        "putIn": "ContainerInput",
-        "takeOut": "ContainerInput",
+    name: mutation_text(SCHEMA._schema, name, selection)
+    for name, selection in {
+        **dict.fromkeys(_PLAYED, f"... on CharacterPayload {{ character {{ {_CHARACTER} }} }}"),
+        "moveCharacter": "... on MoveCharacterPayload { character { location { locationId } } to { id } }",
+        "deleteCharacter": "... on DeleteCharacterPayload { deletedId location { id } }",
     }.items()
-}
-_KEPT = {
-    "moveCharacter": "... on MoveCharacterPayload { character { location { locationId } } to { id } }",
-    "deleteCharacter": "... on DeleteCharacterPayload { deletedId location { id } }",
-}
-MUTATIONS |= {
-    name: f"mutation ($input: {name[0].upper()}{name[1:]}Input!) {{ {name}(input: $input) {{ "
-    f"__typename ... on UserError {{ message }} {shown} }} }}"
-    for name, shown in _KEPT.items()
 }
 REFUSALS = {"ItemGone", "WrongItem", "NotFound", "LimitReached", "InsufficientGold", "NoSuchExit"}
 SHELF = "query ($id: ID!) { character(id: $id) { inventory { id price } } }"
@@ -251,7 +238,7 @@ async def prepared_world(db: Database) -> Game:
     items: list[Document] = []
 
     def things(count: int) -> list[Document]:
-        made = [item(ObjectId(), f"thing {number}", _KINDS[number % len(_KINDS)]) for number in range(count)]
+        made = [thing_item(f"thing {number}", _KINDS[number % len(_KINDS)]) for number in range(count)]
         items.extend(made)
         return made
 
@@ -260,12 +247,12 @@ async def prepared_world(db: Database) -> Game:
         for at in range(ROOMS)
     ]
     exits[0].append({"direction": "E", "to": shop})
-    keepers = [keeper(number, f"Keeper {number}", gold=200, items=things(30)) for number in range(2)]
-    stored = [room(key, f"Room {at}", exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
-    stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
+    keepers = [model_keeper(number, f"Keeper {number}", ANY_KEEPER, 200, things(30)) for number in range(2)]
+    stored = [room(f"Room {at}", _id=key, exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
+    stored.append(room("Shop", _id=shop, exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, start=0))
     await db["game.locations"].insert_many(stored)
-    shopkeepers = [Kind.encode_id("Character", f"{shop}.{number}") for number in range(2)]
-    return Game({one["_id"] for one in items}, shopkeepers, [Kind.encode_id("Location", key) for key in (*rooms, shop)])
+    shopkeepers = [keeper_id(stored[-1], number) for number in range(2)]
+    return Game({one["_id"] for one in items}, shopkeepers, [room_id(one) for one in stored])
 
 
 class Visitors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -29,6 +30,24 @@ def goods(item: str, quantity: int = 1, category: str = "thing") -> Given:
 def keyed(**given: Any) -> Given:
     """The input with an idempotency key of its own."""
     return {**given, "idempotencyKey": new_key()}
+
+
+def used(item: str, quantity: int = 1, *, of: Given | None = None) -> Given:
+    """A valid `ConsumeInput`, by default of Mara's bag."""
+    return keyed(**{"from": of or bag("mara"), "stack": goods(item, quantity)})
+
+
+def moved(item: str, quantity: int = 1, *, of: Given | None = None, to: Given | None = None) -> Given:
+    """A valid `TransferStackInput`, by default from Mara's bag to her bank."""
+    return {**used(item, quantity, of=of), "to": to or bag("mara", "bank")}
+
+
+def offered(
+    offers: Sequence[Given], wants: Sequence[Given] = (), *, of: Given | None = None, to: Given | None = None
+) -> Given:
+    """A valid `OfferTradeInput`, by default from Mara's bag to Jonas'."""
+    sides = {"from": of or bag("mara"), "to": to or bag("jonas")}
+    return keyed(**sides, offers=list(offers), wants=list(wants))
 
 
 async def give(

@@ -11,6 +11,8 @@ from typing import Any
 from portico.resolvers.documents import Database
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.kinds import Kind
+from portico.testing.kits import mutation_text
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
 
@@ -19,16 +21,11 @@ CATEGORY = "goods"
 FIRST_GRANT = 1_000
 _TRADE = "... on TradePayload { trade { id state } } ... on NotEnough { available }"
 MUTATIONS = {
-    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
-    f"{selection} }} }}"
-    for name, kind, selection in (
-        ("grant", "GrantInput", "... on StackPayload { stack { quantity } }"),
-        ("consume", "ConsumeInput", "... on StackPayload { stack { quantity } }"),
-        ("transferStack", "TransferStackInput", "... on StackPayload { stack { quantity } }"),
-        ("offerTrade", "OfferTradeInput", _TRADE),
-        ("acceptTrade", "TradeInput", _TRADE),
-        ("cancelTrade", "TradeInput", _TRADE),
-    )
+    name: mutation_text(SCHEMA._schema, name, selection)
+    for name, selection in {
+        **dict.fromkeys(("grant", "consume", "transferStack"), "... on StackPayload { stack { quantity } }"),
+        **dict.fromkeys(("offerTrade", "acceptTrade", "cancelTrade"), _TRADE),
+    }.items()
 }
 
 

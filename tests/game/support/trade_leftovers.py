@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.game.support.stacks import ask, bag, give, goods, keyed, offer
+from tests.game.support.stacks import ask, give, goods, keyed, moved, offer
 from tests.support.harness import GatewayClient
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
-from tests.support.leftovers import LONG_AGO, Left
+from tests.support.leftovers import LONG_AGO, Left, set_values
 
 Given = dict[str, Any]
 
@@ -21,9 +21,8 @@ async def _trade(gateway: GatewayClient) -> Given:
 
 async def noted_stack(gateway: GatewayClient) -> Left:
     await give(gateway.db, "mara", "sword")
-    given = keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword")})
     with crashing(gateway, 2):
-        await ask(gateway, "transferStack", "mara", given)
+        await ask(gateway, "transferStack", "mara", moved("sword"))
     await gateway.db["game.stacks"].update_many({"notes.delta": {"$exists": True}}, {"$set": {"notes.0.at": LONG_AGO}})
     return "game.stacks", {"inventory": "bank", "notes.at": LONG_AGO}
 
@@ -31,8 +30,7 @@ async def noted_stack(gateway: GatewayClient) -> Left:
 async def accepted_trade(gateway: GatewayClient) -> Left:
     given = await _trade(gateway)
     await ask(gateway, "acceptTrade", "jonas", given)
-    changed = {"state": "ACCEPTED", "open_since": LONG_AGO}
-    await _set(gateway, given, **changed)
+    await _set(gateway, given, state="ACCEPTED", open_since=LONG_AGO)
     return "game.trades", {"open_since": LONG_AGO}
 
 
@@ -45,11 +43,9 @@ async def old_offer(gateway: GatewayClient) -> Left:
 async def old_trade(gateway: GatewayClient) -> Left:
     given = await _trade(gateway)
     await ask(gateway, "cancelTrade", "jonas", given)
-    ages = {"created_at": LONG_AGO, "concluded_at": LONG_AGO}
-    await _set(gateway, given, **ages)
+    await _set(gateway, given, created_at=LONG_AGO, concluded_at=LONG_AGO)
     return "game.trades", {"state": "CANCELLED"}
 
 
 async def _set(gateway: GatewayClient, given: Given, **values: Any) -> None:
-    updated = await gateway.db["game.trades"].update_one({"_id": key_in("Trade", given["id"])}, {"$set": values})
-    assert updated.matched_count == 1
+    await set_values(gateway, "game.trades", key_in("Trade", given["id"]), **values)

@@ -7,7 +7,7 @@ from typing import Any
 
 from portico.schema.kinds import Kind
 from tests.social.support.posts import write_comment, write_post
-from tests.social.support.social import block, circle, join
+from tests.social.support.social import block, circle, join, user_id
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -18,7 +18,7 @@ _OTHERS = ("mara", "jonas")
 
 
 def _ids() -> list[str]:
-    return [Kind.encode_id("User", name) for name in _OTHERS]
+    return [user_id(name) for name in _OTHERS]
 
 
 async def _members(gateway: GatewayClient) -> None:

@@ -11,11 +11,11 @@ from bson import ObjectId
 from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure, fails_with
 from tests.social.support.posts import write_post
-from tests.social.support.social import join
+from tests.social.support.social import join, user_id
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
-NOBODY = Kind.encode_id("User", "nobody")
+NOBODY = user_id("nobody")
 NO_POST = Kind.encode_id("Post", ObjectId())
 STATUS = {"detail": {"status": {"text": "Text."}}}
 
@@ -52,7 +52,7 @@ def _without_other(given: Given) -> Failing:
 def _of_itself(given: Given) -> Failing:
     async def fail(gateway: GatewayClient) -> Failure:
         await join(gateway.db, gateway.subject)
-        return Failure({"userId": Kind.encode_id("User", gateway.subject), **given})
+        return Failure({"userId": user_id(gateway.subject), **given})
 
     return fail
 

@@ -13,8 +13,9 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_jobs
-from portico.schema.kinds import Kind
-from tests.social.support.social import FRIENDS, circle, join
+from portico.testing.kits import mutation_text
+from tests.social.support.social import FRIENDS, circle, join, user_id
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
 from tests.support.ids import decode_id
 from tests.support.kills import Client, Clients, turns
@@ -24,19 +25,14 @@ FOLLOWED = 3
 OPTIONS = ["Yes", "No", "Later"]
 _numbers = itertools.count(1)
 _POST = "... on PostPayload { post { id } }"
-_MESSAGE = "... on UserError { message }"
+_USER = "... on UserPayload { user { id } }"
 MUTATIONS = {
-    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename {_MESSAGE} {selection} }} }}"
-    for name, kind, selection in (
-        ("createPost", "CreatePostInput", _POST),
-        ("commentOnPost", "CommentOnPostInput", _POST),
-        ("vote", "VoteInput", _POST),
-        ("deletePost", "DeletePostInput", "... on DeletedPayload { deletedId }"),
-        ("addToCircle", "CircleInput", "... on UserPayload { user { id } }"),
-        ("removeFromCircle", "CircleInput", "... on UserPayload { user { id } }"),
-        ("block", "BlockInput", "... on UserPayload { user { id } }"),
-        ("unblock", "BlockInput", "... on UserPayload { user { id } }"),
-    )
+    name: mutation_text(SCHEMA._schema, name, selection)
+    for name, selection in {
+        **dict.fromkeys(("createPost", "commentOnPost", "vote"), _POST),
+        "deletePost": "... on DeletedPayload { deletedId }",
+        **dict.fromkeys(("addToCircle", "removeFromCircle", "block", "unblock"), _USER),
+    }.items()
 }
 NODE = "query ($id: ID!) { node(id: $id) { id } }"
 
@@ -128,7 +124,7 @@ class SocialWriter:
         if audience == "SELECTED":
             given["circles"] = [FRIENDS]
         if self._rng.random() < 0.2:
-            given["toId"] = Kind.encode_id("User", self._another(member))
+            given["toId"] = user_id(self._another(member))
         await self._create(member, given)
 
     async def poll(self, member: str) -> None:
@@ -172,7 +168,7 @@ class SocialWriter:
     async def change_circle(self, member: str) -> None:
         other = self._another(member)
         is_in = not self._network.circles.get((member, other), False)
-        given = {"userId": Kind.encode_id("User", other), "circle": EXTRA}
+        given = {"userId": user_id(other), "circle": EXTRA}
         done = await self.call(member, "addToCircle" if is_in else "removeFromCircle", given)
         # A removal takes effect even if its answer is NotFound.
         self._network.circles[member, other] = is_in if done is not None or not is_in else None
@@ -180,10 +176,10 @@ class SocialWriter:
     async def change_block(self, member: str) -> None:
         other = self._another(member)
         is_blocked = not self._network.blocks.get((member, other), False)
-        await self.call(member, "block" if is_blocked else "unblock", {"userId": Kind.encode_id("User", other)})
+        await self.call(member, "block" if is_blocked else "unblock", {"userId": user_id(other)})
         self._network.blocks[member, other] = is_blocked
         if is_blocked:
-            self._network.stale_reads += await self.sees(other, Kind.encode_id("User", member))
+            self._network.stale_reads += await self.sees(other, user_id(member))
 
     def _another(self, member: str) -> str:
         return self._rng.choice([other for other in self._network.members if other != member])

@@ -7,7 +7,9 @@ from typing import Any
 
 from portico.resolvers.documents import Document
 from portico.schema.kinds import Kind
+from tests.social.support.social import user_id
 from tests.support.harness import GatewayClient
+from tests.support.paging import pages
 
 POST = "id by { userId } commentCount circles latestComments { text by { userId } }"
 
@@ -15,10 +17,6 @@ POST = "id by { userId } commentCount circles latestComments { text by { userId 
 def post_id(post: Document) -> str:
     """Returns the id of a stored post."""
     return Kind.encode_id("Post", post["_id"])
-
-
-def user_id(name: str) -> str:
-    return Kind.encode_id("User", name)
 
 
 def as_member(gateway: GatewayClient, viewer: str | None) -> dict[str, Any]:
@@ -57,26 +55,21 @@ async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **vari
 
 async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, first: int = 3) -> list[str]:
     """Returns the ids of all posts in a list, read page by page. A page in the middle may have no posts."""
-    found: list[str] = []
-    after = None
-    while True:
-        page = await page_of(gateway, viewer, name, "id", first=first, after=after)
-        found += [edge["node"]["id"] for edge in page["edges"]]
-        if not page["pageInfo"]["hasNextPage"]:
-            return found
-        after = page["pageInfo"]["endCursor"]
+
+    async def read(after: str | None) -> Any:
+        return await page_of(gateway, viewer, name, "id", first=first, after=after)
+
+    return [edge["node"]["id"] async for page in pages(read) for edge in page["edges"]]
 
 
 async def all_posts_backwards_in(gateway: GatewayClient, viewer: str | None, name: str, last: int = 3) -> list[str]:
     """Returns the ids of all posts in a list, in its order, read page by page from its end."""
-    found: list[str] = []
-    before = None
-    while True:
-        page = await page_of(gateway, viewer, name, "id", last=last, before=before)
-        found = [*(edge["node"]["id"] for edge in page["edges"]), *found]
-        if not page["pageInfo"]["hasPreviousPage"]:
-            return found
-        before = page["pageInfo"]["startCursor"]
+
+    async def read(before: str | None) -> Any:
+        return await page_of(gateway, viewer, name, "id", last=last, before=before)
+
+    backwards = [edge["node"]["id"] async for page in pages(read, backwards=True) for edge in reversed(page["edges"])]
+    return backwards[::-1]
 
 
 async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[Any]:

@@ -66,7 +66,8 @@ async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) ->
     )
 
 
-def _side(of: str, to: str, **values: Any) -> Document:
+def side(of: str, to: str, **values: Any) -> Document:
+    """Returns the document of what one member has decided about another."""
     both: Document = {"circles": [], "in_circles": [], "blocks": False, "blocked": False, "version": 1, "copied": 1}
     return {"_id": {"of": of, "to": to}, "of": of, "to": to, **both, **values}
 
@@ -76,8 +77,8 @@ async def add_followers(db: Database, author: str, names: Iterable[str], since: 
     chosen, sides = list(names), []
     await db["social.members"].update_many({"_id": {"$in": chosen}}, {"$addToSet": {"circles": "friends"}})
     for name in chosen:
-        sides.append(_side(name, author, circles=["friends"], since=since))
-        sides.append(_side(author, name, in_circles=["friends"], follower=since))
+        sides.append(side(name, author, circles=["friends"], since=since))
+        sides.append(side(author, name, in_circles=["friends"], follower=since))
     await db["social.relations"].insert_many(sides)
 
 
@@ -104,7 +105,7 @@ async def write_comment(db: Database, post: Document, author: str, text: str = "
 
 def stored_post(author: str, posted: datetime, to: str | None = None, comments: int = 3) -> Document:
     """Returns the document of a public status with comments by ann, which has been delivered."""
-    rows = [{"id": ObjectId(), "by": who("ann"), "posted": posted, "text": f"C{number}"} for number in range(comments)]
+    rows = [stored_comment("ann", posted, f"C{number}") for number in range(comments)]
     return {
         "_id": ObjectId(),
         "by": who(author),
@@ -121,6 +122,25 @@ def stored_post(author: str, posted: datetime, to: str | None = None, comments: 
         "spilled": 0,
         "version": 0,
     }
+
+
+def stored_comment(author: str, posted: datetime, text: str = "C") -> Document:
+    """Returns a comment as it is stored."""
+    return {"id": ObjectId(), "by": who(author), "posted": posted, "text": text}
+
+
+async def add_pages(db: Database, post: Document, comments: Sequence[Document]) -> None:
+    """Stores these comments in pages of the post."""
+    pages = [
+        {
+            "_id": {"post": post["_id"], "page": start},
+            "post": post["_id"],
+            "version": 0,
+            "comments": comments[start : start + 20],
+        }
+        for start in range(0, len(comments), 20)
+    ]
+    await db["social.comment_pages"].insert_many(pages)
 
 
 async def write_fresh(db: Database, fresh: FreshPosts, author: str, text: str = "Hello", **fields: Any) -> Document:
@@ -153,8 +173,7 @@ async def comments_of(db: Database, post: Document) -> list[Document]:
 
 async def feeds_with(db: Database, post: Document) -> set[str]:
     """Returns the members whose news feed has the post."""
-    entries = await db["social.news"].find({"post": post["_id"]}).to_list()
-    return {entry["of"] for entry in entries}
+    return {entry["of"] async for entry in db["social.news"].find({"post": post["_id"]})}
 
 
 _POST = (

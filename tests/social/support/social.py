@@ -7,18 +7,30 @@ from datetime import datetime
 from typing import Any
 
 from portico.gateway.clock import SystemClock
+from portico.gateway.domains.social import graph
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import member_edits, relation_edits
 from portico.resolvers.writes.marks import random_operation_id
+from portico.schema.kinds import Kind
 
 # The circle of members that follow each other only so that one of them follows the other.
 FRIENDS = "friends"
 
 
+def user_id(subject: str) -> str:
+    return Kind.encode_id("User", subject)
+
+
 def operation(now: datetime | None = None) -> dict[str, Any]:
     """The arguments of a write that nobody repeats."""
     return {"now": now or SystemClock().now(), "operation_id": random_operation_id()}
+
+
+async def assert_graph_is_right(db: Database) -> None:
+    """Asserts that both members of each pair agree, and that no change waits for a job."""
+    assert [problem for one in graph.INVARIANTS async for problem in one.problems(db)] == []
+    assert await db["social.relations"].find_one({"uncopied": {"$exists": True}}) is None
 
 
 async def join(db: Database, *subjects: str, **profile: Any) -> list[Document]:

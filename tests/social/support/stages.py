@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from portico.gateway.domains.social import graph
-from portico.schema.kinds import Kind
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
-from tests.social.support.social import block, circle, join
+from tests.social.support.social import assert_graph_is_right, block, circle, join, user_id
 
 ME = "tester"
 # What each of two members has decided about the other: circles and block. `ME` comes first.
@@ -16,7 +14,7 @@ Graph = dict[str, tuple[list[str], bool]]
 
 
 def on(subject: str, **given: Any) -> Given:
-    return {"userId": Kind.encode_id("User", subject), "idempotencyKey": "the key", **given}
+    return {"userId": user_id(subject), "idempotencyKey": "the key", **given}
 
 
 BEFORE: Graph = {
@@ -75,9 +73,7 @@ class Circles(Stage):
         return found
 
     async def assert_settled(self) -> None:
-        assert await self.gateway.db["social.relations"].find_one({"uncopied": {"$exists": True}}) is None
-        for invariant in graph.INVARIANTS:
-            assert [problem async for problem in invariant.problems(self.gateway.db)] == []
+        await assert_graph_is_right(self.gateway.db)
         async for relation in self.gateway.db["social.relations"].find({"to": "di", "circles.0": {"$exists": True}}):
             assert relation["is_merged"]
 
