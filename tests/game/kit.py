@@ -50,10 +50,7 @@ KIT = Kit(
             leftovers.room_with_outcome,
             leftovers.room_with_entry,
         ),
-        "finish-trades": (
-            trade_leftovers.noted_stack,
-            trade_leftovers.accepted_trade,
-        ),
+        "finish-trades": (trade_leftovers.noted_stack, trade_leftovers.accepted_trade),
         "rest-characters": (leftovers.idle_character,),
         "expire-trades": (trade_leftovers.old_offer,),
         "prune-trades": (trade_leftovers.old_trade,),

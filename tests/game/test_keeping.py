@@ -19,16 +19,7 @@ from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from tests.game.support.scene import action, add_temple, assert_settled, world
 from tests.game.support.stacks import call
-from tests.game.support.world import (
-    add_character,
-    add_room,
-    change_room,
-    character_id,
-    item,
-    item_ids,
-    monks,
-    room_id,
-)
+from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks, room_id
 from tests.support.documents import stored
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
 
@@ -39,9 +30,6 @@ LIST = """query ($owner: String, $room: ID, $first: Int, $after: String) {
 
 async def create(gateway: GatewayClient, subject: str, name: str = "New") -> Any:
     return await call(gateway, "createCharacter", subject, {"name": name, "characterClass": "thief"})
-
-
-# --------------------------------------------------------------------- moves
 
 
 async def test_a_game_master_moves_a_character_out_of_a_room_that_it_cannot_leave(gateway: GatewayClient) -> None:
@@ -99,9 +87,6 @@ async def test_a_repeated_move_says_from_where_even_if_the_first_answer_was_lost
     again = await gateway.result("moveCharacter", given)
 
     assert (again["from"]["name"], again["to"]["name"]) == ("Temple", "Market")
-
-
-# ----------------------------------------------------------------- deletions
 
 
 async def test_a_player_deletes_a_character_and_its_things_lie_on_the_floor(gateway: GatewayClient) -> None:
@@ -225,9 +210,6 @@ async def test_concurrent_creations_after_deletions_stay_within_the_bound(
     alive = await db["game.characters"].count_documents({"owner": "ann", "deleted": None})
     assert alive == sum(isinstance(one, dict) for one in found) == MAX_CHARACTERS
     await assert_settled(db)
-
-
-# --------------------------------------------------- new characters and lists
 
 
 async def test_start_rooms_share_new_characters(gateway: GatewayClient, db: Database) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
 from bson import ObjectId
 
+from portico.gateway.mongo.faults import Crash
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world.resting import rest_idle
 from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.writes.sweeps import SweepFailed
 from portico.schema.game.game_masters import GAME_MASTER
-from tests.game.support.scene import action, add_temple, assert_settled, assert_sound
+from tests.game.support.scene import action, add_temple, assert_settled, assert_sound, world
 from tests.game.support.stacks import call
+from tests.game.support.stages import Keeping, names_of_resting
 from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks, room_id
+from tests.support.crashing_databases import CrashingDatabases
 from tests.support.documents import stored
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
@@ -195,3 +200,29 @@ async def test_characters_that_rest_in_a_room_cost_those_that_act_there_nothing(
     plan = {"update": "game.characters", "updates": [{"q": refresh, "u": {"$set": {"mana": 1}}, "multi": True}]}
     stats = (await db.command("explain", plan, verbosity="executionStats"))["executionStats"]
     assert stats["totalDocsExamined"] == 1
+
+
+async def test_a_rest_that_crashes_anywhere_is_finished_and_an_action_ends_it(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    scene, db = Keeping(gateway, clock), gateway.db
+    for crashing_db in CrashingDatabases(db):
+        await scene.restore()
+        await scene.age()
+        before = await world(db)
+        with contextlib.suppress(Crash, SweepFailed):
+            await scene.rest(crashing_db)
+        await assert_sound(db)
+
+        await scene.run_jobs()
+        await scene.rest(db)
+        await scene.run_jobs()
+
+        assert await world(db) == before
+        assert await names_of_resting(db) == ["Tester"]
+        await assert_settled(db)
+        assert await scene.typename_of("pickUp", action(scene.temple, "pickUp")) == "CharacterPayload"
+        assert await world(db) == {**before, "sword": "Tester"}
+        assert await names_of_resting(db) == []
+        await scene.run_jobs()
+        await assert_settled(db)

@@ -1,12 +1,16 @@
-"""Inventories of any size: what is in them, who sees them, and how items come, move and go."""
+"""Inventories of any size and owner: what is in them, who sees them, and how items come, move and go."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.game.inventories.stack_checks import find_unbalanced_items
+from portico.resolvers.game.inventories.stack_imports import StackRecord, import_stack
+from portico.resolvers.game.inventories.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER
 from tests.game.support.reading import LIST, granted, items
@@ -16,9 +20,6 @@ from tests.support.paging import nodes_of
 
 STACK = """query ($owner: String!, $name: String! = "bag", $item: String!) {
   inventory(owner: $owner, name: $name) { stack(category: "thing", itemId: $item) { id name quantity } } }"""
-
-
-# -------------------------------------------------------------------- grants
 
 
 async def test_a_game_master_grants_items_with_everything_that_shows_them(gateway: GatewayClient) -> None:
@@ -87,9 +88,6 @@ async def test_a_stack_holds_up_to_the_largest_exact_integer(gateway: GatewayCli
     await assert_items(gateway)
 
 
-# --------------------------------------------------------------------- lists
-
-
 async def test_an_inventory_that_nobody_has_used_is_empty(gateway: GatewayClient) -> None:
     assert await items(gateway) == []
 
@@ -156,9 +154,6 @@ async def test_inventories_of_one_owner_are_separate(gateway: GatewayClient) -> 
     assert await items(gateway, name="bank") == ["crown"]
 
 
-# ---------------------------------------------------------------- visibility
-
-
 @pytest.mark.parametrize("viewer", ["jonas", None])
 async def test_the_inventory_of_somebody_else_does_not_exist(gateway: GatewayClient, viewer: str | None) -> None:
     await give(gateway.db, "mara", "sword")
@@ -186,9 +181,6 @@ async def test_a_game_master_sees_every_inventory(gateway: GatewayClient) -> Non
     data = await gateway.data(LIST, {"owner": "mara"}, token=token)
 
     assert [stack["itemId"] for stack in data["inventory"]["stacks"]["nodes"]] == ["sword"]
-
-
-# ------------------------------------------------------- consumption and moves
 
 
 async def test_consumed_items_are_gone(gateway: GatewayClient) -> None:
@@ -286,3 +278,95 @@ async def test_an_anonymous_caller_changes_nothing(gateway: GatewayClient, mutat
     answer = await gateway.ask(MUTATIONS[mutation], {"input": given[mutation]}, token=None)
 
     assert answer.codes == ["UNAUTHENTICATED"]
+
+
+@pytest.mark.parametrize("subject", ["outfitter", "npc:outfitter"])
+async def test_no_player_owns_the_inventories_of_a_shop_or_an_npc_whatever_the_subject(
+    gateway: GatewayClient, subject: str
+) -> None:
+    for name in ("shop", "vault"):
+        await give(gateway.db, "npc:outfitter", "rope", 5, name=name)
+    shop = bag("npc:outfitter", "shop")
+
+    answers = [
+        await call(gateway, "consume", subject, used("rope", of=shop)),
+        await call(gateway, "transferStack", subject, moved("rope", of=shop, to=bag("npc:outfitter", "bank"))),
+        await call(gateway, "offerTrade", subject, offered([goods("rope")], of=shop, to=bag("bo"))),
+    ]
+    shelf = await items(gateway, subject, "npc:outfitter", name="shop")
+    vault = await gateway.data(LIST, {"owner": "npc:outfitter", "name": "vault"}, token=gateway.token(subject, []))
+
+    assert [one["__typename"] for one in answers] == ["NotFound"] * 3
+    assert shelf == ["rope"]
+    assert vault == {"inventory": None}
+    assert await held(gateway.db, "npc:outfitter", "shop") == {"rope": 5}
+
+
+async def test_a_game_master_moves_the_goods_of_a_shop_from_its_name_to_the_npc(gateway: GatewayClient) -> None:
+    """Shops of an earlier version have names like those of players."""
+    await give(gateway.db, "outfitter", "rope", 5, name="shop")
+    shop, new = bag("outfitter", "shop"), bag("npc:outfitter", "shop")
+
+    refused = await call(gateway, "transferStack", "outfitter", moved("rope", 5, of=shop, to=new))
+    made = await call(gateway, "transferStack", "master", moved("rope", 5, of=shop, to=new), GAME_MASTER)
+    other = await call(gateway, "transferStack", "master", moved("rope", of=new, to=bag("bo")), GAME_MASTER)
+
+    assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["to", "owner"])
+    assert made["stack"]["quantity"] == 5
+    assert (other["__typename"], other["path"]) == ("InvalidInput", ["to", "owner"])
+    assert await held(gateway.db, "npc:outfitter", "shop") == {"rope": 5}
+    await assert_items(gateway)
+
+
+async def test_grants_and_consumption_end_before_their_sums_overflow(gateway: GatewayClient) -> None:
+    """Someone grants and consumes the largest quantity again and again: 128 times fit into 2^60."""
+    await call(gateway, "grant", "master", granted("coin", 5), GAME_MASTER)
+    sums = {"granted": MAX_COUNTED - 5, "consumed": MAX_COUNTED - 10}
+    await gateway.db["game.stacks"].update_one({"item_id": "coin"}, {"$set": sums})
+
+    refused = await call(gateway, "grant", "master", granted("coin", 6), GAME_MASTER)
+    filled = await call(gateway, "grant", "master", granted("coin", 5), GAME_MASTER)
+    consumed = await call(gateway, "consume", "mara", used("coin", 6))
+    stuck = await call(gateway, "consume", "mara", used("coin", 4 + 1))
+
+    assert (refused["__typename"], refused["path"]) == ("InvalidInput", ["quantity"])
+    assert refused["message"].startswith("At most 2^60 items can be granted to a stack in all; 'coin' has got 1,152,9")
+    assert filled["stack"]["quantity"] == 10
+    assert consumed["stack"]["quantity"] == 4
+    assert (stuck["__typename"], stuck["path"]) == ("InvalidInput", ["stack", "quantity"])
+    assert await held(gateway.db, "mara") == {"coin": 4}
+
+
+async def test_an_import_refuses_what_the_sum_of_grants_cannot_hold(gateway: GatewayClient) -> None:
+    await give(gateway.db, "outfitter", "rope", 1, name="shop", category="tool")
+    await gateway.db["game.stacks"].update_one({}, {"$set": {"granted": MAX_COUNTED}})
+
+    with pytest.raises(InvalidInput, match="At most 2\\^60"):
+        await import_stack(
+            gateway.db, StackRecord(Place("outfitter", "shop"), "tool", "rope", "Rope", 1), now=datetime.now(UTC)
+        )
+
+
+async def test_the_doctor_adds_up_more_items_than_64_bits_can_count(gateway: GatewayClient) -> None:
+    await give(gateway.db, "mara", "coin", 5)
+    await give(gateway.db, "bo", "coin", 5)
+    for number in range(12):
+        place = Place(f"owner {number}", "bag")
+        stack = {
+            "_id": stack_id(place, "thing", "coin"),
+            **identity(place, "thing", "coin"),
+            "name": "Coin",
+            "quantity": MAX_QUANTITY,
+            "granted": MAX_COUNTED,
+            "consumed": MAX_COUNTED - MAX_QUANTITY,
+            "notes": [],
+        }
+        await gateway.db["game.stacks"].insert_one(stack)
+    await assert_items(gateway)
+
+    await gateway.db["game.stacks"].update_one({"owner": "mara"}, {"$inc": {"quantity": 1}})
+
+    problems = [one.text async for one in find_unbalanced_items(gateway.db)]
+    assert problems == [
+        f"there are {12 * MAX_QUANTITY + 11:,}, but {12 * MAX_QUANTITY + 10:,} were granted and not consumed"
+    ]

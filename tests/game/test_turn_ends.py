@@ -29,9 +29,6 @@ from tests.support.kept_answers import caching, follow_changes, keep
 STEPS = 400 if IS_SOAK else 60
 
 
-# ------------------------------------------------------------------------ the answer
-
-
 @pytest.mark.parametrize("action", ["pick_up", "drop", "buy", "sell"])
 async def test_a_call_is_answered_before_the_character_gets_the_outcome(smithy: Smithy, action: str) -> None:
     name = {"pick_up": "sword", "buy": "helmet"}.get(action, "dagger")
@@ -164,9 +161,6 @@ async def test_a_kept_answer_is_no_older_than_the_decision(
     await smithy.end()
 
 
-# --------------------------------------------------------------------- the next turn
-
-
 async def test_the_next_turn_takes_the_last_step_of_the_former_one_along(smithy: Smithy, commands: Commands) -> None:
     await smithy.pick_up("sword")
     commands.clear()
@@ -247,9 +241,6 @@ async def test_the_marks_of_many_turns_that_take_each_other_along_stay_few(
     assert len(dropped["applied"]) < 9
     await smithy.end()
     assert len((await smithy.stored())["applied"]) < 9
-
-
-# ------------------------------------------------------------------------- at random
 
 
 Act = Callable[[Smithy, Rooms, Database], Awaitable[Document]]

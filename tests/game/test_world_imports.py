@@ -41,10 +41,7 @@ async def test_rooms_objects_and_shops_are_imported_in_any_order(db: Database, t
     temple, square, cellar = [await room(db, key) for key in ("temple", "square", "cellar")]
     assert (temple["name"], temple["description"], temple["start"]) == ("Temple", "A cool hall.", 0)
     assert temple["exits"] == [{"direction": "N", "to": square["_id"]}]
-    assert square["exits"] == [
-        {"direction": "S", "to": temple["_id"]},
-        {"direction": "DOWN", "to": cellar["_id"]},
-    ]
+    assert square["exits"] == [{"direction": "S", "to": temple["_id"]}, {"direction": "DOWN", "to": cellar["_id"]}]
     chest, gem = cellar["items"]
     assert (chest["capacity"], chest["inside"], gem["inside"]) == (5_000, None, chest["_id"])
     assert (gem["quantity"], gem["bonus"], gem["description"], gem["cost"]) == (3, 1, "gems", None)

@@ -27,10 +27,7 @@ KIT = Kit(
     leftovers={
         "finish-relations": (leftovers.uncopied_relation,),
         "deliver-posts": (leftovers.pending_post,),
-        "finish-posts": (
-            leftovers.deleted_post,
-            leftovers.removed_comment_of_a_post,
-        ),
+        "finish-posts": (leftovers.deleted_post, leftovers.removed_comment_of_a_post),
         "copy-names": (leftovers.renamed_member,),
     },
     budgets=read_budgets(__file__),

@@ -9,16 +9,14 @@ from portico.resolvers.social.settings import SocialSettings
 from portico.schema.kinds import Kind
 from tests.content.support.site import create_page
 from tests.social.support.members import ADD, BLOCK, REMOVE, UNBLOCK, call, read
-from tests.social.support.social import block, circle, join, unblock, user_id
+from tests.social.support.social import block, join, unblock, user_id
 from tests.support.harness import GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import crashing
 from tests.support.leftovers import LONG_AGO
 
 
 async def test_a_member_who_has_blocked_the_viewer_does_not_exist_for_them(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ada", "bo", "cy")
-    await circle(gateway.db, "ada", "bo")
-    await circle(gateway.db, "bo", "ada", "cy")
+    await join(gateway.db, "ada", "bo", "cy", follows={"ada": ["bo"], "bo": ["ada", "cy"]})
     await call(gateway, BLOCK, "ada", userId=user_id("bo"))
     text = """query ($id: ID!, $cy: ID!) { user(id: $id) { name } node(id: $id) { id } nodes(ids: [$id, $cy]) { id }
         viewer { user { followers { nodes { name } } circles { members { nodes { name } } } } } }"""
@@ -31,9 +29,7 @@ async def test_a_member_who_has_blocked_the_viewer_does_not_exist_for_them(gatew
         "user": None,
         "node": None,
         "nodes": [None, {"id": user_id("cy")}],
-        "viewer": {
-            "user": {"followers": {"nodes": []}, "circles": [{"members": {"nodes": [{"name": "Cy"}]}}]},
-        },
+        "viewer": {"user": {"followers": {"nodes": []}, "circles": [{"members": {"nodes": [{"name": "Cy"}]}}]}},
     }
     for subject in ("cy", None):
         assert (
@@ -46,8 +42,7 @@ async def test_a_member_who_has_blocked_the_viewer_does_not_exist_for_them(gatew
 
 
 async def test_the_blocker_still_sees_whom_they_blocked(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ada", "bo")
-    await circle(gateway.db, "ada", "bo")
+    await join(gateway.db, "ada", "bo", follows={"ada": ["bo"]})
 
     blocked = await call(gateway, BLOCK, "ada", userId=user_id("bo"))
     shown = await read(
@@ -124,9 +119,6 @@ async def test_a_forged_id_finds_nobody(gateway: GatewayClient, forged: str) -> 
     assert (await call(gateway, BLOCK, "ada", userId=forged))["__typename"] == "NotFound"
 
 
-# ---------------------------------------------------------------------- rates
-
-
 async def to_the_next_minute(clock: SettableClock) -> None:
     """Sets the clock to just after a full minute, so that the test ends within it."""
     now = clock.now()
@@ -175,9 +167,6 @@ async def test_a_repeated_call_counts_once_towards_the_rate(settings: Settings, 
         assert (await gateway.data(BLOCK, limited, token=gateway.token("ada")))["block"]["__typename"] == "UserPayload"
 
 
-# -------------------------------------------------------------------- authors
-
-
 async def test_the_author_of_a_text_leads_to_the_member(gateway: GatewayClient) -> None:
     text = "query ($path: String!) { content(path: $path) { author { userId user { name } } } }"
     page = await create_page(gateway)
@@ -191,3 +180,23 @@ async def test_the_author_of_a_text_leads_to_the_member(gateway: GatewayClient) 
     name = gateway.subject.capitalize()
     assert stranger == blocked == {"content": {"author": {"userId": gateway.subject, "user": None}}}
     assert member == {"content": {"author": {"userId": gateway.subject, "user": {"name": name}}}}
+
+
+BARE_BLOCK = "mutation ($input: BlockInput!) { block(input: $input) { __typename } }"
+
+
+async def test_above_the_rate_a_member_who_has_blocked_the_caller_still_does_not_exist(
+    settings: Settings, clock: SettableClock
+) -> None:
+    async with running(with_settings(settings, SocialSettings, social_rate=1), clock=clock) as gateway:
+        await join(gateway.db, "max", "dwight", "jared", "nick")
+        await block(gateway.db, "dwight", "max")
+        caller = gateway.as_caller("max")
+
+        _, limited, hidden, missing = [
+            await caller.ask(BARE_BLOCK, {"input": {"userId": user_id(name)}})
+            for name in ("jared", "nick", "dwight", "nobody")
+        ]
+
+    assert limited.codes == ["RATE_LIMITED"]
+    assert hidden.body == missing.body == {"data": {"block": {"__typename": "NotFound"}}}

@@ -32,7 +32,6 @@ from tests.support.harness import GatewayClient
 from tests.support.paging import pages
 from tests.support.plans import documents_examined, keys_examined, plans_of
 
-pytestmark = pytest.mark.anyio
 SELECTION = "id posted ... on StatusPost { text }"
 COMMENTS = """query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) { node(id: $id) { ... on Post {
   comments(first: $first, after: $after, last: $last, before: $before) {
@@ -201,8 +200,7 @@ async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_l
 async def test_a_page_of_many_walls_considers_a_bounded_number_of_posts_together(gateway: GatewayClient) -> None:
     await _add_network(gateway)
     names = [f"m{number:02}" for number in range(40)]
-    await add_members(gateway.db, *names)
-    await add_followers(gateway.db, "ann", names)
+    await add_members(gateway.db, *names, followers={"ann": names})
     posts = [stored_post("foe", NOW + timedelta(minutes=n), name, comments=0) for name in names for n in range(200)]
     await gateway.db["social.posts"].insert_many(posts)
     gateway.commands.clear()

@@ -88,11 +88,7 @@ WRITES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [f"find {MEMBERS}", f"find {MEMBERS}", f"update {MEMBERS}", "update social.rates"],
     ),
     # One more read, for a circle that was removed from the list or an author who became merged meanwhile.
-    "a member of a circle": (
-        ADD,
-        {"userId": user_id("bo"), "circle": "two"},
-        [f"find {MEMBERS}", *_CHANGE, *_MARKED],
-    ),
+    "a member of a circle": (ADD, {"userId": user_id("bo"), "circle": "two"}, [f"find {MEMBERS}", *_CHANGE, *_MARKED]),
     "the same again": (ADD, {"userId": user_id("bo"), "circle": "two"}, [f"find {MEMBERS}", f"find {RELATIONS}"]),
     "a new circle": (
         ADD,

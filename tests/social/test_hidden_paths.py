@@ -73,7 +73,6 @@ async def _posts(gateway: GatewayClient) -> list[Document]:
 
 
 async def _haunt(gateway: GatewayClient) -> None:
-    """Lets the ghost do everything."""
     db = gateway.db
     await member_edits.join(db, subject=GHOST, name=NAME, profile={"about": "A ghost"}, **operation())
     for other in ("reader", *OTHERS):

@@ -1,4 +1,4 @@
-"""No read that begins after a block, a change of circles or a deletion is acknowledged shows what it hides.
+"""No read or event after a block, a change of circles or a deletion shows what it hides.
 
 Fifty readers read by every path while the change is made. Each read notes whether it began after the acknowledgement.
 """
@@ -6,7 +6,7 @@ Fifty readers read by every path while the change is made. Each read notes wheth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,10 +15,9 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_comments, post_edits
 from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
-from tests.social.support.social import block, circle, join, uncircle, user_id
+from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
 
-pytestmark = pytest.mark.anyio
 READERS = 50
 READS = """
 query ($ann: ID!, $cem: ID!, $post: ID!, $other: ID!) {
@@ -70,8 +69,7 @@ async def _delete_comment(db: Database, _post: Document, other: Document) -> Non
 async def test_nothing_leaks_after_a_change_is_acknowledged(
     gateway: GatewayClient, change: Change, hides_post: bool, hides_comment: bool
 ) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "bob", "ann", "cem")
+    await join(gateway.db, "ann", "bob", "cem", follows={"bob": ["ann", "cem"]})
     await circle(gateway.db, "ann", "bob", name="secret")
     post = await write_post(gateway.db, "ann", to="cem", audience="SELECTED", circle_names=["secret"], now=later(1))
     other = await write_post(gateway.db, "cem", now=later(2))
@@ -110,3 +108,30 @@ async def test_nothing_leaks_after_a_change_is_acknowledged(
 def _comments(count: int) -> dict[str, Any]:
     rows = [{"by": {"userId": "ann"}}] * count
     return {"commentCount": count, "latestComments": rows, "comments": {"nodes": rows}}
+
+
+WALL = "query ($id: ID!) @live { user(id: $id) { name wall(first: 5) { nodes { id } } } }"
+
+
+async def rows(answers: AsyncGenerator[Any, None]) -> int | None:
+    """Returns how many posts the next answer shows; None if it does not show the member."""
+    user = (await anext(answers))["user"]
+    return None if user is None else len(user["wall"]["nodes"])
+
+
+async def test_a_live_query_follows_circles_and_blocks(gateway: GatewayClient) -> None:
+    await join(gateway.db, "mara", "bo", follows={"mara": ["bo"]})
+    bo = gateway.as_caller("bo")
+    async with bo.subscription(WALL, {"id": user_id("mara")}) as answers:
+        assert await rows(answers) == 0
+        await write_post(gateway.db, "mara", audience="SELECTED", circle_names=["friends"])
+        assert await rows(answers) == 1
+        await uncircle(gateway.db, "mara", "bo")
+        assert await rows(answers) == 0
+        await circle(gateway.db, "mara", "bo")
+        assert await rows(answers) == 1
+        await block(gateway.db, "mara", "bo")
+        assert await rows(answers) is None
+        await unblock(gateway.db, "mara", "bo")
+        # The block has left bo in the circle.
+        assert await rows(answers) == 1

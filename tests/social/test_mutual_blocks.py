@@ -12,7 +12,7 @@ from portico.resolvers.social import member_edits, renames
 from tests.social.support.members import BLOCK, UNBLOCK, call
 from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import write_post
-from tests.social.support.social import block, block_each_other, circle, join, operation, unblock, user_id
+from tests.social.support.social import block, block_each_other, join, operation, unblock, user_id
 from tests.support.harness import GatewayClient
 
 MEMBER = """
@@ -60,8 +60,7 @@ def shown(subject: str, name: str) -> dict[str, Any]:
 
 
 async def test_each_of_two_who_block_each_other_finds_the_other(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem", about="Old")
-    await circle(gateway.db, "cem", "ann", "bob")
+    await join(gateway.db, "ann", "bob", "cem", about="Old", follows={"cem": ["ann", "bob"]})
     await write_post(gateway.db, "ann")
     own = await write_post(gateway.db, "bob", to="ann")
     await block_each_other(gateway.db, "bob", "ann")
@@ -101,8 +100,7 @@ async def test_a_block_of_an_earlier_version_shows_the_subject(gateway: GatewayC
 
 @pytest.mark.parametrize("first", ["ann", "bob"])
 async def test_who_has_not_blocked_the_viewer_is_shown_as_they_are(gateway: GatewayClient, first: str) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "cem", "ann")
+    await join(gateway.db, "ann", "bob", "cem", follows={"cem": ["ann"]})
     await block_each_other(gateway.db, first, "bob" if first == "ann" else "ann")
     await block(gateway.db, "bob", "cem")
     await unblock_quietly(gateway, "ann", "bob")

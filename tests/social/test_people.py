@@ -10,12 +10,11 @@ from portico.resolvers.social import member_edits, member_search
 from portico.resolvers.social.members import MEMBERS, upgrade_member
 from tests.social.support.post_reads import as_member
 from tests.social.support.posts import NOW, add_members, later, write_post
-from tests.social.support.social import block, circle, join, operation
+from tests.social.support.social import block, join, operation
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
 from tests.support.plans import documents_examined, plans_of
 
-pytestmark = pytest.mark.anyio
 FIND = "query ($text: String!, $first: Int! = 10) { usersByName(text: $text, first: $first) { name } }"
 SUGGEST = "query ($text: String!) { suggest(text: $text) { kind title } }"
 USERS = """
@@ -205,8 +204,7 @@ async def test_pages_of_the_directory_and_the_timeline_walk_along_an_index(gatew
 
 async def test_the_timeline_has_the_public_posts_that_the_viewer_sees(gateway: GatewayClient) -> None:
     db = gateway.db
-    await join(db, "ann", "bob", "cem", "dan")
-    await circle(db, "ann", "bob")
+    await join(db, "ann", "bob", "cem", "dan", follows={"ann": ["bob"]})
     await write_post(db, "ann", "1 public", now=later(1))
     await write_post(db, "ann", "2 for circles", audience="CIRCLES", now=later(2))
     await write_post(db, "bob", "3 public", now=later(3))

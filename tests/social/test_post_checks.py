@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from portico.resolvers.documents import Database
 from portico.resolvers.social import votes
-from tests.social.support.posts import (
-    NOW,
-    add_followers,
-    add_members,
-    deliver,
-    feeds_with,
-    op,
-    write_comment,
-    write_post,
-)
+from tests.social.support.posts import NOW, add_members, deliver, feeds_with, op, write_comment, write_post
 from tests.support.domains import INVARIANTS
 
 
@@ -26,8 +17,7 @@ async def problems(db: Database) -> list[str]:
 
 
 async def test_the_checks_accept_posts_comments_votes_and_deliveries(db: Database) -> None:
-    await add_members(db, "max", "dwight", "jared", circles=["work"])
-    await add_followers(db, "max", ["dwight", "jared"])
+    await add_members(db, "max", "dwight", "jared", circles=["work"], followers={"max": ["dwight", "jared"]})
     poll = await write_post(db, "max", kind="poll", detail={"text": "?", "options": ["a", "b"]})
     for number in range(50):
         await write_comment(db, poll, "dwight", str(number))
@@ -41,8 +31,7 @@ async def test_the_checks_accept_posts_comments_votes_and_deliveries(db: Databas
 
 
 async def test_what_belongs_to_a_missing_post_is_reported_and_removed(db: Database) -> None:
-    await add_members(db, "max", "dwight")
-    await add_followers(db, "max", ["dwight"])
+    await add_members(db, "max", "dwight", followers={"max": ["dwight"]})
     poll = await write_post(db, "max", kind="poll", detail={"text": "?", "options": ["a", "b"]})
     for number in range(41):
         await write_comment(db, poll, "dwight", str(number))
@@ -56,8 +45,7 @@ async def test_what_belongs_to_a_missing_post_is_reported_and_removed(db: Databa
 
 
 async def test_a_missing_entry_of_a_news_feed_is_reported_and_delivered_again(db: Database) -> None:
-    await add_members(db, "max", "dwight", "jared")
-    await add_followers(db, "max", ["dwight", "jared"])
+    await add_members(db, "max", "dwight", "jared", followers={"max": ["dwight", "jared"]})
     post = await write_post(db, "max")
     await deliver(db)
     await db["social.news"].delete_one({"of": "jared"})

@@ -20,7 +20,6 @@ from tests.social.support.posts import NOW, deliver, later, op, who, write_comme
 from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
 
-pytestmark = pytest.mark.anyio
 NEWS, INCOMING = "newsFeed", "incoming"
 
 
@@ -59,9 +58,7 @@ async def test_a_post_to_chosen_circles_is_seen_by_their_members_only(gateway: G
 
 
 async def test_a_block_in_either_direction_hides_posts_everywhere(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "bob", "ann")
-    await circle(gateway.db, "cem", "ann")
+    await join(gateway.db, "ann", "bob", "cem", follows={"bob": ["ann"], "cem": ["ann"]})
     post = await write_post(gateway.db, "ann", to="cem", now=later(1))
     await deliver(gateway.db, now=later(2))
     assert await posts_in(gateway, "bob", NEWS) == await posts_in(gateway, "cem", NEWS) == [post_id(post)]
@@ -75,8 +72,7 @@ async def test_a_block_in_either_direction_hides_posts_everywhere(gateway: Gatew
 
 
 async def test_incoming_has_every_post_directed_to_the_viewer_by_others(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem", "dan")
-    await circle(gateway.db, "ann", "bob")
+    await join(gateway.db, "ann", "bob", "cem", "dan", follows={"ann": ["bob"]})
     posts = {
         by: await write_post(gateway.db, by, to="ann", audience="CIRCLES", now=NOW + timedelta(seconds=number))
         for number, by in enumerate(("ann", "bob", "cem", "dan"))
@@ -107,9 +103,7 @@ async def test_a_news_feed_has_what_was_sent_by_those_whom_the_viewer_follows_no
 
 
 async def test_posts_of_merged_authors_are_in_news_feeds_without_entries(gateway: GatewayClient) -> None:
-    await join(gateway.db, "star", "ann", "bob", "cem")
-    for fan in ("ann", "bob", "cem"):
-        await circle(gateway.db, fan, "star")
+    await join(gateway.db, "star", "ann", "bob", "cem", follows=dict.fromkeys(("ann", "bob", "cem"), ("star",)))
     await circle(gateway.db, "bob", "ann")
     sent = await write_post(gateway.db, "star", now=later(1))
     await deliver(gateway.db, now=later(5))
@@ -126,8 +120,7 @@ async def test_posts_of_merged_authors_are_in_news_feeds_without_entries(gateway
 
 
 async def test_a_deleted_post_is_gone_from_every_list(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
     post = await write_post(gateway.db, "ann", to="bob", now=later(1))
     await deliver(gateway.db, now=later(2))
     assert await posts_in(gateway, "bob", NEWS) == await posts_in(gateway, "bob", INCOMING) == [post_id(post)]
@@ -207,8 +200,7 @@ async def test_a_cursor_stays_valid_while_comments_move_to_pages_and_are_deleted
 
 
 async def test_a_month_starts_a_list_in_the_middle(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
     posts = {
         f"2026{month:02}": await write_post(gateway.db, "ann", now=later(1), posted=NOW.replace(month=month, day=1))
         for month in (2, 3, 5)
@@ -231,8 +223,7 @@ async def test_a_malformed_month_is_refused(gateway: GatewayClient, month: str) 
 
 
 async def test_a_cursor_of_another_list_is_refused(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
     await write_post(gateway.db, "ann", now=later(1))
     await deliver(gateway.db, now=later(2))
     cursor = (await page_of(gateway, "bob", "wall of ann"))["edges"][0]["cursor"]
@@ -355,3 +346,16 @@ async def test_the_rule_of_posts_depends_on_the_subject_so_that_subscribers_shar
     context = replace(await session.context(), caller=caller)
     assert await visible_of(context, POST, {1: post}) == {}
     assert caller.facts == {"subject": "bob"}
+
+
+@pytest.mark.parametrize("key", [(0, "soon", ObjectId()), (0, 1, ObjectId()), (0, NOW, "last"), (0, NOW, None)])
+async def test_a_forged_cursor_of_comments_starts_from_the_beginning(gateway: GatewayClient, key: tuple[Any]) -> None:
+    await join(gateway.db, "max")
+    post = await write_post(gateway.db, "max")
+    # The comment has the time of the cursor, so their ids are compared.
+    await write_comment(gateway.db, post, "max", "Hi")
+    after = gateway.cursor(comment_reads.comments_of(post["_id"]), key)
+
+    page = await comments_of(gateway, "max", post, after=after)
+
+    assert [comment["text"] for comment in page["comments"]["nodes"]] == ["Hi"]

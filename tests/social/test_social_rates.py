@@ -16,7 +16,6 @@ from tests.social.support.posts import NOW, POSTING, call, codes, keyed_op, new_
 from tests.social.support.social import join
 from tests.support.harness import GatewayClient, SettableClock, running, with_settings
 
-pytestmark = pytest.mark.anyio
 UPDATE = "mutation ($input: UpdateProfileInput!) { updateProfile(input: $input) { __typename } }"
 POLL = {"poll": {"text": "Which?", "options": ["A", "B", "C"]}}
 

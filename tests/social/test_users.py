@@ -112,9 +112,6 @@ async def test_what_a_member_changes_needs_a_token_and_a_member(gateway: Gateway
         assert stranger == {"__typename": "NotFound", "message": "You are not a member yet. Call `join` first."}
 
 
-# -------------------------------------------------------------------- circles
-
-
 @pytest.mark.parametrize("name", ["a.b", "$x", "_id", "$$ROOT", "👩‍👩‍👧", "c" * 64, "a\nb", "ü" * 64, "__proto__", "0"])
 async def test_a_circle_can_have_any_name(gateway: GatewayClient, name: str) -> None:
     await join(gateway.db, "ada", "bo", "cy")
@@ -191,9 +188,7 @@ async def test_circles_and_blocks_are_seen_by_their_owner_alone(gateway: Gateway
 
 async def test_the_followers_of_a_member_are_paged(gateway: GatewayClient) -> None:
     names = [f"m{number:02}" for number in range(25)]
-    await join(gateway.db, "ada", *names)
-    for name in names:
-        await circle(gateway.db, name, "ada")
+    await join(gateway.db, "ada", *names, follows=dict.fromkeys(names, ("ada",)))
     text = """query ($id: ID!, $after: String) { user(id: $id) { followers(first: 10, after: $after) {
         edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } }"""
 

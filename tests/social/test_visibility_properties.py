@@ -20,7 +20,6 @@ from tests.social.support.social import block, circle, join, unblock, uncircle, 
 from tests.support.harness import GatewayClient
 from tests.support.machines import examples, step_lists
 
-pytestmark = pytest.mark.anyio
 MEMBERS = ["ann", "bob", "cem", "dan"]
 VIEWERS = [*MEMBERS, "guest", None]
 CIRCLES = ["a.b", "$x", "friends"]

@@ -148,6 +148,5 @@ async def assert_settled(db: Database) -> None:
 
 
 async def assert_sound(db: Database) -> None:
-    """The invariants hold, at any time."""
     for invariant in acting.INVARIANTS:
         assert [problem async for problem in invariant.problems(db)] == []

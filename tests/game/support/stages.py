@@ -76,7 +76,7 @@ def _of_resting(cases: dict[str, Case]) -> dict[str, Case]:
     return {f"{name} of a resting character": case for name, case in cases.items()}
 
 
-async def resting(db: Database) -> list[str]:
+async def names_of_resting(db: Database) -> list[str]:
     """Returns the names of the characters that rest."""
     found = await db[CHARACTERS.name].find({"resting_since": {"$ne": None}}).to_list()
     return [one["name"] for one in found]
@@ -183,4 +183,4 @@ class Waking(Resting):
     cases = _of_resting({name: ACTIONS[name] for name in _WAKING})
 
     async def assert_over(self) -> None:
-        assert await resting(self.gateway.db) == []
+        assert await names_of_resting(self.gateway.db) == []

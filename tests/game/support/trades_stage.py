@@ -9,16 +9,10 @@ Bags = tuple[dict[str, int], dict[str, int], dict[str, int]]
 BEFORE: Bags = ({"sword": 3}, {}, {"coin": 10})
 CASES = {
     "a move": Case(
-        "transferStack",
-        lambda _: moved("sword", 2),
-        "StackPayload",
-        ({"sword": 1}, {"sword": 2}, {"coin": 10}),
+        "transferStack", lambda _: moved("sword", 2), "StackPayload", ({"sword": 1}, {"sword": 2}, {"coin": 10})
     ),
     "an offer": Case(
-        "offerTrade",
-        lambda _: offered([goods("sword", 3)], [goods("coin", 1)]),
-        "TradePayload",
-        ({}, {}, {"coin": 10}),
+        "offerTrade", lambda _: offered([goods("sword", 3)], [goods("coin", 1)]), "TradePayload", ({}, {}, {"coin": 10})
     ),
     "an offer of too much": Case("offerTrade", lambda _: offered([goods("sword", 4)]), "NotEnough", BEFORE),
     "an acceptance": Case(
@@ -69,9 +63,6 @@ class Consumptions(Trades):
     least = (2, 2)
     cases = {  # noqa: RUF012 - no test changes it
         "a consumption": Case(
-            "consume",
-            lambda _: used("coin", 4, of=bag("jonas")),
-            "StackPayload",
-            ({"sword": 3}, {}, {"coin": 6}),
-        ),
+            "consume", lambda _: used("coin", 4, of=bag("jonas")), "StackPayload", ({"sword": 3}, {}, {"coin": 6})
+        )
     }

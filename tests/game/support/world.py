@@ -69,7 +69,6 @@ def room(name: str, **fields: Any) -> Document:
 
 
 async def add_room(db: Database, name: str, **fields: Any) -> Document:
-    """Stores a room."""
     made = room(name, **fields)
     await db[LOCATIONS.name].insert_one(made)
     return made

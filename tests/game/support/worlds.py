@@ -23,7 +23,6 @@ ANY_KEEPER = Keeper("", ("WEAPON", "ARMOR", "CONTAINER"), asks=100, pays=50)
 
 
 def thing_item(name: str, thing: Thing, **fields: Any) -> Document:
-    """The item of a thing of the model."""
     return item(
         name,
         weight=round(thing.weight * POUND),

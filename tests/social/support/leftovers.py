@@ -7,14 +7,13 @@ from typing import Any
 from bson import ObjectId
 
 from tests.social.support.posts import write_post
-from tests.social.support.social import circle, join
+from tests.social.support.social import join
 from tests.support.harness import GatewayClient
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 
 
 async def uncopied_relation(gateway: GatewayClient) -> Left:
-    await join(gateway.db, "ada", "bo")
-    await circle(gateway.db, "ada", "bo")
+    await join(gateway.db, "ada", "bo", follows={"ada": ["bo"]})
     await set_values(
         gateway, "social.relations", {"of": "ada", "to": "bo"}, uncopied={"op": OP, "at": LONG_AGO}, version=2
     )

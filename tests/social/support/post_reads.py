@@ -15,7 +15,6 @@ POST = "id by { userId } commentCount circles latestComments { text by { userId 
 
 
 def post_id(post: Document) -> str:
-    """Returns the id of a stored post."""
     return Kind.encode_id("Post", post["_id"])
 
 
@@ -48,7 +47,6 @@ async def page_of(
 
 
 async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **variables: Any) -> list[str]:
-    """Returns the ids of the posts in a page of a list."""
     page = await page_of(gateway, viewer, name, "id", **variables)
     return [edge["node"]["id"] for edge in page["edges"]]
 
@@ -80,7 +78,6 @@ async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Seque
 
 
 async def comments_of(gateway: GatewayClient, viewer: str | None, post: Document, **variables: Any) -> dict[str, Any]:
-    """Returns the page of comments of a post."""
     query = """
     query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {
       node(id: $id) { ... on Post {

@@ -156,7 +156,7 @@ class Unfollowed(Posts):
             lambda _: {"detail": {"status": {"text": "new"}}},
             "PostPayload",
             lambda before: {**before, "new": ([], [], [])},
-        ),
+        )
     }
 
     async def fill(self) -> None:

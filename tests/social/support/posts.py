@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -47,8 +47,10 @@ def who(name: str) -> Document:
     return {"id": name, "name": name.capitalize()}
 
 
-async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) -> None:
-    """Adds members, who have these circles."""
+async def add_members(
+    db: Database, *names: str, circles: Sequence[str] = (), followers: Mapping[str, Iterable[str]] | None = None
+) -> None:
+    """Adds members, who have these circles, and the followers of some of them."""
     await db["social.members"].insert_many(
         [
             {
@@ -64,6 +66,8 @@ async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) ->
             for name in names
         ]
     )
+    for author, some in (followers or {}).items():
+        await add_followers(db, author, some)
 
 
 def side(of: str, to: str, **values: Any) -> Document:
@@ -98,7 +102,6 @@ async def write_post(db: Database, author: str, text: str = "Hello", **fields: A
 
 
 async def write_comment(db: Database, post: Document, author: str, text: str = "Right on!", **fields: Any) -> ObjectId:
-    """Comments on a post."""
     given: Any = {"now": NOW, "operation_id": op(), **fields}
     return await post_comments.comment_on_post(db, post_id=post["_id"], author=who(author), text=text, **given)
 
@@ -125,12 +128,10 @@ def stored_post(author: str, posted: datetime, to: str | None = None, comments: 
 
 
 def stored_comment(author: str, posted: datetime, text: str = "C") -> Document:
-    """Returns a comment as it is stored."""
     return {"id": ObjectId(), "by": who(author), "posted": posted, "text": text}
 
 
 async def add_pages(db: Database, post: Document, comments: Sequence[Document]) -> None:
-    """Stores these comments in pages of the post."""
     pages = [
         {
             "_id": {"post": post["_id"], "page": start},
@@ -160,7 +161,6 @@ async def deliver(
     news_age: timedelta = timedelta(days=1),
     fresh: FreshPosts | None = None,
 ) -> int:
-    """Delivers all posts that are due."""
     return await fan_out.deliver_posts(db, fan_out.Limits(max_fan_out, news_age), now=now, fresh=fresh)
 
 
@@ -172,7 +172,6 @@ async def comments_of(db: Database, post: Document) -> list[Document]:
 
 
 async def feeds_with(db: Database, post: Document) -> set[str]:
-    """Returns the members whose news feed has the post."""
     return {entry["of"] async for entry in db["social.news"].find({"post": post["_id"]})}
 
 

@@ -17,11 +17,7 @@ def on(subject: str, **given: Any) -> Given:
     return {"userId": user_id(subject), "idempotencyKey": "the key", **given}
 
 
-BEFORE: Graph = {
-    f"{ME} bo": (["$x", "a.b"], False),
-    f"{ME} cy": (["one"], True),
-    f"bo {ME}": (["back"], False),
-}
+BEFORE: Graph = {f"{ME} bo": (["$x", "a.b"], False), f"{ME} cy": (["one"], True), f"bo {ME}": (["back"], False)}
 CASES = {
     "the first circle": Case(
         "addToCircle", lambda _: on("di", circle="a.b"), "UserPayload", {**BEFORE, f"{ME} di": (["a.b"], False)}
@@ -85,7 +81,7 @@ class Names(Circles):
     cases = {  # noqa: RUF012 - no test changes it
         "another name": Case(
             "updateProfile", lambda _: {"name": "Ada", "profile": {"about": "A"}}, "UserPayload", ("Ada", True)
-        ),
+        )
     }
 
     async def state(self) -> Any:
@@ -98,7 +94,7 @@ class Newcomer(Names):
 
     before = None
     cases = {  # noqa: RUF012 - no test changes it
-        "joining": Case("join", lambda _: {"name": "Ada"}, "UserPayload", ("Ada", False)),
+        "joining": Case("join", lambda _: {"name": "Ada"}, "UserPayload", ("Ada", False))
     }
 
     async def build(self) -> None:
