@@ -26,8 +26,8 @@ from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.game.world.turns import Plan, begin, finish
 from portico.resolvers.together import both
-from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settler import Settler
+from tests.game.support.players import acting_for
 from tests.game.support.scene import assert_settled, assert_sound
 from tests.game.support.world import add_character, add_room, change_room, item, monks
 from tests.gateway.support.direct import warmed_to_write, writer_of
@@ -58,9 +58,7 @@ class Cave:
 
     def acting(self, rooms: Rooms, who: Document | None = None, *, db: Database | None = None) -> Acting:
         one = who or self.ann
-        return Acting(
-            self.db if db is None else db, rooms, one["_id"], one["owner"], self.clock.now(), random_operation_id()
-        )
+        return acting_for(self.db if db is None else db, rooms, one, self.clock, owner=one["owner"])
 
     def thing(self, name: str) -> ObjectId:
         found: ObjectId = next(one["_id"] for one in self.cave["items"] if one["name"] == name)

@@ -18,9 +18,8 @@ from portico.resolvers.game.world.locations import LOCATIONS, keeper_key
 from portico.resolvers.game.world.room_turns import entry_of
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns
-from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
 from portico.schema.game.game_masters import GAME_MASTER
+from tests.game.support.players import acting_for
 from tests.game.support.scene import assert_settled
 from tests.game.support.smithy import Smithy, names
 from tests.game.support.world import add_character, character_id
@@ -135,7 +134,7 @@ async def test_a_room_forgets_a_turn_whose_last_step_another_call_has_sent(smith
     bob = await add_character(smithy.db, "bob", smithy.room, gold=100)
     await pick_up(smithy)
     await call(smithy)
-    others = Acting(smithy.db, smithy.rooms, bob["_id"], "bob", smithy.clock.now(), random_operation_id())
+    others = acting_for(smithy.db, smithy.rooms, bob, smithy.clock, owner="bob")
 
     key = keeper_key(smithy.room["_id"], 0)
     await room_actions.buy(others, keeper_key=key, item_id=smithy.things["helmet"])

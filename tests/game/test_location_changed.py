@@ -45,8 +45,7 @@ async def rewrite(db: Database, room: Document, text: str, **fields: Any) -> Non
 
 
 async def description(subscription: Any) -> str:
-    found: str = (await anext(subscription))["locationChanged"]["description"]
-    return found
+    return str((await anext(subscription))["locationChanged"]["description"])
 
 
 async def test_subscribers_see_who_and_what_comes_and_goes(gateway: GatewayClient, db: Database) -> None:

@@ -14,8 +14,8 @@ from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.doing import do
+from tests.game.support.players import acting_for
 from tests.game.support.scene import add_temple, assert_settled
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id
 from tests.support.documents import stored
@@ -133,7 +133,7 @@ class Fault:
         self.rooms = Rooms(lambda error, step: self.reported.append((type(error).__name__, step["kind"])))
 
     def acting(self, character: Document, db: Database | None = None) -> Acting:
-        return Acting(db or self.db, self.rooms, character["_id"], None, self.clock.now(), random_operation_id())
+        return acting_for(self.db if db is None else db, self.rooms, character, self.clock)
 
 
 @pytest.fixture

@@ -20,10 +20,7 @@ from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.action_refusals import InsufficientGold, ItemGone, WrongItem
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
-from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.snapshots import read_at_one_time
-from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.books import books_of
 from tests.game.support.players import Players
 from tests.game.support.scene import assert_settled, assert_sound
@@ -66,10 +63,7 @@ class Auditor:
         )
         rooms = [one for one in found if "keepers" in one]
         characters = [one for one in found if "keepers" not in one]
-        books = books_of(characters, rooms)
-        assert books.doubled == []
-        assert set(books.items) == self.items
-        assert books.gold == books.initial_gold
+        books_of(characters, rooms).assert_whole(self.items)
         purses = [keeper["gold"] for room in rooms for keeper in room["keepers"]]
         assert min([*purses, *(one["gold"] for one in characters)]) >= 0
         self.checked += 1
@@ -129,20 +123,17 @@ TOO_LATE = (ItemGone, NotFound, InsufficientGold, WrongItem)
 class Scramble:
     """The purse, with a gem inside, and the three who want it. Each of them acts in another process."""
 
-    def __init__(self, db: Database, clock: SettableClock, room: Document, purse: Document, gem: Document) -> None:
-        self.db = db
-        self.clock = clock
-        self.room = room
+    def __init__(self, players: Players, room: Document, purse: Document, gem: Document) -> None:
+        self.players, self.room = players, room
         self.purse, self.gem = purse, gem
         self.done: Counter[str] = Counter()
         self.is_over = False
 
-    async def merchant(self, me: Document, other: Document, rooms: Rooms, rng: random.Random) -> None:
+    async def merchant(self, me: Document, other: Document, number: int) -> None:
         """Picks the purse up, sells and buys it back, gives it to the other merchant, or takes the gem out."""
-        shop = f"{self.room['_id']}.0"
+        shop, rng = f"{self.room['_id']}.0", random.Random(number)
         purse, gem = self.purse["_id"], self.gem["_id"]
         for _ in range(SCRAMBLES):
-            acting = Acting(self.db, rooms, me["_id"], None, self.clock.now(), random_operation_id())
             acts = [
                 partial(room_actions.pick_up, item_id=purse),
                 partial(room_actions.sell, keeper_key=shop, item_id=purse),
@@ -154,21 +145,21 @@ class Scramble:
                 partial(room_actions.drop, item_id=gem),
             ]
             act = rng.choice(acts)
-            await self._try(act.func.__name__, act(acting))
+            await self._try(act.func.__name__, act(self.players.acting(me, number)))
 
-    async def thief(self, me: Document, rooms: Rooms, rng: random.Random) -> None:
+    async def thief(self, me: Document, number: int) -> None:
         """Takes whatever lies on the floor, and loses it again."""
+        rng = random.Random(number)
         for _ in range(SCRAMBLES):
-            acting = Acting(self.db, rooms, me["_id"], None, self.clock.now(), random_operation_id())
             wanted = rng.choice([self.purse, self.gem])["_id"]
             act = rng.choice([room_actions.pick_up, room_actions.pick_up, room_actions.drop])
-            await self._try(f"thief: {act.__name__}", act(acting, item_id=wanted))
+            await self._try(f"thief: {act.__name__}", act(self.players.acting(me, number), item_id=wanted))
 
     async def watch(self) -> int:
         """Checks snapshots until everybody is done. Returns how many."""
         seen = 0
         while not self.is_over:
-            await assert_sound(self.db)
+            await assert_sound(self.players.db)
             seen += 1
         return seen
 
@@ -183,22 +174,16 @@ class Scramble:
             self.done[name] += 1
 
 
-async def test_a_purse_that_three_fight_for_is_in_one_place_in_every_snapshot(
-    db: Database, clock: SettableClock
-) -> None:
+async def test_a_purse_that_three_fight_for_is_in_one_place_in_every_snapshot(db: Database, players: Players) -> None:
     purse = item("purse", kind="CONTAINER", capacity=1_000, cost=6)
     gem = item("gem", inside=purse["_id"])
     smith = keeper("Smith", gold=40, initial_gold=40, buys=["CONTAINER"])
     room = await add_room(db, "Market", items=[purse, gem], keepers=[smith])
-    scramble = Scramble(db, clock, room, purse, gem)
+    scramble = Scramble(players, room, purse, gem)
     one, other, thief = [await add_character(db, name, room) for name in ("ann", "bob", "thief")]
     watching = asyncio.create_task(scramble.watch())
 
-    await asyncio.gather(
-        scramble.merchant(one, other, Rooms(), random.Random(1)),
-        scramble.merchant(other, one, Rooms(), random.Random(2)),
-        scramble.thief(thief, Rooms(), random.Random(3)),
-    )
+    await asyncio.gather(scramble.merchant(one, other, 1), scramble.merchant(other, one, 2), scramble.thief(thief, 3))
     scramble.is_over = True
 
     assert await watching > 0

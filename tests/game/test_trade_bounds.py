@@ -40,8 +40,7 @@ TRADES = "query ($state: TradeState) { viewer { trades(state: $state, first: 100
 
 async def trades(gateway: GatewayClient, subject: str, state: str | None = None) -> list[Any]:
     data = await gateway.data(TRADES, {"state": state}, token=gateway.token(subject))
-    found: list[Any] = data["viewer"]["trades"]["nodes"]
-    return found
+    return list(data["viewer"]["trades"]["nodes"])
 
 
 def request(to: str = "jonas") -> Given:

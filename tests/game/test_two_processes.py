@@ -17,9 +17,9 @@ from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.machine import Machine, State
 from tests.game.support.model import Call, Keeper, Setting, Thing, World
+from tests.game.support.players import acting_for
 from tests.game.support.scene import Temple, add_temple, assert_settled
 from tests.game.support.worlds import machine_of
 from tests.support.crashing_databases import CrashingDatabases
@@ -44,8 +44,7 @@ class Processes:
             await self.other.glance(self.db, room["_id"], is_fresh=True)
 
     def acting(self, db: Database) -> Acting:
-        me = self.temple.me["_id"]
-        return Acting(db, self.acting_one, me, None, self.clock.now(), random_operation_id())
+        return acting_for(db, self.acting_one, self.temple.me, self.clock)
 
     def item(self, name: str) -> Document:
         found = [*self.temple.room["items"], *self.temple.me["items"]]

@@ -244,10 +244,9 @@ async def test_comments_behind_those_of_a_blocked_member_cost_the_same_however_m
     assert costs[0][1] <= 100
 
 
-async def _comments(gateway: GatewayClient, post: Document, **given: Any) -> dict[str, Any]:
+async def _comments(gateway: GatewayClient, post: Document, **given: Any) -> Any:
     data = await gateway.data(COMMENTS, {"id": post_id(post), **given}, **as_member(gateway, "v"))
-    page: dict[str, Any] = data["node"]["comments"]
-    return page
+    return data["node"]["comments"]
 
 
 async def _texts(gateway: GatewayClient, post: Document, *, backwards: bool = False) -> list[list[str]]:

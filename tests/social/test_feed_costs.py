@@ -264,8 +264,7 @@ async def _add_paged_post(gateway: GatewayClient, spilled: int) -> Document:
 
 async def _comment_count(gateway: GatewayClient) -> int:
     [edge] = (await page_of(gateway, "v", "wall of ann", "commentCount"))["edges"]
-    count: int = edge["node"]["commentCount"]
-    return count
+    return int(edge["node"]["commentCount"])
 
 
 async def test_comments_of_a_page_take_a_fixed_number_of_commands(gateway: GatewayClient) -> None:

@@ -8,12 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
-from portico.gateway.clock import SystemClock
 from portico.gateway.domains.social import people
-from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import Crash
 from portico.resolvers.documents import Database
 from portico.resolvers.social import members, relation_jobs, relations
@@ -24,6 +21,7 @@ from tests.support import real_data
 from tests.support.crashing_databases import CrashingDatabases
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
 from tests.support.real_data import rows
+from tests.support.record_imports import import_records
 
 ADA = {
     "subject": "ada",
@@ -34,20 +32,16 @@ BO = {"subject": "bo", "name": "Bo"}
 CIRCLE = {"of": "ada", "circle": "a.b", "members": ["bo"]}
 
 
-async def run(db: Any, tmp_path: Path, *records: Any, prefix: str = "") -> tuple[Counter[str], list[BadRecord]]:
-    """Imports the records from a file. Returns how many had each outcome, and the invalid ones."""
-    file = tmp_path / "people.jsonl"
-    file.write_bytes(b"\n".join(orjson.dumps(record) for record in records))
-    bad: list[BadRecord] = []
-    work = Import(db, people.people(prefix), SystemClock(), bad.append, lambda _: None)
-    return (await work.run([file])).counts, bad
+async def run(db: Any, tmp_path: Path, *records: Any, prefix: str = "") -> tuple[Counter[str], dict[int, str]]:
+    """Imports members and circles. Returns how many records had each outcome, and why lines were refused."""
+    return await import_records(db, people.people(prefix), tmp_path, records)
 
 
 async def test_members_and_circles_are_imported_once(db: Database, tmp_path: Path) -> None:
     first, bad = await run(db, tmp_path, ADA, BO, CIRCLE)
     second, _ = await run(db, tmp_path, ADA, BO, CIRCLE)
 
-    assert (first, second, bad) == ({"created": 3}, {"unchanged": 3}, [])
+    assert (first, second, bad) == ({"created": 3}, {"unchanged": 3}, {})
     ada = (await members.find_by_ids(db, ["ada"]))["ada"]
     assert (ada["name"], ada["circles"]) == ("Ada", ["a.b"])
     assert ada["profile"] == {
@@ -90,7 +84,7 @@ async def test_an_ego_network_becomes_members_who_follow_each_other(db: Database
 
     counts, bad = await run(db, tmp_path, *records, prefix="snap-")
 
-    assert (counts, bad) == ({"created": 6}, [])
+    assert (counts, bad) == ({"created": 6}, {})
     ego = (await members.find_by_ids(db, ["snap-0"]))["snap-0"]
     assert (ego["name"], ego["profile"]["interests"]) == (
         "Person 0",
@@ -121,10 +115,10 @@ async def test_an_ego_network_becomes_members_who_follow_each_other(db: Database
     ],
 )
 async def test_an_invalid_record_stops_no_others(db: Database, tmp_path: Path, record: Any, reason: str) -> None:
-    counts, (bad,) = await run(db, tmp_path, ADA, BO, record, CIRCLE)
+    counts, bad = await run(db, tmp_path, ADA, BO, record, CIRCLE)
 
     assert counts == {"created": 3, "failed": 1}
-    assert (bad.line, bad.reason.startswith(reason)) == (3, True), bad.reason
+    assert (list(bad), bad[3].startswith(reason)) == ([3], True), bad
     await assert_graph_is_right(db)
 
 
@@ -158,7 +152,7 @@ async def test_a_real_ego_network_is_imported_with_its_circles(db: Database, tmp
 
     counts, bad = await run(db, tmp_path, *known, *circles)
 
-    assert (counts, bad) == ({"created": len(known) + 10}, [])
+    assert (counts, bad) == ({"created": len(known) + 10}, {})
     for one in circles:
         stored = await db["social.relations"].count_documents({"of": "0", "circles": one["circle"]})
         assert stored == one["size"]

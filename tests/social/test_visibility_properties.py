@@ -153,8 +153,7 @@ class Network:
         query = f"query ($ids: [ID!]!) {{ nodes(ids: $ids) {{ ... on Post {{ {shown} }} }} }}"
         ids = [post.key for post in self.model.posts]
         data = await self.gateway.data(query, {"ids": ids}, **as_member(self.gateway, viewer))
-        nodes: list[Any] = data["nodes"]
-        return nodes
+        return list(data["nodes"])
 
 
 @pytest.fixture

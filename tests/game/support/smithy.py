@@ -14,8 +14,8 @@ from portico.resolvers.game.world.locations import LOCATIONS, keeper_key
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settler import Settler
+from tests.game.support.players import acting_for
 from tests.game.support.scene import assert_settled
 from tests.game.support.world import add_character, add_room, item, keeper
 from tests.support.documents import stored
@@ -45,8 +45,8 @@ class Smithy:
         return cls(db, clock, settler, Rooms(settler=settler), room, ann, things)
 
     def acting(self, rooms: Rooms | None = None, *, db: Database | None = None, owner: str = "ann") -> Acting:
-        database, now = self.db if db is None else db, self.clock.now()
-        return Acting(database, rooms or self.rooms, self.ann["_id"], owner, now, random_operation_id())
+        database = self.db if db is None else db
+        return acting_for(database, rooms or self.rooms, self.ann, self.clock, owner=owner)
 
     async def pick_up(self, name: str, **given: Any) -> Document:
         return await room_actions.pick_up(self.acting(**given), item_id=self.things[name])

@@ -45,9 +45,7 @@ class Trades(Stage):
         self.empty_offer = await offer(self.gateway, "jonas", "mara", [], [goods("sword", 1)])
 
     def token(self, mutation: str) -> str:
-        subject = "jonas" if mutation in {"acceptTrade", "consume"} else "mara"
-        token: str = self.gateway.token(subject, [])
-        return token
+        return str(self.gateway.token("jonas" if mutation in {"acceptTrade", "consume"} else "mara", []))
 
     async def state(self) -> Bags:
         db = self.gateway.db

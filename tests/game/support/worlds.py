@@ -80,8 +80,7 @@ async def enter(gateway: GatewayClient, name: str, strength: int) -> str:
     answer = await gateway.data(CREATE, {"input": given}, token=gateway.token(owner_of(name), []))
     result = answer["createCharacter"]
     assert result["__typename"] == "CharacterPayload", result
-    created: str = result["character"]["id"]
-    return created
+    return str(result["character"]["id"])
 
 
 async def machine_of(gateway: GatewayClient, clock: SettableClock, world: World, *, start: str) -> Machine:

@@ -42,8 +42,7 @@ async def page_of(
         query, {**({} if wall == name else {"id": user_id(wall)}), **variables}, **as_member(gateway, viewer)
     )
     none = {"edges": [], "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, end: None}}
-    page: dict[str, Any] = none if data["root"] is None else data["root"]["list"]
-    return page
+    return dict(none if data["root"] is None else data["root"]["list"])
 
 
 async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **variables: Any) -> list[str]:
@@ -89,5 +88,4 @@ async def comments_of(gateway: GatewayClient, viewer: str | None, post: Document
     }
     """
     data = await gateway.data(query, {"id": post_id(post), **variables}, **as_member(gateway, viewer))
-    found: dict[str, Any] = data["node"]
-    return found
+    return dict(data["node"])

@@ -89,8 +89,7 @@ class Posts(Stage):
         ]
 
     def token(self, _mutation: str) -> str:
-        token: str = self.gateway.token(AUTHOR, [])
-        return token
+        return str(self.gateway.token(AUTHOR, []))
 
     async def state(self) -> State:
         db = self.gateway.db
@@ -163,5 +162,4 @@ class Unfollowed(Posts):
         await self.write("plain", 0)
 
     def token(self, _mutation: str) -> str:
-        token: str = self.gateway.token(FOLLOWERS[0], [])
-        return token
+        return str(self.gateway.token(FOLLOWERS[0], []))
