@@ -234,31 +234,27 @@ async def test_a_page_with_a_row_that_is_read_again_leads_to_the_next_page(
     assert [one["name"] for one in following["nodes"]] == [bob["name"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "query ($id: ID!) { character(id: $id) { name gold inventory { name } location { name } } }",
+            {"character": None},
+        ),
+        ("{ viewer { characters { name gold location { name } } } }", {"viewer": {"characters": []}}),
+    ],
+    ids=["by its id", "among those of its player"],
+)
 async def test_a_character_that_is_deleted_between_two_reads_is_not_shown(
-    gateway: GatewayClient, smithy: Smithy, before_rooms: Any
+    gateway: GatewayClient, smithy: Smithy, before_rooms: Any, text: str, expected: Any
 ) -> None:
     await smithy.pick_up("sword")
     deleted = before_rooms(lambda: character_edits.delete_character(smithy.acting()))
-    shown = "name gold inventory { name } location { name }"
-    text = f"query ($id: ID!) {{ character(id: $id) {{ {shown} }} }}"
 
     answer = await gateway.data(text, {"id": character_id(smithy.ann)}, token=gateway.token("ann"))
 
     assert deleted
-    assert answer == {"character": None}
-
-
-async def test_a_deleted_character_is_not_among_those_of_its_player(
-    gateway: GatewayClient, smithy: Smithy, before_rooms: Any
-) -> None:
-    await smithy.pick_up("sword")
-    deleted = before_rooms(lambda: character_edits.delete_character(smithy.acting()))
-    text = "{ viewer { characters { name gold location { name } } } }"
-
-    answer = await gateway.data(text, token=gateway.token("ann"))
-
-    assert deleted
-    assert answer == {"viewer": {"characters": []}}
+    assert answer == expected
 
 
 @pytest.mark.parametrize("projection", [None, {"name": 1, "gold": 1}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -30,14 +31,15 @@ from tests.support.leftovers import LONG_AGO
 Action = Callable[["Processes", Database], Awaitable[object]]
 
 
+@dataclass
 class Processes:
     """Two processes that both remember both rooms, as they were before the action."""
 
-    def __init__(self, db: Database, temple: Temple, clock: SettableClock) -> None:
-        self.db = db
-        self.temple = temple
-        self.clock = clock
-        self.acting_one, self.other = Rooms(), Rooms()
+    db: Database
+    temple: Temple
+    clock: SettableClock
+    acting_one: Rooms = field(default_factory=Rooms)
+    other: Rooms = field(default_factory=Rooms)
 
     async def remember(self) -> None:
         for room in (self.temple.room, self.temple.market):

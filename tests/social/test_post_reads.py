@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.social.support.post_reads import as_member, comments_of, page_of, pos
 from tests.social.support.posts import NOW, deliver, later, op, who, write_comment, write_post
 from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
+from tests.support.paging import nodes_of
 
 NEWS, INCOMING = "newsFeed", "incoming"
 
@@ -159,20 +161,17 @@ async def test_comments_in_pages_are_listed_in_order_without_those_of_blocked_me
     for number in range(count):
         await write_comment(gateway.db, post, ("bob", "cem")[number % 2], f"Comment {number}")
     await block(gateway.db, "ann", "cem")
+
+    async def read(viewer: str | None, expected: int, after: str | None) -> Any:
+        found = await comments_of(gateway, viewer, post, first=7, after=after)
+        assert found["commentCount"] == expected
+        return found["comments"]
+
     for viewer, step in (("ann", 2), (None, 1)):
         expected = [f"Comment {number}" for number in range(0, count, step)]
-        texts: list[str] = []
-        after = None
-        while True:
-            found = await comments_of(gateway, viewer, post, first=7, after=after)
-            assert found["commentCount"] == len(expected)
-            texts += [comment["text"] for comment in found["comments"]["nodes"]]
-            if not found["comments"]["pageInfo"]["hasNextPage"]:
-                break
-            after = found["comments"]["pageInfo"]["endCursor"]
-        assert texts == expected
-        latest = await latest_of(gateway, viewer, post, 10)
-        assert latest == expected[-10:]
+        found = await nodes_of(partial(read, viewer, len(expected)))
+        assert [comment["text"] for comment in found] == expected
+        assert await latest_of(gateway, viewer, post, 10) == expected[-10:]
 
 
 async def latest_of(gateway: GatewayClient, viewer: str | None, post: Any, last: int) -> list[str]:

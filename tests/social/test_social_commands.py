@@ -13,9 +13,9 @@ from tests.social.kit import KIT
 from tests.social.support.post_reads import post_id
 from tests.social.support.posts import add_followers, call, deliver, later, new_post, write_comment, write_post
 from tests.social.support.social import circle, join, user_id
-from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.routing import unroutable
+from tests.support.sending import assert_indexed
 
 BUDGETS = KIT.budgets
 _POSTS = """
@@ -193,10 +193,7 @@ async def assert_cheap(gateway: GatewayClient) -> list[str]:
     """Asserts that the recorded commands use indexes, and go to one shard or are known. Returns their names."""
     sent, names = list(gateway.commands.sent), gateway.commands.names()
     assert set(unroutable(sent)) <= OF_ALL_SHARDS | OF_A_MEMBER
-    for command in sent:
-        for plan in await explain(gateway.db, command):
-            assert not plan.scans_collection, command
-            assert not plan.sorts_in_memory, command
+    await assert_indexed(gateway, sent)
     gateway.commands.clear()
     return names
 

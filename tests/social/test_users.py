@@ -9,6 +9,7 @@ import pytest
 from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UPDATE, USER, call, read
 from tests.social.support.social import block, circle, join, user_id
 from tests.support.harness import GatewayClient
+from tests.support.paging import pages
 
 CIRCLES = "{ viewer { user { circles { name members { nodes { name } } } blocked { name } } } }"
 
@@ -192,14 +193,12 @@ async def test_the_followers_of_a_member_are_paged(gateway: GatewayClient) -> No
     text = """query ($id: ID!, $after: String) { user(id: $id) { followers(first: 10, after: $after) {
         edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } }"""
 
-    pages, after = [], None
-    for _ in range(3):
-        page = (await read(gateway, text, id=user_id("ada"), after=after))["user"]["followers"]
-        pages.append(page)
-        after = page["pageInfo"]["endCursor"]
+    async def page(after: str | None) -> Any:
+        return (await read(gateway, text, id=user_id("ada"), after=after))["user"]["followers"]
 
-    assert [edge["node"]["name"] for page in pages for edge in page["edges"]] == [name.capitalize() for name in names]
-    infos = [(page["pageInfo"]["hasPreviousPage"], page["pageInfo"]["hasNextPage"]) for page in pages]
+    found = [one async for one in pages(page)]
+    assert [edge["node"]["name"] for one in found for edge in one["edges"]] == [name.capitalize() for name in names]
+    infos = [(one["pageInfo"]["hasPreviousPage"], one["pageInfo"]["hasNextPage"]) for one in found]
     assert infos == [(False, True), (True, True), (True, False)]
-    other = await gateway.ask(text, {"id": user_id("m00"), "after": after})
+    other = await gateway.ask(text, {"id": user_id("m00"), "after": found[-1]["pageInfo"]["endCursor"]})
     assert other.codes == ["BAD_USER_INPUT"]

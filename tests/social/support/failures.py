@@ -29,22 +29,12 @@ async def _not_joined(gateway: GatewayClient) -> Failure:
     return Failure({"name": "Name"}, partial(join, gateway.db, gateway.subject))
 
 
-def _of_member(given: Given) -> Failing:
-    """A failure of a caller who has joined."""
+def _of_member(given: Given, *missing: str) -> Failing:
+    """A failure of a caller who has joined, until these members join."""
 
     async def fail(gateway: GatewayClient) -> Failure:
         await join(gateway.db, gateway.subject)
-        return Failure(given)
-
-    return fail
-
-
-def _without_other(given: Given) -> Failing:
-    """A failure until another member joins."""
-
-    async def fail(gateway: GatewayClient) -> Failure:
-        await join(gateway.db, gateway.subject)
-        return Failure(given, partial(join, gateway.db, "nobody"))
+        return Failure(given, partial(join, gateway.db, *missing))
 
     return fail
 
@@ -71,15 +61,15 @@ FAILURES: dict[tuple[str, str], Failing] = {
     ("join", "InvalidInput"): fails_with(lambda: {"name": ""}),
     ("updateProfile", "NotFound"): _not_joined,
     ("updateProfile", "InvalidInput"): _of_member({"name": ""}),
-    ("addToCircle", "NotFound"): _without_other({"userId": NOBODY, "circle": "a.b"}),
+    ("addToCircle", "NotFound"): _of_member({"userId": NOBODY, "circle": "a.b"}, "nobody"),
     ("addToCircle", "InvalidInput"): _of_itself({"circle": "a.b"}),
-    ("removeFromCircle", "NotFound"): _without_other({"userId": NOBODY, "circle": "a.b"}),
+    ("removeFromCircle", "NotFound"): _of_member({"userId": NOBODY, "circle": "a.b"}, "nobody"),
     ("removeFromCircle", "InvalidInput"): _of_itself({"circle": "a.b"}),
-    ("block", "NotFound"): _without_other({"userId": NOBODY}),
+    ("block", "NotFound"): _of_member({"userId": NOBODY}, "nobody"),
     ("block", "InvalidInput"): _of_itself({}),
-    ("unblock", "NotFound"): _without_other({"userId": NOBODY}),
+    ("unblock", "NotFound"): _of_member({"userId": NOBODY}, "nobody"),
     ("unblock", "InvalidInput"): _of_itself({}),
-    ("createPost", "NotFound"): _without_other({**STATUS, "toId": NOBODY}),
+    ("createPost", "NotFound"): _of_member({**STATUS, "toId": NOBODY}, "nobody"),
     ("createPost", "InvalidInput"): _of_member({"detail": {"status": {"text": ""}}}),
     ("commentOnPost", "NotFound"): _of_member({"postId": NO_POST, "text": "Text."}),
     ("commentOnPost", "InvalidInput"): _on_post(lambda post: {"postId": post, "text": ""}),
