@@ -67,6 +67,13 @@ async def crash() -> None:
     raise Crash
 
 
+async def crash_in(smithy: Smithy, call: Call, action: Callable[[], Awaitable[object]] = crash) -> None:
+    """Picks up the sword. Then the call crashes before it sends the last step."""
+    db = await pick_up_before(smithy, call, action)
+    with pytest.raises(Crash):
+        await call(smithy, db=db)
+
+
 async def require_ended(smithy: Smithy) -> None:
     await smithy.rooms.close()
     character = await smithy.stored()
@@ -77,10 +84,7 @@ async def require_ended(smithy: Smithy) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_last_step_arrives_although_the_call_that_sends_it_fails(smithy: Smithy, call: Call) -> None:
-    db = await pick_up_before(smithy, call, crash)
-
-    with pytest.raises(Crash):
-        await call(smithy, db=db)
+    await crash_in(smithy, call)
 
     assert "action" in await smithy.stored()
     await require_ended(smithy)
@@ -105,9 +109,7 @@ async def test_a_last_step_arrives_although_the_call_that_sends_it_is_cancelled(
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_the_call_after_one_that_failed_sends_the_last_step(smithy: Smithy, call: Call) -> None:
-    db = await pick_up_before(smithy, call, crash)
-    with pytest.raises(Crash):
-        await call(smithy, db=db)
+    await crash_in(smithy, call)
 
     after = await smithy.buy("helmet")
 
@@ -121,9 +123,7 @@ async def test_a_last_step_that_arrived_before_the_call_failed_has_no_second_eff
         await smithy.drop("sword", rooms=Rooms())
         raise Crash
 
-    db = await pick_up_before(smithy, call, drop_and_crash)
-    with pytest.raises(Crash):
-        await call(smithy, db=db)
+    await crash_in(smithy, call, drop_and_crash)
 
     await smithy.end()
     assert names((await smithy.stored())["items"]) == {"dagger"}
@@ -218,12 +218,7 @@ async def test_a_page_with_a_row_that_is_read_again_leads_to_the_next_page(
     bob = await older_character(smithy)
     await smithy.pick_up("sword")
 
-    async def end_and_forget() -> None:
-        await smithy.settler.settled(smithy.db)
-        smithy.clock.advance(seconds=6)
-        await smithy.forgotten()
-
-    ended = before_rooms(end_and_forget)
+    ended = before_rooms(smithy.settle)
     token = gateway.token("gm", [GAME_MASTER])
 
     page = (await gateway.data(PAGE, token=token))["characters"]
@@ -309,9 +304,7 @@ async def test_a_read_fetches_no_more_of_a_room_than_it_shows(
 
 async def test_a_turn_that_is_over_says_nothing_of_the_next_turn(smithy: Smithy, commands: Commands) -> None:
     await smithy.pick_up("sword")
-    await smithy.settler.settled(smithy.db)
-    smithy.clock.advance(seconds=6)
-    [entry] = (await smithy.forgotten())["characters"]
+    [entry] = (await smithy.settle())["characters"]
     await smithy.buy("helmet", rooms=Rooms(settler=smithy.settler))
     [following] = (await smithy.forgotten())["characters"]
     commands.clear()

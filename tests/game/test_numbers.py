@@ -14,9 +14,9 @@ from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from tests.game.support.doing import do
 from tests.game.support.players import acting_for
 from tests.game.support.scene import add_temple, assert_settled
+from tests.game.support.stacks import do
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id
 from tests.support.documents import stored
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs

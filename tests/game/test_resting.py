@@ -7,6 +7,7 @@ import contextlib
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from bson import ObjectId
 
 from portico.gateway.mongo.faults import Crash
@@ -35,7 +36,9 @@ async def age(db: Database, clock: SettableClock, *characters: Document) -> None
         await db["game.locations"].update_one({"characters._id": one["_id"]}, old)
 
 
-async def rest(db: Database, clock: SettableClock, rooms: Rooms | None = None) -> int:
+async def rest(db: Database, clock: SettableClock, *idle: Document, rooms: Rooms | None = None) -> int:
+    """Lets these characters rest, and others that are idle. Returns how many rest now."""
+    await age(db, clock, *idle)
     return await rest_idle(db, rooms or Rooms(), idle_for=DAY, now=clock.now())
 
 
@@ -48,9 +51,8 @@ async def test_an_idle_character_leaves_its_room_and_comes_back_when_it_acts(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
 
-    assert await rest(db, clock) == 1
+    assert await rest(db, clock, temple.me) == 1
     assert await rest(db, clock) == 0
 
     resting = await shown(gateway, temple.me, "tester")
@@ -67,10 +69,23 @@ async def test_an_idle_character_leaves_its_room_and_comes_back_when_it_acts(
     await assert_settled(db)
 
 
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("mutation", ["wear", "unequip", "move", "give", "sell", "deleteCharacter"])
+async def test_every_action_brings_a_resting_character_back(
+    gateway: GatewayClient, db: Database, clock: SettableClock, mutation: str
+) -> None:
+    temple = await add_temple(db)
+    await rest(db, clock, temple.me)
+
+    answer = await gateway.result(mutation, action(temple, mutation))
+
+    assert answer["__typename"].endswith("Payload")
+    await assert_settled(db)
+
+
 async def test_a_gift_goes_to_nobody_who_rests(gateway: GatewayClient, db: Database, clock: SettableClock) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.friend)
-    await rest(db, clock)
+    await rest(db, clock, temple.friend)
 
     refused = await gateway.result("give", action(temple, "give"))
 
@@ -109,8 +124,7 @@ async def test_a_resting_character_whose_room_is_full_enters_a_start_room(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
-    await rest(db, clock)
+    await rest(db, clock, temple.me)
     await fill(db, temple.room)
     drop = action(temple, "drop")
 
@@ -137,8 +151,7 @@ async def test_a_game_master_moves_a_resting_character_whose_room_is_full(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
-    await rest(db, clock)
+    await rest(db, clock, temple.me)
     await fill(db, temple.room)
 
     moved = await call(gateway, "moveCharacter", "master", action(temple, "moveCharacter"), GAME_MASTER)
@@ -163,8 +176,7 @@ async def test_characters_that_act_while_jobs_let_others_rest_stay_consistent(
 
     async def lull() -> None:
         for number in range(12):
-            await age(db, clock, *everybody)
-            await rest(db, clock, jobs[number % 2])
+            await rest(db, clock, *everybody, rooms=jobs[number % 2])
 
     async def play(number: int) -> None:
         given = {"characterId": character_id(everybody[number]), "itemId": ids[number]}
@@ -184,8 +196,7 @@ async def test_characters_that_rest_in_a_room_cost_those_that_act_there_nothing(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.friend)
-    await rest(db, clock)
+    await rest(db, clock, temple.friend)
     before = await stored(db, "game.characters", temple.friend)
     crowd = [{**before, "_id": ObjectId(), "number": number} for number in range(300)]
     await db["game.characters"].insert_many(crowd)

@@ -13,13 +13,30 @@ from portico.resolvers.game.inventories.stack_imports import StackRecord, import
 from portico.resolvers.game.inventories.stacks import MAX_COUNTED, MAX_QUANTITY, Place, identity, stack_id
 from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER
-from tests.game.support.reading import LIST, granted, items
 from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, moved, offered, used
 from tests.support.harness import MUTATIONS, GatewayClient
 from tests.support.paging import nodes_of
 
+LIST = """query ($owner: String!, $name: String! = "bag", $category: String, $prefix: String,
+    $sort: StackSort! = CATEGORY, $first: Int, $after: String) {
+  inventory(owner: $owner, name: $name) {
+    owner name
+    stacks(category: $category, namePrefix: $prefix, sort: $sort, first: $first, after: $after) {
+      nodes { category itemId name quantity } pageInfo { hasNextPage endCursor } } } }"""
 STACK = """query ($owner: String!, $name: String! = "bag", $item: String!) {
   inventory(owner: $owner, name: $name) { stack(category: "thing", itemId: $item) { id name quantity } } }"""
+
+
+async def items(gateway: GatewayClient, subject: str | None = "mara", owner: str = "mara", **given: Any) -> list[str]:
+    """The item ids of a list, as this subject sees it."""
+    token = None if subject is None else gateway.token(subject, [])
+    data = await gateway.data(LIST, {"owner": owner, **given}, token=token)
+    return [stack["itemId"] for stack in data["inventory"]["stacks"]["nodes"]]
+
+
+def granted(item: str, quantity: int = 1, **given: Any) -> dict[str, Any]:
+    """A valid `GrantInput` for Mara's bag."""
+    return keyed(to=bag("mara"), name=item.title(), **goods(item, quantity), **given)
 
 
 async def test_a_game_master_grants_items_with_everything_that_shows_them(gateway: GatewayClient) -> None:

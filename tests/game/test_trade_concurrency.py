@@ -20,6 +20,7 @@ from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes.marks import derived_id, random_operation_id
 from tests.game.support.stacks import assert_items, call, give, goods, held, keyed, moved, offer, used
 from tests.game.support.trades_stage import CASES, Trades
+from tests.support.domains import INVARIANTS
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, some_stops
 from tests.support.interruptions import crashing
 
@@ -252,13 +253,8 @@ async def test_a_retry_of_what_a_record_has_decided_does_not_wait_for_the_lease_
     await scene.assert_is(CASES[name].after)
 
 
-async def problems(gateway: GatewayClient) -> list[Any]:
-    return [
-        problem.text
-        for domain in gateway.domains.all
-        for invariant in domain.invariants
-        async for problem in invariant.check(gateway.db)
-    ]
+async def problems(gateway: GatewayClient) -> list[str]:
+    return [problem.text for invariant in INVARIANTS async for problem in invariant.check(gateway.db)]
 
 
 async def test_an_item_too_many_or_too_few_is_reported(scene: Trades) -> None:

@@ -91,9 +91,7 @@ async def test_a_character_whose_turn_ends_between_two_reads_is_read_again(smith
     await smithy.pick_up("sword")
 
     async def end_and_forget() -> None:
-        await smithy.settler.settled(smithy.db)
-        smithy.clock.advance(seconds=6)
-        [entry] = (await smithy.forgotten())["characters"]
+        [entry] = (await smithy.settle())["characters"]
         assert (entry["took"], entry["over"]) == ([], entry["turn"])
 
     late = interrupted(smithy.db, LOCATIONS.name, "find", end_and_forget)
@@ -103,9 +101,7 @@ async def test_a_character_whose_turn_ends_between_two_reads_is_read_again(smith
 
 async def test_what_the_room_has_not_decided_is_not_shown(smithy: Smithy) -> None:
     await smithy.pick_up("sword")
-    await smithy.settler.settled(smithy.db)
-    smithy.clock.advance(seconds=6)
-    await smithy.forgotten()
+    await smithy.settle()
     _, crashing_db = FaultyDatabase.around(smithy.db, 1)
     with pytest.raises(Crash):
         await smithy.buy("helmet", rooms=Rooms(), db=crashing_db)

@@ -7,8 +7,8 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import creation
 from portico.resolvers.game.world.locations import MAX_CHARACTERS
-from tests.game.support.doing import SHOWN, do
 from tests.game.support.scene import add_temple, assert_settled
+from tests.game.support.stacks import do
 from tests.game.support.world import (
     add_character,
     add_room,
@@ -23,6 +23,13 @@ from tests.game.support.world import (
 )
 from tests.support.documents import stored
 from tests.support.harness import GatewayClient
+
+SHOWN = """
+    id name gold
+    location { locationId name characters { characterId name } inventory { id contents { id } } }
+    inventory { id contents { id } }
+    armor { head { id } } weapons { left { id } right { id } both { id } }
+"""
 
 
 async def seen_by(gateway: GatewayClient, character: dict[str, Any], subject: str) -> Any:

@@ -59,12 +59,8 @@ async def test_an_item_that_is_also_among_gifts_or_wares_is_in_two_places(
 async def test_an_item_that_a_character_has_lost_is_missed_by_its_room(db: Database, temple: Temple) -> None:
     await set_in(db, CHARACTERS, temple.me, {"$pull": {"items": {"name": "pear"}}})
 
-    assert await problems(db) == [
-        (
-            f"character {temple.me['_id']}",
-            "its room counts 8 items of 800 hundredths of a pound, but it carries 7 of 700",
-        )
-    ]
+    text = "its room counts 8 items of 800 hundredths of a pound, but it carries 7 of 700"
+    assert await problems(db) == [(f"character {temple.me['_id']}", text)]
 
 
 async def test_an_imported_item_that_is_nowhere_is_named(db: Database, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from portico.resolvers.documents import Document
 from portico.resolvers.social import fan_out, post_lists
-from tests.social.support.post_reads import all_posts_backwards_in, all_posts_in, as_member, page_of, post_id
+from tests.social.support.post_reads import all_posts_in, as_member, page_of, post_id
 from tests.social.support.posts import (
     NOW,
     add_followers,
@@ -178,7 +178,7 @@ async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_l
     hidden = CONSIDERED[case]
     await _add_network(gateway)
     page = await page_of(gateway, hidden.viewer, hidden.name, SELECTION)
-    shown = await all_posts_in(gateway, hidden.viewer, hidden.name, first=20)
+    shown = await all_posts_in(gateway, hidden.viewer, hidden.name, size=20)
     await _hide(gateway, hidden, 300)
     assert await page_of(gateway, hidden.viewer, hidden.name, SELECTION) == page
     await _hide(gateway, hidden, 2_700)
@@ -186,8 +186,8 @@ async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_l
     assert early["edges"] == []
     assert early["pageInfo"]["hasNextPage"]
     assert early["pageInfo"]["endCursor"]
-    assert await all_posts_in(gateway, hidden.viewer, hidden.name, first=20) == shown
-    assert await all_posts_backwards_in(gateway, hidden.viewer, hidden.name, last=20) == shown
+    assert await all_posts_in(gateway, hidden.viewer, hidden.name, size=20) == shown
+    assert await all_posts_in(gateway, hidden.viewer, hidden.name, size=20, backwards=True) == shown
     few = await _cost(gateway, hidden)
     await _hide(gateway, hidden, 3_000)
     _assert_constant([few, await _cost(gateway, hidden)], most=(16, 2_500))

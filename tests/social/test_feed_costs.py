@@ -174,7 +174,7 @@ async def test_ones_own_wall_behind_posts_of_strangers_has_every_post_of_those_w
         ]
     )
     await _add_hidden(gateway, 500)
-    assert await all_posts_in(gateway, "v", "wall of v", first=3) == [post_id(post) for post in shown]
+    assert await all_posts_in(gateway, "v", "wall of v", size=3) == [post_id(post) for post in shown]
 
 
 async def test_three_latest_comments_take_no_further_command_if_two_later_ones_are_hidden(

@@ -37,7 +37,7 @@ OTHERS = ["ann", "bob", "yan", "zoe"]
 # Of the ghost, each in the middle of the order of subjects.
 GHOST, NAME, NEW_NAME = "mghost", "A Ghost", "A Ghost of another name"
 MARKS = ["ghost", user_id(GHOST).lower()]
-# What the reader shall find, to delete it or to unblock: see `test_hidden_texts` and `test_mutual_blocks`. And votes,
+# What the reader shall find, to delete it or to unblock: see `test_hidden_pages` and `test_visibility`. And votes,
 # which have no voter: they count those of all members.
 FOR_THE_OWNER = frozenset({"hiddenPosts", "hiddenComments"})
 POLL_VOTES = frozenset({"votes"})

@@ -22,6 +22,7 @@ from tests.social.support.posts import (
     later,
     op,
     write_comment,
+    write_comments,
     write_post,
 )
 from tests.social.support.social import circle, join, uncircle
@@ -202,8 +203,7 @@ async def test_a_removal_of_a_deleted_post_that_crashes_anywhere_is_finished_by_
     databases = CrashingDatabases(db)
     for crashing_db in databases:
         post = await write_post(db, "max")
-        for number in range(41):
-            await write_comment(db, post, "dwight", str(number))
+        await write_comments(db, post, "dwight", 41)
         await deliver(db)
         await post_edits.delete_post(db, post_id=post["_id"], now=NOW, operation_id=op())
         with stopping():
@@ -264,7 +264,7 @@ async def test_a_worker_that_pauses_anywhere_delivers_nothing_twice_and_nothing_
 
 async def test_a_paused_move_of_comments_overwrites_nothing_that_others_have_written(db: Database) -> None:
     post = await write_post(db, "max")
-    ids = [await write_comment(db, post, "dwight", str(number)) for number in range(39)]
+    ids = await write_comments(db, post, "dwight", 39)
 
     async def meanwhile() -> None:
         await post_comments.delete_comment(db, post_id=post["_id"], comment_id=ids[3], operation_id=op())

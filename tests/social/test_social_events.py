@@ -14,7 +14,7 @@ from tests.social.support.posts import deliver, later, new_post, op, write_comme
 from tests.social.support.social import block, circle, join, uncircle
 from tests.support.harness import GatewayClient
 from tests.support.refused_streams import refused
-from tests.support.sockets import until
+from tests.support.sockets import streamed, until
 
 POSTED = "subscription { newsFeedPosted { id by { userId } commentCount latestComments { text } circles } }"
 
@@ -99,7 +99,10 @@ async def test_many_subscribers_get_a_post_by_few_commands(
 
 
 async def test_an_anonymous_caller_cannot_subscribe(port: int) -> None:
-    assert await refused(port, POSTED) == ["UNAUTHENTICATED"]
+    async with streamed(port, POSTED, token=None) as stream:
+        event = await stream.receive()
+    assert event is not None
+    assert event[1]["errors"][0]["extensions"] == {"code": "UNAUTHENTICATED"}
 
 
 def shown(post: Any, *comments: str) -> dict[str, Any]:

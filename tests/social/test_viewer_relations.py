@@ -11,7 +11,7 @@ from portico.resolvers.social import follower_counts
 from portico.schema import connections
 from portico.schema.roles import Role
 from tests.social.support.post_reads import as_member, post_id
-from tests.social.support.posts import NOW, call, codes, write_comment, write_post
+from tests.social.support.posts import NOW, call, codes, write_comments, write_post
 from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle, user_id
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
@@ -19,12 +19,16 @@ from tests.support.harness import GatewayClient
 FOLLOWERS = "query ($id: ID!) { user(id: $id) { followers(first: 1) { nodes { name } } } }"
 
 
-async def test_many_hidden_followers_take_few_commands(gateway: GatewayClient) -> None:
-    hidden = [f"m{number:02}" for number in range(60)]
-    await join(gateway.db, "max", "dwight", "zoe", *hidden, follows=dict.fromkeys((*hidden, "zoe"), ("max",)))
+async def _block_dwight(gateway: GatewayClient, hidden: list[str]) -> None:
     for follower in hidden:
         await block(gateway.db, follower, "dwight")
     gateway.commands.clear()
+
+
+async def test_many_hidden_followers_take_few_commands(gateway: GatewayClient) -> None:
+    hidden = [f"m{number:02}" for number in range(60)]
+    await join(gateway.db, "max", "dwight", "zoe", *hidden, follows=dict.fromkeys((*hidden, "zoe"), ("max",)))
+    await _block_dwight(gateway, hidden)
 
     found = await gateway.data(FOLLOWERS, {"id": user_id("max")}, **as_member(gateway, "dwight"))
 
@@ -59,8 +63,7 @@ async def test_pages_are_as_if_there_were_no_hidden_followers(gateway: GatewayCl
     cursors = {
         edge["cursor"]: name for edge, name in zip((await _page(gateway, None, 5))["edges"], everybody, strict=True)
     }
-    for follower in hidden:
-        await block(gateway.db, follower, "dwight")
+    await _block_dwight(gateway, hidden)
     visible = [name for name in everybody if name not in hidden]
 
     for first in range(1, 7):
@@ -90,9 +93,7 @@ async def test_a_page_behind_very_many_hidden_followers_ends_early(
     await join(gateway.db, "max", "dwight", "amy", "zoe", *hidden)
     for follower in ("amy", *hidden, "zoe"):
         await circle(gateway.db, follower, "max")
-    for follower in hidden:
-        await block(gateway.db, follower, "dwight")
-    gateway.commands.clear()
+    await _block_dwight(gateway, hidden)
 
     page = await _page(gateway, "dwight", 2)
 
@@ -114,9 +115,7 @@ async def test_rows_before_very_many_hidden_followers_take_few_commands(gateway:
     hidden = [f"m{number:02}" for number in range(60)]
     await join(gateway.db, "max", "dwight", "zoe", *hidden, follows=dict.fromkeys((*hidden, "zoe"), ("max",)))
     after = (await _page(gateway, None, 60))["pageInfo"]["endCursor"]
-    for follower in hidden:
-        await block(gateway.db, follower, "dwight")
-    gateway.commands.clear()
+    await _block_dwight(gateway, hidden)
 
     page = await _page(gateway, "dwight", 1, after)
 
@@ -276,8 +275,7 @@ async def test_counts_of_many_members_fit_into_commands_whatever_the_number_of_b
 async def test_a_comment_says_whether_the_viewer_may_delete_it(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob", "cem", "dan")
     post = await write_post(gateway.db, "ann", to="bob")
-    for number in range(45):
-        await write_comment(gateway.db, post, "cem", str(number))
+    await write_comments(gateway.db, post, "cem", 45)
     shown = "latestComments { viewerCanDelete } comments(first: 100) { nodes { id viewerCanDelete } }"
     query = f'{{ node(id: "{post_id(post)}") {{ ... on Post {{ {shown} }} }} }}'
 

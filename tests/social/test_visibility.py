@@ -15,7 +15,7 @@ from portico.resolvers.errors import NotFound
 from portico.resolvers.social import member_edits, post_comments, post_edits, post_lists, renames
 from tests.social.support.members import BLOCK, UNBLOCK, call
 from tests.social.support.model import Model, ModelPost
-from tests.social.support.post_reads import all_posts_backwards_in, all_posts_in, as_member, post_id
+from tests.social.support.post_reads import all_posts_in, as_member, post_id
 from tests.social.support.posts import deliver, later, op, who, write_post
 from tests.social.support.social import block, block_each_other, circle, join, operation, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
@@ -299,8 +299,8 @@ async def test_every_list_shows_exactly_what_the_rules_allow(
     for viewer in VIEWERS:
         await network.compare(viewer)
     wanted = [post.key for post in network.model.news_feed("ann")]
-    assert await all_posts_in(gateway, "ann", "newsFeed", first=2) == wanted
-    assert await all_posts_backwards_in(gateway, "ann", "newsFeed", last=2) == wanted
+    assert await all_posts_in(gateway, "ann", "newsFeed", size=2) == wanted
+    assert await all_posts_in(gateway, "ann", "newsFeed", size=2, backwards=True) == wanted
     for viewer, owner in (("ann", "ann"), ("bob", "ann"), (None, "cem")):
         wall = [post.key for post in network.model.wall(viewer, owner) or ()]
-        assert await all_posts_backwards_in(gateway, viewer, f"wall of {owner}", last=2) == wall
+        assert await all_posts_in(gateway, viewer, f"wall of {owner}", size=2, backwards=True) == wall

@@ -64,7 +64,6 @@ def _cases(changes: dict[str, dict[str, Any]]) -> dict[str, Case]:
 
 ACTIONS = _cases(CHANGES)
 KEPT = _cases(KEEPING)
-_WAKING = ("drop", "wear", "unequip", "move", "give", "sell")
 # Both change only the inventory of `me`.
 OWN = {
     f"{name} of the own bag": Case(name, _given(name, own_action), "CharacterPayload", _after(name, changes))
@@ -180,7 +179,7 @@ class Resting(Keeping):
 class Waking(Resting):
     """The temple, where `me` rests. Whatever the player does wakes the character."""
 
-    cases = _of_resting({name: ACTIONS[name] for name in _WAKING})
+    cases = _of_resting({"drop": ACTIONS["drop"]})
 
     async def assert_over(self) -> None:
         assert await names_of_resting(self.gateway.db) == []

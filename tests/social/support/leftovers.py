@@ -20,13 +20,11 @@ async def uncopied_relation(gateway: GatewayClient) -> Left:
     return "social.relations", {"uncopied.op": OP}
 
 
-async def _post(gateway: GatewayClient, **values: Any) -> ObjectId:
+async def _post(gateway: GatewayClient, **values: Any) -> None:
     await join(gateway.db, "ada", "bo")
     post = await write_post(gateway.db, "ada")
     await gateway.db["social.posts"].update_one({"_id": post["_id"]}, {"$unset": {"fan_out": ""}})
     await set_values(gateway, "social.posts", post["_id"], **values)
-    key: ObjectId = post["_id"]
-    return key
 
 
 async def pending_post(gateway: GatewayClient) -> Left:

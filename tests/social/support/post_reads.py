@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from portico.resolvers.documents import Document
@@ -50,23 +51,20 @@ async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **vari
     return [edge["node"]["id"] for edge in page["edges"]]
 
 
-async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, first: int = 3) -> list[str]:
-    """Returns the ids of all posts in a list, read page by page. A page in the middle may have no posts."""
+async def all_posts_in(
+    gateway: GatewayClient, viewer: str | None, name: str, size: int = 3, *, backwards: bool = False
+) -> list[str]:
+    """Returns the ids of all posts in a list, in its order, read by pages from its beginning or its end.
 
-    async def read(after: str | None) -> Any:
-        return await page_of(gateway, viewer, name, "id", first=first, after=after)
+    A page in the middle may have no posts.
+    """
 
-    return [edge["node"]["id"] async for page in pages(read) for edge in page["edges"]]
+    async def read(cursor: str | None) -> Any:
+        given = {"last": size, "before": cursor} if backwards else {"first": size, "after": cursor}
+        return await page_of(gateway, viewer, name, "id", **given)
 
-
-async def all_posts_backwards_in(gateway: GatewayClient, viewer: str | None, name: str, last: int = 3) -> list[str]:
-    """Returns the ids of all posts in a list, in its order, read page by page from its end."""
-
-    async def read(before: str | None) -> Any:
-        return await page_of(gateway, viewer, name, "id", last=last, before=before)
-
-    backwards = [edge["node"]["id"] async for page in pages(read, backwards=True) for edge in reversed(page["edges"])]
-    return backwards[::-1]
+    by_page = [[edge["node"]["id"] for edge in page["edges"]] async for page in pages(read, backwards=backwards)]
+    return list(chain(*(reversed(by_page) if backwards else by_page)))
 
 
 async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[Any]:

@@ -106,6 +106,11 @@ async def write_comment(db: Database, post: Document, author: str, text: str = "
     return await post_comments.comment_on_post(db, post_id=post["_id"], author=who(author), text=text, **given)
 
 
+async def write_comments(db: Database, post: Document, author: str, count: int) -> list[ObjectId]:
+    """Writes this many comments, whose texts are their numbers. Returns their ids."""
+    return [await write_comment(db, post, author, str(number)) for number in range(count)]
+
+
 def stored_post(author: str, posted: datetime, to: str | None = None, comments: int = 3) -> Document:
     """Returns the document of a public status with comments by ann, which has been delivered."""
     rows = [stored_comment("ann", posted, f"C{number}") for number in range(comments)]

@@ -16,7 +16,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import post_edits, post_lists, walks
 from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
-from tests.social.support.posts import call, codes, deliver, later, op, write_comment, write_post
+from tests.social.support.posts import call, codes, deliver, later, op, write_comment, write_comments, write_post
 from tests.social.support.social import block, block_each_other, circle, join, unblock, user_id
 from tests.support.harness import GatewayClient, running
 from tests.support.paging import nodes_of
@@ -168,8 +168,7 @@ async def test_the_author_of_a_post_lists_and_deletes_a_hidden_comment(
     await join(gateway.db, "ann", "bob", "cem")
     post = await write_post(gateway.db, "ann")
     await write_comment(gateway.db, post, "bob", "You cannot delete this!")
-    for number in range(others):
-        await write_comment(gateway.db, post, "cem", str(number))
+    await write_comments(gateway.db, post, "cem", others)
     await BLOCKS[blocks](gateway.db)
 
     [page] = await hidden_comments(gateway, "ann", post)

@@ -18,8 +18,7 @@ from portico.resolvers.game.world.locations import LocationDocument
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.game.world import events, locations
 from portico.schema.kinds import Kind
-from tests.game.support.doing import do
-from tests.game.support.stacks import call, give, goods, keyed, offer
+from tests.game.support.stacks import call, do, give, goods, keyed, offer
 from tests.game.support.world import (
     add_character,
     add_room,
@@ -61,13 +60,11 @@ async def test_subscribers_see_who_and_what_comes_and_goes(gateway: GatewayClien
     assert second == {"description": "Now", "characters": [{"name": "Ann"}], "inventory": [{"name": "lamp"}]}
 
 
-async def test_the_version_orders_queries_events_and_the_copies_of_characters(
-    gateway: GatewayClient, db: Database
-) -> None:
+async def test_the_version_orders_queries_events_and_the_copies_of_characters(gateway: GatewayClient) -> None:
     lamp = item("lamp")
-    room = await add_room(db, "Temple", items=[lamp])
-    me = await add_character(db, gateway.subject, room)
-    await change_room(db, room, {"$set": {"keepers": [keeper("Smith")]}})
+    room = await add_room(gateway.db, "Temple", items=[lamp])
+    me = await add_character(gateway.db, gateway.subject, room)
+    await change_room(gateway.db, room, {"$set": {"keepers": [keeper("Smith")]}})
     given = {"room": room_id(room), "keeper": keeper_id(room)}
     query = """query ($room: ID!, $keeper: ID!) {
       location(id: $room) { version }

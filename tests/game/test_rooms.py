@@ -14,9 +14,9 @@ from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import settle_rooms
-from tests.game.support.doing import do
 from tests.game.support.machine import MUTATIONS, Machine, State
 from tests.game.support.model import Call, Setting, Thing, World
+from tests.game.support.stacks import do
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids
 from tests.game.support.worlds import machine_of
 from tests.support.documents import stored
