@@ -19,7 +19,7 @@ from portico.testing import crashing
 from tests.ads.support.ads import ad, place
 from tests.ads.support.creatives import LINK, banner
 from tests.support.harness import GatewayClient, assert_invariants
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 
 pytestmark = pytest.mark.usefixtures("sound")
 LATER = timedelta(days=2)
@@ -59,7 +59,7 @@ async def test_an_image_that_a_job_would_delete_during_its_new_use_stays(
     """The job runs as a whole before each command of the upload, and its clock is ahead."""
     now = gateway.state.clock.now()
 
-    with overtaken(gateway, lambda: forget_images(gateway.db, now=now + 2 * LATER), skip=before):
+    with meanwhile(gateway, lambda: forget_images(gateway.db, now=now + 2 * LATER), skip=before):
         await use(gateway.db, image, now + LATER)
 
     assert await is_there(gateway, image)
@@ -72,7 +72,7 @@ async def test_an_image_that_is_used_again_during_the_job_stays(
 ) -> None:
     now = gateway.state.clock.now() + LATER
 
-    with overtaken(gateway, lambda: use(gateway.db, image, now), skip=before) as used:
+    with meanwhile(gateway, lambda: use(gateway.db, image, now), skip=before) as used:
         await forget_images(gateway.db, now=now)
 
     assert await is_there(gateway, image) == bool(used)
@@ -88,11 +88,11 @@ async def test_an_upload_that_pauses_during_the_job_and_ends_after_it_has_its_im
     now = gateway.state.clock.now()
 
     async def job() -> bool:
-        with overtaken(gateway, lambda: use(gateway.db, image, now + LATER), skip=before) as uploads:
+        with meanwhile(gateway, lambda: use(gateway.db, image, now + LATER), skip=before) as uploads:
             await forget_images(gateway.db, now=now + 2 * LATER)
         return bool(uploads)
 
-    with overtaken(gateway, job, skip=paused) as ended:
+    with meanwhile(gateway, job, skip=paused) as ended:
         await use(gateway.db, image, now + LATER, "former")
 
     assert await is_there(gateway, image)

@@ -13,7 +13,7 @@ from portico.testing import assert_budget
 from tests.ads.support.ads import ad, deactivate, fill_zone, keyed, place, units
 from tests.ads.support.serving import RECORD, SERVE, counted, counts, profile, record, seen, serve, settled, shown, view
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 from tests.support.routing import unroutable
 
 
@@ -117,7 +117,7 @@ async def test_a_parallel_call_with_the_key_of_a_refused_one_is_refused_and_coun
         await settled(other)
         return twin
 
-    with overtaken(gateway, overtake, before=("operations", "update_one")) as twins:
+    with meanwhile(gateway, overtake, "operations", "update_one") as twins:
         first = await gateway.data(text, {"input": given}, token=None)
 
     assert twins == [first]

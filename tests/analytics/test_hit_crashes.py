@@ -28,7 +28,7 @@ from tests.support.harness import (
     stops,
 )
 from tests.support.interruptions import crashing, database_of, stopping
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 from tests.support.stored import empty
 
 PAGES = ("/", "/other")
@@ -159,7 +159,7 @@ async def test_a_gateway_that_is_suspended_anywhere_counts_nothing_twice_when_it
         await _empty(gateway)
         if has_counters:
             await record_hits(gateway, hit(eventId="before"))
-        with overtaken(gateway, scene.let_another_count, skip=skip) as outcome:
+        with meanwhile(gateway, scene.let_another_count, skip=skip) as outcome:
             sent = await record_hits(gateway, *EVENTS, *PLAIN)
         if not outcome:
             break

@@ -14,7 +14,7 @@ from portico.resolvers.problems import Problem
 from tests.analytics.support.hits import COLLECTIONS, hit, points, record_hits
 from tests.support.harness import GatewayClient, assert_invariants, some_of_part
 from tests.support.interruptions import crashing, stopping
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 from tests.support.stored import empty
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -160,7 +160,7 @@ async def test_hits_that_arrive_anywhere_during_a_repair_are_counted_once(gatewa
     for skip in some_of_part(int(level == "days"), of=4):
         await count(gateway)
         await lose(gateway, level)
-        with overtaken(gateway, partial(record_hits, gateway, *more), skip=skip) as outcome:
+        with meanwhile(gateway, partial(record_hits, gateway, *more), skip=skip) as outcome:
             await repair(gateway, gateway.db)
         if not outcome:
             break

@@ -35,7 +35,7 @@ from tests.support.harness import (
 )
 from tests.support.interruptions import crashing, delayed, interrupted, stopping
 from tests.support.machines import examples
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 from tests.support.stored import empty
 
 MIDNIGHT = NOON.replace(hour=0)
@@ -170,7 +170,7 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
         await log(gateway, *EVENTS)
         await another_build(gateway, clock)
         await log(gateway, MORE)
-        with overtaken(gateway, act, skip=skip) as outcome:
+        with meanwhile(gateway, act, skip=skip) as outcome:
             await roll_up_day(gateway.db, MIDNIGHT, now=clock.now())
         if not outcome:
             break
@@ -196,7 +196,7 @@ async def test_whatever_happens_between_two_commands_of_a_read_it_counts_each_ea
         await empty(gateway.db, COLLECTIONS)
         await log(gateway, *EVENTS)
         await roll_up(gateway, clock)
-        with overtaken(gateway, act, skip=skip) as outcome:
+        with meanwhile(gateway, act, skip=skip) as outcome:
             found = await reads.count_pages(gateway.db, MIDNIGHT, END, limit=1_000, max_events=1_000)
         if not outcome:
             break

@@ -29,7 +29,7 @@ from tests.analytics.support.session_cases import (
 )
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
 from tests.support.interruptions import crashing, database_of, delayed, interrupted, stopping
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 
 # The commands of a run for a batch of sessions that nobody else rolls up.
 COMMANDS = [
@@ -123,7 +123,7 @@ async def test_every_session_that_was_acknowledged_before_the_time_is_in_the_fig
                 acknowledged.append(scene.clock.now())
                 scene.clock.advance(seconds=1)
 
-        with overtaken(scene.gateway, read, skip=stop) as outcome:
+        with meanwhile(scene.gateway, read, skip=stop) as outcome:
             await roll_up(scene.gateway, scene.clock)
         await assert_complete(other, acknowledged)
         if not outcome:
@@ -144,7 +144,7 @@ async def test_a_read_during_which_sessions_are_rolled_up_promises_no_more_than_
             await roll_up(other, scene.clock)
             scene.clock.advance(seconds=1)
 
-        with overtaken(scene.gateway, overtake, skip=stop) as outcome:
+        with meanwhile(scene.gateway, overtake, skip=stop) as outcome:
             found = await report(scene.gateway)
         total = sum(one["sessions"] for one in found["stats"])
         assert total >= sum(shown(time) < found["asOf"] for time in acknowledged), stop
@@ -170,7 +170,7 @@ async def test_a_run_that_is_suspended_anywhere_and_resumes_late_replaces_nothin
             await roll_up(other, scene.clock)
             assert await pending(other.db) == 0
 
-        with overtaken(scene.gateway, overtake, skip=stop) as outcome:
+        with meanwhile(scene.gateway, overtake, skip=stop) as outcome:
             await roll_up(scene.gateway, scene.clock)
         if not outcome:
             break

@@ -36,7 +36,7 @@ from tests.analytics.support.session_cases import (
 from tests.support.damage import damage_in_front
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 from tests.support.interruptions import database_of, delayed
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 from tests.support.stored import empty
 
 FIRST = [session(f"2026-01-{day}T1{hour}:00:00Z", 5) for day in (30, 31) for hour in (0, 1)]
@@ -231,7 +231,7 @@ async def test_a_repair_deletes_no_roll_up_that_is_stored_meanwhile(
     for skip in some_stops(2):
         await empty(gateway.db, COLLECTIONS)
         await roll_ups.insert_one(superfluous)
-        with overtaken(gateway, record_and_roll_up, skip=skip) as outcome:
+        with meanwhile(gateway, record_and_roll_up, skip=skip) as outcome:
             await repair(gateway.db, superfluous["_id"])
         if not outcome:
             break

@@ -9,7 +9,7 @@ import pytest
 
 from tests.catalog.support.catalog import add_categories, add_products, album, film, pricing, product, skus
 from tests.support.harness import GatewayClient
-from tests.support.pages import all_pages, rows_of
+from tests.support.paging import all_pages, joined
 
 pytestmark = pytest.mark.both_drivers
 
@@ -211,7 +211,7 @@ async def test_the_products_of_hundreds_of_categories_are_sorted(gateway: Gatewa
         assert page["totalCount"] == 250
         return page
 
-    assert [node["sku"] for node in rows_of(await all_pages(read))] == expected
+    assert [node["sku"] for node in joined(await all_pages(read))] == expected
     assert (await branch(gateway, "shop", sort="TITLE_ASC", filter={"type": "AUDIO_ALBUM"}))["skus"] == expected[:100]
 
 

@@ -26,7 +26,7 @@ from tests.catalog.support.catalog import (
 )
 from tests.support.explaining import explain
 from tests.support.harness import Commands, GatewayClient, running, with_settings
-from tests.support.pages import all_pages, rows_of
+from tests.support.paging import all_pages, joined
 
 MOST = 60
 COUNT = 400
@@ -141,9 +141,9 @@ async def test_all_pages_together_have_every_match_once_and_in_order(
     shop: GatewayClient, whole: GatewayClient, name: str
 ) -> None:
     for sort in SORTS:
-        expected = rows_of(await pages(whole, SPARSE[name], sort, 100))
+        expected = joined(await pages(whole, SPARSE[name], sort, 100))
 
-        found = rows_of(await pages(shop, SPARSE[name], sort))
+        found = joined(await pages(shop, SPARSE[name], sort))
 
         # Products of equal sort values are in the order of their ids, which differ between the two databases.
         assert Counter(found) == Counter(expected), sort
@@ -174,7 +174,7 @@ async def test_a_page_examines_a_bounded_number_of_products(shop: GatewayClient,
 async def test_a_page_can_be_short_or_empty_and_the_list_continues(shop: GatewayClient) -> None:
     found = await pages(shop, SPARSE["a type and a genre that exclude each other"], "NEWEST")
 
-    assert rows_of(found) == []
+    assert joined(found) == []
     assert 3 <= len(found) <= 1 + COUNT // (MOST // 2)
 
 
@@ -268,12 +268,12 @@ def having(*words: str) -> set[str]:
 
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
 async def test_a_search_for_rare_words_is_complete(shop: GatewayClient, sort: str) -> None:
-    assert set(rows_of(await pages(shop, {"search": "needle"}, sort))) == having("needle")
+    assert set(joined(await pages(shop, {"search": "needle"}, sort))) == having("needle")
 
 
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
 async def test_words_that_many_products_have_are_ignored_beside_rarer_words(shop: GatewayClient, sort: str) -> None:
-    assert set(rows_of(await pages(shop, {"search": "love needle time"}, sort))) == having("needle")
+    assert set(joined(await pages(shop, {"search": "love needle time"}, sort))) == having("needle")
 
 
 @pytest.mark.parametrize("sort", [*SORTS, "RELEVANCE"])
@@ -281,7 +281,7 @@ async def test_words_that_many_products_have_are_ignored_beside_rarer_words(shop
 async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_bound(
     shop: GatewayClient, sort: str, text: str
 ) -> None:
-    found = rows_of(await pages(shop, {"search": text}, sort, 7))
+    found = joined(await pages(shop, {"search": text}, sort, 7))
 
     assert len(found) == len(set(found)) <= MOST
     assert set(found) <= having(*text.split())
@@ -293,7 +293,7 @@ async def test_a_search_for_common_words_has_matches_of_each_word_up_to_the_boun
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("sort", SORTS)
 async def test_a_search_for_common_words_is_sorted(shop: GatewayClient, sort: str) -> None:
-    found = rows_of(await pages(shop, {"search": "love time"}, sort, 7))
+    found = joined(await pages(shop, {"search": "love time"}, sort, 7))
 
     keys = _keys(found, sort)
     present = [key for key in keys if key is not None]
@@ -307,7 +307,7 @@ async def test_a_search_for_a_common_word_has_its_best_matches(settings: Setting
         titled = [album(sku=f"titled-{number}", title=f"Blue {number}") for number in range(10)]
         await add_products(gateway.db, described[:15] + titled + described[15:])
 
-        found = rows_of(await pages(gateway, {"search": "blue"}, "TITLE_ASC", 4))
+        found = joined(await pages(gateway, {"search": "blue"}, "TITLE_ASC", 4))
 
     assert found == [f"titled-{number}" for number in range(10)]
 
@@ -315,7 +315,7 @@ async def test_a_search_for_a_common_word_has_its_best_matches(settings: Setting
 async def test_relevance_ranks_titles_with_more_of_the_common_words_first(shop: GatewayClient) -> None:
     made = {one["sku"]: one for one in MADE}
 
-    found = rows_of(await pages(shop, {"search": "night train love"}, "RELEVANCE", 7))
+    found = joined(await pages(shop, {"search": "night train love"}, "RELEVANCE", 7))
 
     ranks = [len({"night", "train"} & set(made[sku]["title"].casefold().split())) for sku in found]
     assert ranks == sorted(ranks, reverse=True)
@@ -336,7 +336,7 @@ async def test_phrases_exclusions_and_filters_hold_beside_ignored_words(
 ) -> None:
     films = {one["sku"] for one in MADE if one["type"] == "Film" or "type" not in conditions}
 
-    found = set(rows_of(await pages(shop, conditions, "NEWEST")))
+    found = set(joined(await pages(shop, conditions, "NEWEST")))
 
     assert found == {one["sku"] for one in MADE if expected(one["description"])} & films
 
@@ -354,7 +354,7 @@ async def test_phrases_and_exclusions_hold_for_common_words(
 ) -> None:
     made = {one["sku"]: one["description"] for one in MADE}
 
-    found = rows_of(await pages(shop, conditions, "NEWEST"))
+    found = joined(await pages(shop, conditions, "NEWEST"))
 
     assert found
     assert all(holds(made[sku]) for sku in found)

@@ -11,7 +11,7 @@ from portico.resolvers.catalog.settings import CatalogSettings
 from tests.catalog.support.catalog import add_categories, add_products, pricing, product
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient, running, with_settings
-from tests.support.pages import all_pages, rows_of
+from tests.support.paging import all_pages, joined
 
 # One walk along an index for each category takes at most 200 categories.
 BELOW = 210
@@ -58,7 +58,7 @@ async def _pages(gateway: GatewayClient, sort: str, conditions: dict[str, Any] |
         variables = {"slug": "wide", "sort": sort, "filter": conditions, "after": after}
         return (await gateway.data(LIST, variables))["category"]["products"]
 
-    return [node["sku"] for node in rows_of(await all_pages(read))]
+    return [node["sku"] for node in joined(await all_pages(read))]
 
 
 @pytest.mark.parametrize("inside", [0, 20, 600])

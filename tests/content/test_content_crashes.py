@@ -15,7 +15,7 @@ from portico.schema.kinds import Kind
 from tests.content.support.site import page_input
 from tests.content.support.stages import Site, changed
 from tests.support.harness import GatewayClient, SettableClock, some_stops, stops
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def delete(scene: Site, slug: str) -> str:
 async def test_an_edit_that_pauses_while_its_page_is_deleted_leaves_no_revision(scene: Site) -> None:
     for skip in some_stops(2):
         given = await scene.set("another text")
-        with overtaken(scene.gateway, partial(delete, scene, "page"), skip=skip) as deleted:
+        with meanwhile(scene.gateway, partial(delete, scene, "page"), skip=skip) as deleted:
             outcome = await scene.typename_of("editText", given)
         if not deleted:
             break
@@ -75,7 +75,7 @@ async def test_an_edit_of_an_unrevised_text_that_pauses_while_its_page_is_delete
         given = {"id": Kind.encode_id("ContentNode", page["_id"]), "nonce": page["nonce"]}
         delete_it = partial(scene.typename_of, "deleteContent", given)
         edit = Edit(page["_id"], page["nonce"], {"id": "b", "name": "B"}, scene.clock.now(), "r-next")
-        with overtaken(scene.gateway, delete_it, skip=skip) as deleted, contextlib.suppress(NotFound, EditConflict):
+        with meanwhile(scene.gateway, delete_it, skip=skip) as deleted, contextlib.suppress(NotFound, EditConflict):
             await content_edits.edit_text(scene.gateway.db, edit, text="Four.")
         if not deleted:
             break
@@ -92,7 +92,7 @@ async def test_a_creation_that_pauses_while_its_section_is_deleted_is_refused_or
     outcome = set()
     for skip in stops():
         section = await scene.set("deleting a section")
-        with overtaken(scene.gateway, partial(delete, scene, "empty"), skip=skip) as deleted:
+        with meanwhile(scene.gateway, partial(delete, scene, "empty"), skip=skip) as deleted:
             created = await scene.typename_of("createPage", page_input(parentId=section["id"]))
         if not deleted:
             break

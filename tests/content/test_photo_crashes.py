@@ -18,8 +18,8 @@ from tests.content.support.photos import sha256, stored, upload_body
 from tests.content.support.site import own
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.ids import key_in
+from tests.support.moments import meanwhile
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT, messages, pieces_of
-from tests.support.overtaking import overtaken
 
 # The checksum of the bytes that a reader finds at the photo's path before an upload.
 BEFORE = {"uploadPhoto": None, "replacePhoto": sha256(OLD)}
@@ -103,7 +103,7 @@ async def test_an_upload_that_is_cut_off_anywhere_changes_nothing(scene: Photos,
 async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) -> None:
     given = await scene.set("replacePhoto")
 
-    with overtaken(scene.gateway, partial(scene.delete, given), before=WRITING) as outcome:
+    with meanwhile(scene.gateway, partial(scene.delete, given), *WRITING) as outcome:
         replaced = await scene.outcome("replacePhoto", given)
 
     assert (outcome, replaced) == (["PhotoLocked"], "PhotoPayload")
@@ -116,7 +116,7 @@ async def test_a_photo_with_an_upload_in_flight_is_not_deleted(scene: Photos) ->
 async def test_a_photo_is_either_replaced_or_deleted(scene: Photos, skip: int) -> None:
     given = await scene.set("replacePhoto")
 
-    with overtaken(scene.gateway, partial(scene.delete, given), skip=skip) as outcome:
+    with meanwhile(scene.gateway, partial(scene.delete, given), skip=skip) as outcome:
         replaced = await scene.outcome("replacePhoto", given)
 
     assert (*outcome, replaced) in {
@@ -140,11 +140,11 @@ async def test_a_photo_that_is_deleted_just_before_its_file_is_settled_leaves_no
     async def stop() -> str:
         raise Crash
 
-    with overtaken(scene.gateway, stop if by == "the jobs" else delete, before=SETTLING) as deleted:
+    with meanwhile(scene.gateway, stop if by == "the jobs" else delete, *SETTLING) as deleted:
         outcome = await scene.outcome(mutation, given)
     scene.clock.advance(seconds=31)
     if by == "the jobs":
-        with overtaken(scene.gateway, delete, before=SETTLING) as deleted:
+        with meanwhile(scene.gateway, delete, *SETTLING) as deleted:
             assert await photo_jobs.finish_uploads(scene.gateway.db, now=scene.clock.now()) == 0
 
     assert (outcome, deleted) == ("INTERNAL" if by == "the jobs" else "PhotoPayload", ["DeletedPayload"])
@@ -172,7 +172,7 @@ async def test_a_photo_that_is_uploaded_again_while_the_jobs_delete_its_first_up
     async def forget() -> None:
         await photos.delete_bytes(db, node["_id"], now=scene.clock.now())
 
-    with contextlib.nullcontext() if is_whole else overtaken(scene.gateway, forget, before=SETTLING):
+    with contextlib.nullcontext() if is_whole else meanwhile(scene.gateway, forget, *SETTLING):
         assert await scene.outcome("uploadPhoto", given) == "PhotoPayload"
     await forget()
     assert await scene.state() == sha256(NEW)
@@ -204,7 +204,7 @@ async def test_a_title_that_is_edited_during_an_upload_is_kept(scene: Photos) ->
     given = await scene.set("replacePhoto")
     edit = partial(scene.gateway.result, "editMetadata", own(given, title="Other"))
 
-    with overtaken(scene.gateway, edit, before=WRITING) as edited:
+    with meanwhile(scene.gateway, edit, *WRITING) as edited:
         assert await scene.outcome("replacePhoto", given) == "PhotoPayload"
 
     assert [one["__typename"] for one in edited] == ["ContentPayload"]

@@ -22,7 +22,7 @@ from tests.content.support.site import own
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, stopping
-from tests.support.overtaking import overtaken
+from tests.support.moments import meanwhile
 
 FILES, CHUNKS = "cms.assets.files", "cms.assets.chunks"
 
@@ -250,7 +250,7 @@ async def test_a_thumbnail_of_a_photo_that_is_replaced_meanwhile_is_not_kept(
         clock.advance(seconds=90)
         await run_jobs(gateway, clock)
 
-    with overtaken(gateway, others, skip=skip):
+    with meanwhile(gateway, others, skip=skip):
         response = await gateway.http.get(photo["url"], params={"width": "80"})
     clock.advance(minutes=5)
     await run_jobs(gateway, clock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, merged, read_budgets
-from tests.game.support import cases, leftovers, seeds, stack_cases, stages, trade_leftovers, trades_stage
+from tests.game.support import cases, leftovers, seeds, stack_cases, stages, trades_stage
 from tests.support.selections import INVALID, NOT_FOUND
 
 _STACK = "... on StackPayload { stack { id category itemId name description image quantity } }"
@@ -50,13 +50,10 @@ KIT = Kit(
             leftovers.room_with_outcome,
             leftovers.room_with_entry,
         ),
-        "finish-trades": (
-            trade_leftovers.noted_stack,
-            trade_leftovers.accepted_trade,
-        ),
+        "finish-trades": (leftovers.noted_stack, leftovers.accepted_trade),
         "rest-characters": (leftovers.idle_character,),
-        "expire-trades": (trade_leftovers.old_offer,),
-        "prune-trades": (trade_leftovers.old_trade,),
+        "expire-trades": (leftovers.old_offer,),
+        "prune-trades": (leftovers.old_trade,),
     },
     budgets=read_budgets(__file__),
     scattered={
@@ -75,6 +72,14 @@ KIT = Kit(
         "aggregate game.stacks $expr",
         "find game.trades open_since",
     },
-    stages=(trades_stage.Trades, trades_stage.Consumptions, stages.Turns, stages.Keeping, stages.Resting),
+    stages=(
+        trades_stage.Trades,
+        trades_stage.Consumptions,
+        stages.Turns,
+        stages.OwnInventory,
+        stages.Keeping,
+        stages.Resting,
+        stages.Waking,
+    ),
     seed=seeds.seed,
 )

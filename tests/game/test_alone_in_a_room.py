@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from bson import ObjectId
 
-from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.mongo.faults import Crash
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.game.world import room_actions
@@ -26,12 +26,14 @@ from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
 from portico.resolvers.game.world.turns import Plan, begin, finish
 from portico.resolvers.together import both
-from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settler import Settler
+from tests.game.support.players import acting_for
 from tests.game.support.scene import assert_settled, assert_sound
-from tests.game.support.world import add_character, add_room, item, monks
+from tests.game.support.world import add_character, add_room, change_room, item, monks
 from tests.gateway.support.direct import warmed_to_write, writer_of
-from tests.support.harness import Commands, GatewayClient, SettableClock, stops
+from tests.support.crashing_databases import CrashingDatabases
+from tests.support.documents import stored
+from tests.support.harness import Commands, GatewayClient, SettableClock
 from tests.support.interruptions import interrupted
 
 
@@ -56,9 +58,7 @@ class Cave:
 
     def acting(self, rooms: Rooms, who: Document | None = None, *, db: Database | None = None) -> Acting:
         one = who or self.ann
-        return Acting(
-            self.db if db is None else db, rooms, one["_id"], one["owner"], self.clock.now(), random_operation_id()
-        )
+        return acting_for(self.db if db is None else db, rooms, one, self.clock, owner=one["owner"])
 
     def thing(self, name: str) -> ObjectId:
         found: ObjectId = next(one["_id"] for one in self.cave["items"] if one["name"] == name)
@@ -90,12 +90,6 @@ class Cave:
             assert seen["location"]["items"] == room["items"]
 
 
-async def stored(db: Database, collection: str, document: Document) -> Document:
-    found: Document | None = await db[collection].find_one({"_id": document["_id"]})
-    assert found is not None
-    return found
-
-
 @pytest.fixture
 async def cave(db: Database, clock: SettableClock) -> Cave:
     return await Cave.of(db, clock)
@@ -109,9 +103,9 @@ TURNS: dict[str, Turn] = {"pickUp": Cave.pick_up, "move": Cave.move}
 async def test_a_turn_that_crashes_anywhere_leaves_nothing_but_its_slot(
     db: Database, clock: SettableClock, turn: str
 ) -> None:
-    for stop in stops():
+    databases = CrashingDatabases(db)
+    for crashing_db in databases:
         cave = await Cave.of(db, clock)
-        faulty, crashing_db = FaultyDatabase.around(db, stop_after=stop)
         with contextlib.suppress(Crash):
             await TURNS[turn](cave, Rooms(), crashing_db)
         await assert_sound(db)
@@ -123,29 +117,27 @@ async def test_a_turn_that_crashes_anywhere_leaves_nothing_but_its_slot(
         await assert_settled(db)
         await db[LOCATIONS.name].delete_many({})
         await db[CHARACTERS.name].delete_many({})
-        if not faulty.has_crashed:
-            break
-    assert stop > 2
+    assert databases.stop > 2
 
 
 async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_more(
-    gateway: GatewayClient, commands: Commands, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock
 ) -> None:
     cave, rooms = await Cave.of(gateway.db, clock), Rooms()
     for room in (cave.cave, cave.hall):
         await rooms.glance(gateway.db, room["_id"])
-    commands.clear()
+    gateway.commands.clear()
 
     await cave.pick_up(rooms)
 
     acted = ["find game.characters", "update game.characters", "update game.locations"]
-    assert commands.names() == [*acted, "findAndModify game.characters"]
-    commands.clear()
+    assert gateway.commands.names() == [*acted, "findAndModify game.characters"]
+    gateway.commands.clear()
 
     await cave.move(rooms)
 
     entered = ["update game.locations", "findAndModify game.characters", "find game.locations"]
-    assert commands.names() == [*acted, *entered, "update game.locations"]
+    assert gateway.commands.names() == [*acted, *entered, "update game.locations"]
     await assert_settled(gateway.db)
 
 
@@ -248,8 +240,8 @@ async def test_a_move_is_answered_before_the_old_room_drops_the_entry(
 
 
 async def test_a_crowded_room_drops_the_entry_before_the_answer(cave: Cave) -> None:
-    crowd = {"$push": {"characters": {"$each": monks()[: MAX_CHARACTERS // 2]}}, "$inc": {"revision": 1}}
-    await cave.db[LOCATIONS.name].update_one({"_id": cave.cave["_id"]}, crowd)
+    crowd = monks()[: MAX_CHARACTERS // 2]
+    await change_room(cave.db, cave.cave, {"$push": {"characters": {"$each": crowd}}})
     settler = Settler()
     rooms = Rooms(settler=settler)
 
@@ -262,7 +254,7 @@ async def test_a_crowded_room_drops_the_entry_before_the_answer(cave: Cave) -> N
 
 
 async def test_a_room_relies_on_the_slot_of_a_cancelled_caller_only_when_it_is_on_a_majority(
-    gateway: GatewayClient, commands: Commands, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock
 ) -> None:
     cave, rooms = await Cave.of(gateway.db, clock), Rooms()
     await warmed_to_write(gateway.db, 2)
@@ -274,12 +266,12 @@ async def test_a_room_relies_on_the_slot_of_a_cancelled_caller_only_when_it_is_o
         for link in writer_of(gateway.db)._links._idle:
             link.opened_at = time.monotonic()
 
-    commands.clear()
+    gateway.commands.clear()
     acting = asyncio.create_task(cave.pick_up(rooms, interrupted(gateway.db, LOCATIONS.name, "find_one", cancel)))
     await asyncio.wait({acting})
     await rooms.close()
 
-    written = [one for one in commands.sent if "update" in one]
+    written = [one for one in gateway.commands.sent if "update" in one]
     assert [(one["update"], one["writeConcern"]["w"]) for one in written] == [
         (CHARACTERS.name, 1),
         (CHARACTERS.name, "majority"),

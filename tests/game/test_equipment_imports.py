@@ -6,12 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from portico.gateway.clock import SystemClock
-from portico.gateway.imports.runs import BadRecord, Import
 from tests.game.support.stacks import assert_items, give, held
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
 from tests.support.harness import GatewayClient
+from tests.support.record_imports import import_records
 
 Line = dict[str, Any]
 SHELF = """query ($owner: String!, $category: String, $prefix: String) {
@@ -31,17 +30,12 @@ OWN: Line = {"category": "gear", "itemId": "lamp", "name": "Lamp", "quantity": 7
 
 async def imported(gateway: GatewayClient, tmp_path: Path, *lines: Line, **options: Any) -> tuple[dict[str, int], Any]:
     """The counts, and the reasons of bad records by line."""
-    bad: list[BadRecord] = []
-    importer = IMPORTERS["equipment"].configured(options)
-    work = Import(gateway.db, importer, SystemClock(), bad.append, lambda _: None)
-    done = await work.run([real_data.write(tmp_path / "wares.jsonl", list(lines))])
-    return dict(done.counts), {one.line: one.reason for one in bad}
+    return await import_records(gateway.db, IMPORTERS["equipment"].configured(options), tmp_path, lines)
 
 
 async def shelf(gateway: GatewayClient, owner: str = "npc:outfitter", **given: Any) -> list[Line]:
     data = await gateway.data(SHELF, {"owner": owner, **given}, token=None)
-    found: list[Line] = data["inventory"]["stacks"]["nodes"]
-    return found
+    return list(data["inventory"]["stacks"]["nodes"])
 
 
 async def test_wares_of_both_formats_are_on_the_shelf_of_a_shop(gateway: GatewayClient, tmp_path: Path) -> None:

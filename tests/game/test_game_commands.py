@@ -1,21 +1,185 @@
-"""How many commands what characters do may send to MongoDB: `budgets.json` lists them."""
+"""The commands of the game: their number (`budgets.json`), shards and indexes, and what large inventories cost."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 import pytest
 
+from portico.resolvers.game.inventories.stacks import Place, stack_id
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.writes.settler import Settler
 from portico.schema.kinds import Kind
 from tests.game.kit import KIT
 from tests.game.support.scene import action, add_temple, assert_settled, own_action
+from tests.game.support.stacks import bag, give, goods, keyed, moved, offer, offered, used
 from tests.game.support.world import character_id, keeper_id
-from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.explaining import explain
+from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
 from tests.support.routing import unroutable
-from tests.support.sending import assert_indexed
+from tests.support.sending import assert_indexed, names, sent
+
+ME = "tester"
+STACKS, TRADES, PAIRS = "game.stacks", "game.trades", "game.trade_pairs"
+LARGE = 1_000_000 if IS_SOAK else 20_000
+PAGE = 50
+
+READS: dict[str, tuple[str, list[str]]] = {
+    "a bag": (f'{{ inventory(owner: "{ME}") {{ stacks {{ nodes {{ name quantity }} }} }} }}', [f"find {STACKS}"]),
+    "two bags": (
+        f"""{{ a: inventory(owner: "{ME}") {{ stacks {{ nodes {{ name }} }} }}
+              b: inventory(owner: "{ME}", name: "bank") {{ stacks {{ nodes {{ name }} }} }} }}""",
+        [f"aggregate {STACKS}"],
+    ),
+    "the number of stacks in two bags": (
+        f"""{{ a: inventory(owner: "{ME}") {{ stacks {{ totalCount }} }}
+              b: inventory(owner: "{ME}", name: "bank") {{ stacks {{ totalCount totalCountIsExact }} }} }}""",
+        [f"aggregate {STACKS}", f"aggregate {STACKS}"],
+    ),
+    "items of two bags": (
+        f"""{{ a: inventory(owner: "{ME}") {{ x: stack(category: "thing", itemId: "sword") {{ quantity }}
+                 y: stack(category: "thing", itemId: "coin") {{ quantity }} }}
+              b: inventory(owner: "{ME}", name: "bank") {{ stack(category: "thing", itemId: "sword") {{ quantity }} }}
+            }}""",
+        [f"find {STACKS}"],
+    ),
+    "the viewer's open trades": (
+        "{ viewer { trades(state: OFFERED) { nodes { state expiresAt } } } }",
+        [f"find {TRADES}"],
+    ),
+    "the number of the viewer's open trades": (
+        "{ viewer { trades(state: OFFERED) { totalCount nodes { id } } } }",
+        [f"aggregate {TRADES}", f"find {TRADES}"],
+    ),
+    "the viewer's trades": ("{ viewer { trades { nodes { state offers { itemId } } } } }", [f"find {TRADES}"]),
+}
+# Operation records come with every key. The other commands are those of `exchanges`.
+OPERATION = ["insert operations", "update operations"]
+# The record that decides these has the outcome, too.
+DECIDED_BY_RECORD = {"a move", "an offer"}
+WRITES: dict[str, tuple[str, list[str]]] = {
+    "a consumption": ("consume", [f"findAndModify {STACKS}"]),
+    "a move": (
+        "transferStack",
+        [f"find {STACKS}", f"find {STACKS}", f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}"],
+    ),
+    "an offer": ("offerTrade", [f"insert {TRADES}", f"update {STACKS}", f"update {STACKS}", f"update {PAIRS}"]),
+    "an acceptance": (
+        "acceptTrade",
+        [
+            f"aggregate {TRADES}",
+            f"findAndModify {TRADES}",
+            f"update {STACKS}",
+            f"update {STACKS}",
+            f"update {PAIRS}",
+            f"update {TRADES}",
+        ],
+    ),
+    "a cancellation": (
+        "cancelTrade",
+        [f"aggregate {TRADES}", f"findAndModify {TRADES}", f"update {STACKS}", f"update {STACKS}", f"update {PAIRS}"],
+    ),
+}
+
+
+async def inputs(gateway: GatewayClient) -> dict[str, dict[str, Any]]:
+    await give(gateway.db, ME, "sword", 90)
+    await give(gateway.db, ME, "sword", 9, name="bank")
+    await give(gateway.db, "jonas", "coin", 90)
+    mine = bag(ME)
+    # What an inventory gets for the first time takes no more commands.
+    accepted, cancelled = [await offer(gateway, "jonas", ME, [goods("coin")], [goods("sword")]) for _ in range(2)]
+    return {
+        "a consumption": used("sword", of=mine),
+        "a move": moved("sword", of=mine, to=bag(ME, "vault")),
+        "an offer": offered([goods("sword")], [goods("coin")], of=mine),
+        "an acceptance": keyed(id=accepted),
+        "a cancellation": keyed(id=cancelled),
+    }
+
+
+async def test_every_write_sends_few_indexed_commands_and_each_to_one_shard(gateway: GatewayClient) -> None:
+    given = await inputs(gateway)
+    for name, (mutation, expected) in WRITES.items():
+        gateway.commands.clear()
+        await gateway.data(MUTATIONS[mutation], {"input": given[name]})
+
+        operation = OPERATION[:1] if name in DECIDED_BY_RECORD else OPERATION
+        assert sorted(gateway.commands.names()) == sorted([*expected, *operation]), name
+        assert unroutable(gateway.commands.sent) == [], name
+        await assert_indexed(gateway, list(gateway.commands.sent))
+
+
+async def test_every_read_sends_its_indexed_commands_and_lists_go_to_all_shards(gateway: GatewayClient) -> None:
+    await inputs(gateway)
+    for name, (text, expected) in READS.items():
+        commands = await sent(gateway, partial(gateway.data, text))
+
+        assert names(commands) == expected, name
+        assert unroutable(commands) == ([] if name == "items of two bags" else list(map(_astray, commands))), name
+        await assert_indexed(gateway, commands)
+
+
+def _astray(command: Mapping[str, Any]) -> str:
+    (name,) = names([command])
+    wanted = command["filter"] if "filter" in command else command["pipeline"][0]["$match"]
+    paths = "inventory owner quantity" if STACKS in name else "kind owners" + (" state" if "state" in wanted else "")
+    return f"{name} {paths}"
+
+
+async def test_any_page_of_a_large_inventory_examines_its_own_rows(gateway: GatewayClient) -> None:
+    await _fill(gateway)
+    lists = {
+        "by category": "first: 50",
+        "by name": "first: 50, sort: NAME",
+        "a category": 'first: 50, category: "c3"',
+        "a category by name": 'first: 50, category: "c3", sort: NAME',
+        "a prefix": 'first: 50, namePrefix: "ITEM 0000"',
+        "a prefix in a category": 'first: 50, category: "c3", namePrefix: "item 0"',
+    }
+    for name, arguments in lists.items():
+        after = ""
+        for _ in range(3):
+            text = f"""{{ inventory(owner: "{ME}") {{ stacks({arguments}{after}) {{
+              nodes {{ name }} pageInfo {{ endCursor }} }} }} }}"""
+            (command,) = await sent(gateway, partial(gateway.data, text))
+            page = (await gateway.data(text))["inventory"]["stacks"]
+            (plan,) = await explain(gateway.db, command)
+
+            assert len(page["nodes"]) == PAGE, name
+            assert (plan.scans_collection, plan.sorts_in_memory) == (False, False), name
+            # One more row says whether there is a next page, and one whether the caller sees that row.
+            assert plan.documents_examined <= PAGE + 2, name
+            assert plan.keys_examined <= PAGE + 10, name
+            after = f', after: "{page["pageInfo"]["endCursor"]}"'
+
+
+async def _fill(gateway: GatewayClient) -> None:
+    """Fill the bag with many stacks in ten categories, every third of which is empty."""
+    place = Place(ME, "bag")
+    for start in range(0, LARGE, 10_000):
+        await gateway.db[STACKS].insert_many(
+            {
+                "_id": stack_id(place, f"c{number % 10}", f"item {number:07}"),
+                "owner": ME,
+                "inventory": "bag",
+                "category": f"c{number % 10}",
+                "item_id": f"item {number:07}",
+                "name": f"Item {number:07}",
+                "name_key": f"item {number:07}",
+                "quantity": number % 3,
+                "granted": number % 3,
+                "consumed": 0,
+                "notes": [],
+            }
+            for number in range(start, min(start + 10_000, LARGE))
+        )
+
 
 BUDGETS = KIT.budgets
-READS = {
+WORLD_READS = {
     "a character with its room": """query ($me: ID!) { character(id: $me) {
         gold inventory { name } location { name characters { name } inventory { name contents { name } } } } }""",
     "a room of the game": "query ($room: ID!) { location(id: $room) { name characters { name } inventory { name } } }",
@@ -30,7 +194,7 @@ READS = {
     "a character, a room and a shopkeeper": """query ($me: ID!, $room: ID!, $keeper: ID!) {
         nodes(ids: [$me, $keeper]) { id } location(id: $room) { name } }""",
 }
-WRITES = {
+ACTIONS = {
     "create a character": "createCharacter",
     "move a character": "move",
     "pick up an item": "pickUp",
@@ -61,7 +225,7 @@ async def test_every_read_of_the_world_sends_the_indexed_commands_of_its_budget(
     temple = await add_temple(gateway.db, gateway.subject)
     ids = {"me": character_id(temple.me), "room": Kind.encode_id("Location", temple.room["_id"])}
     ids["keeper"] = keeper_id(temple.room)
-    for name, text in READS.items():
+    for name, text in WORLD_READS.items():
         gateway.commands.clear()
         await gateway.data(text, {key: value for key, value in ids.items() if f"${key}:" in text})
 
@@ -69,12 +233,12 @@ async def test_every_read_of_the_world_sends_the_indexed_commands_of_its_budget(
         await assert_indexed(gateway, list(gateway.commands.sent))
 
 
-@pytest.mark.parametrize("name", [*WRITES, *OWN_WRITES])
+@pytest.mark.parametrize("name", [*ACTIONS, *OWN_WRITES])
 async def test_every_action_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient, name: str) -> None:
     """In a process that knows no room yet. It reads a room once and remembers it, so later actions send no more."""
     temple = await add_temple(gateway.db, gateway.subject)
-    mutation = {**WRITES, **OWN_WRITES}[name]
-    given = action(temple, mutation) if name in WRITES else own_action(temple, mutation)
+    mutation = {**ACTIONS, **OWN_WRITES}[name]
+    given = action(temple, mutation) if name in ACTIONS else own_action(temple, mutation)
     gateway.state.resources[Rooms] = Rooms(settler=gateway.state.resources.of(Settler))
     gateway.commands.clear()
 

@@ -18,7 +18,9 @@ from portico.schema.catalog.merchants import MERCHANT
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
 from tests.game.support.scene import action, add_temple, assert_settled, world
-from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks, room_id
+from tests.game.support.stacks import call
+from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks, room_id
+from tests.support.documents import stored
 from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
 
 LIST = """query ($owner: String, $room: ID, $first: Int, $after: String) {
@@ -26,36 +28,25 @@ LIST = """query ($owner: String, $room: ID, $first: Int, $after: String) {
     nodes { name owner restingSince location { name } } pageInfo { hasNextPage endCursor } } }"""
 
 
-async def act(gateway: GatewayClient, mutation: str, given: Document, subject: str, *roles: Role) -> Any:
-    token = gateway.token(subject, list(roles))
-    return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=token))[mutation]
-
-
 async def create(gateway: GatewayClient, subject: str, name: str = "New") -> Any:
-    return await act(gateway, "createCharacter", {"name": name, "characterClass": "thief"}, subject)
+    return await call(gateway, "createCharacter", subject, {"name": name, "characterClass": "thief"})
 
 
-# --------------------------------------------------------------------- moves
-
-
-async def test_a_game_master_moves_a_character_out_of_a_room_that_it_cannot_leave(
-    gateway: GatewayClient, db: Database
-) -> None:
-    full = await add_room(db, "Hall", characters=monks())
-    trap = await add_room(db, "Cell", exits=[{"direction": "N", "to": full["_id"]}])
-    square = await add_room(db, "Square")
-    ann, bo = await add_character(db, "ann", trap), await add_character(db, "bo", trap)
+async def test_a_game_master_moves_a_character_out_of_a_room_that_it_cannot_leave(gateway: GatewayClient) -> None:
+    full = await add_room(gateway.db, "Hall", characters=monks())
+    trap = await add_room(gateway.db, "Cell", exits=[{"direction": "N", "to": full["_id"]}])
+    square = await add_room(gateway.db, "Square")
+    ann, bo = await add_character(gateway.db, "ann", trap), await add_character(gateway.db, "bo", trap)
     given = {"characterId": character_id(ann), "locationId": room_id(square)}
 
-    stuck = await act(gateway, "move", {"characterId": character_id(ann), "direction": "N"}, "ann")
-    moved = await act(gateway, "moveCharacter", given, "master", GAME_MASTER)
+    stuck = await call(gateway, "move", "ann", {"characterId": character_id(ann), "direction": "N"})
+    moved = await call(gateway, "moveCharacter", "master", given, GAME_MASTER)
 
     assert stuck["__typename"] == "LimitReached"
     assert moved["character"]["location"]["name"] == "Square"
     assert (moved["from"]["name"], moved["to"]["name"]) == ("Cell", "Square")
     assert [one["name"] for one in moved["to"]["characters"]] == ["Ann"]
-    found = await db["game.characters"].find_one({"_id": bo["_id"]})
-    assert found is not None
+    found = await stored(gateway.db, "game.characters", bo)
     assert [one["name"] for one in found["location"]["characters"]] == ["Bo"]
 
 
@@ -78,7 +69,7 @@ async def test_an_admin_moves_a_character_to_the_room_where_it_is(gateway: Gatew
     temple = await add_temple(db)
     given = {"characterId": character_id(temple.me), "locationId": room_id(temple.room)}
 
-    moved = await act(gateway, "moveCharacter", given, "root", Role.ADMIN)
+    moved = await call(gateway, "moveCharacter", "root", given, Role.ADMIN)
 
     assert (moved["from"]["name"], moved["to"]["name"]) == ("Temple", "Temple")
     await assert_settled(db)
@@ -98,18 +89,13 @@ async def test_a_repeated_move_says_from_where_even_if_the_first_answer_was_lost
     assert (again["from"]["name"], again["to"]["name"]) == ("Temple", "Market")
 
 
-# ----------------------------------------------------------------- deletions
-
-
-async def test_a_player_deletes_a_character_and_its_things_lie_on_the_floor(
-    gateway: GatewayClient, db: Database
-) -> None:
-    temple = await add_temple(db, "ann")
+async def test_a_player_deletes_a_character_and_its_things_lie_on_the_floor(gateway: GatewayClient) -> None:
+    temple = await add_temple(gateway.db, "ann")
     mine = [temple.items[name] for name in ("knife", "hat", "axe", "dagger", "cap", "bag", "pear")]
     floor = [temple.items[name] for name in ("sword", "chest")]
     given = action(temple, "deleteCharacter")
 
-    deleted = await act(gateway, "deleteCharacter", given, "ann")
+    deleted = await call(gateway, "deleteCharacter", "ann", given)
 
     assert deleted["deletedId"] == character_id(temple.me)
     assert deleted["location"]["name"] == "Temple"
@@ -121,20 +107,19 @@ async def test_a_player_deletes_a_character_and_its_things_lie_on_the_floor(
         token=token,
     )
     assert shown == {"character": None, "node": None, "viewer": {"characters": []}}
-    again = await act(gateway, "deleteCharacter", given, "ann")
-    moved = await act(gateway, "moveCharacter", action(temple, "moveCharacter"), "m", GAME_MASTER)
+    again = await call(gateway, "deleteCharacter", "ann", given)
+    moved = await call(gateway, "moveCharacter", "m", action(temple, "moveCharacter"), GAME_MASTER)
     assert (again["__typename"], moved["__typename"]) == ("NotFound", "NotFound")
-    assert (await world(db))["apple"] == "Temple"
-    await assert_settled(db)
+    assert (await world(gateway.db))["apple"] == "Temple"
+    await assert_settled(gateway.db)
 
 
 async def test_a_gift_that_waits_falls_to_the_floor_too(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db)
     gift = item("gift")
     entry = {"characters.$.gifts": [gift], "characters.$.since": gateway.state.clock.now()}
-    counted = {"characters.$.load": gift["weight"], "characters.$.count": 1, "revision": 1}
-    mine = {"_id": temple.room["_id"], "characters._id": temple.me["_id"]}
-    await db["game.locations"].update_one(mine, {"$set": entry, "$inc": counted})
+    counted = {"characters.$.load": gift["weight"], "characters.$.count": 1}
+    await change_room(db, temple.room, {"$set": entry, "$inc": counted}, of=temple.me)
 
     await gateway.result("deleteCharacter", action(temple, "deleteCharacter"))
 
@@ -142,39 +127,33 @@ async def test_a_gift_that_waits_falls_to_the_floor_too(gateway: GatewayClient, 
     await assert_settled(db)
 
 
-async def test_nobody_deletes_the_character_of_another_player_but_a_game_master(
-    gateway: GatewayClient, db: Database
-) -> None:
-    temple = await add_temple(db, "ann")
+async def test_nobody_deletes_the_character_of_another_player_but_a_game_master(gateway: GatewayClient) -> None:
+    temple = await add_temple(gateway.db, "ann")
     given = action(temple, "deleteCharacter")
 
-    refused = await act(gateway, "deleteCharacter", given, "bo")
-    shopkeeper = await act(
-        gateway, "deleteCharacter", {"characterId": action(temple, "buy")["shopkeeperId"]}, "m", GAME_MASTER
+    refused = await call(gateway, "deleteCharacter", "bo", given)
+    shopkeeper = await call(
+        gateway, "deleteCharacter", "m", {"characterId": action(temple, "buy")["shopkeeperId"]}, GAME_MASTER
     )
-    deleted = await act(gateway, "deleteCharacter", given, "master", GAME_MASTER)
+    deleted = await call(gateway, "deleteCharacter", "master", given, GAME_MASTER)
 
     assert (refused["__typename"], shopkeeper["__typename"]) == ("NotFound", "NotFound")
     assert deleted["deletedId"] == given["characterId"]
-    await assert_settled(db)
+    await assert_settled(gateway.db)
 
 
-async def test_a_character_with_more_than_the_floor_can_take_stays_as_it_is(
-    gateway: GatewayClient, db: Database
-) -> None:
+async def test_a_character_with_more_than_the_floor_can_take_stays_as_it_is(gateway: GatewayClient) -> None:
     straw = [item(f"straw {number}", weight=0) for number in range(MAX_ITEMS)]
-    temple = await add_temple(db)
-    await db["game.locations"].update_one(
-        {"_id": temple.room["_id"]}, {"$set": {"items": straw}, "$inc": {"revision": 1, "version": 1}}
-    )
-    await Rooms().refresh(db, temple.room["_id"])
-    before = await world(db)
+    temple = await add_temple(gateway.db)
+    await change_room(gateway.db, temple.room, {"$set": {"items": straw}, "$inc": {"version": 1}})
+    await Rooms().refresh(gateway.db, temple.room["_id"])
+    before = await world(gateway.db)
 
     refused = await gateway.result("deleteCharacter", action(temple, "deleteCharacter"))
 
     assert (refused["__typename"], refused["limit"]) == ("LimitReached", MAX_ITEMS)
-    assert await world(db) == before
-    await assert_settled(db)
+    assert await world(gateway.db) == before
+    await assert_settled(gateway.db)
 
 
 async def test_a_deleted_character_counts_for_a_day_and_no_id_is_used_again(
@@ -184,7 +163,7 @@ async def test_a_deleted_character_counts_for_a_day_and_no_id_is_used_again(
     created = [await create(gateway, "ann", f"Ann {number}") for number in range(MAX_CHARACTERS)]
     ids = [one["character"]["id"] for one in created]
     for one in ids[:2]:
-        await act(gateway, "deleteCharacter", {"characterId": one}, "ann")
+        await call(gateway, "deleteCharacter", "ann", {"characterId": one})
 
     refused = await create(gateway, "ann")
     clock.advance(hours=25)
@@ -206,7 +185,7 @@ async def test_concurrent_creations_after_deletions_stay_within_the_bound(
     await add_room(db, "Temple", start=0)
     ids = [(await create(gateway, "ann"))["character"]["id"] for _ in range(6)]
     for one in ids:
-        await act(gateway, "deleteCharacter", {"characterId": one}, "ann")
+        await call(gateway, "deleteCharacter", "ann", {"characterId": one})
     clock.advance(hours=25)
     processes = [Rooms(), Rooms()]
 
@@ -233,9 +212,6 @@ async def test_concurrent_creations_after_deletions_stay_within_the_bound(
     await assert_settled(db)
 
 
-# --------------------------------------------------- new characters and lists
-
-
 async def test_start_rooms_share_new_characters(gateway: GatewayClient, db: Database) -> None:
     rooms = [await add_room(db, f"Room {number}", start=number) for number in range(3)]
 
@@ -249,7 +225,7 @@ async def test_start_rooms_share_new_characters(gateway: GatewayClient, db: Data
 async def test_a_game_master_spawns_a_character_for_a_player_anywhere(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db)
 
-    spawned = await act(gateway, "spawnCharacter", action(temple, "spawnCharacter"), "master", GAME_MASTER)
+    spawned = await call(gateway, "spawnCharacter", "master", action(temple, "spawnCharacter"), GAME_MASTER)
 
     assert (spawned["character"]["gold"], spawned["character"]["location"]["name"]) == (100, "Market")
     mine = await gateway.data("{ viewer { characters { id } } }", token=gateway.token("eva"))
@@ -260,7 +236,7 @@ async def test_a_game_master_spawns_a_character_for_a_player_anywhere(gateway: G
 async def test_a_game_master_lists_characters_by_player_and_room(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db, "ann", "bo")
     await add_character(db, "cy", temple.market)
-    await act(gateway, "deleteCharacter", {"characterId": character_id(temple.friend)}, "bo")
+    await call(gateway, "deleteCharacter", "bo", {"characterId": character_id(temple.friend)})
     token = gateway.token("master", [GAME_MASTER])
 
     async def names(**given: Any) -> list[str]:
@@ -282,13 +258,9 @@ async def test_an_item_on_the_floor_after_a_deletion_is_like_any_other(gateway: 
     room = await add_room(db, "Temple")
     ring = item("ring")
     ann, bo = await add_character(db, "ann", room, items=[ring]), await add_character(db, "bo", room)
-    await db["game.locations"].update_one(
-        {"characters._id": ann["_id"]},
-        {"$inc": {"characters.$.load": 100, "characters.$.count": 1, "revision": 1}},
-    )
 
-    await act(gateway, "deleteCharacter", {"characterId": character_id(ann)}, "ann")
-    taken = await act(gateway, "pickUp", {"characterId": character_id(bo), "itemId": item_ids([ring])[0]}, "bo")
+    await call(gateway, "deleteCharacter", "ann", {"characterId": character_id(ann)})
+    taken = await call(gateway, "pickUp", "bo", {"characterId": character_id(bo), "itemId": item_ids([ring])[0]})
 
     assert [one["id"] for one in taken["character"]["inventory"]] == item_ids([ring])
     await assert_settled(db)
@@ -312,14 +284,14 @@ async def test_characters_are_deleted_and_moved_while_everybody_acts(
             ("give", {**me, "itemId": keys[number - 1], "toId": other}),
             ("move", {**me, "direction": "N"}),
         ]
-        return [(await act(gateway, name, given, f"player {number}"))["__typename"] for name, given in calls]
+        return [(await call(gateway, name, f"player {number}", given))["__typename"] for name, given in calls]
 
     async def keep(number: int) -> str:
         if number % 2:
             given = {"characterId": ids[number]}
-            return str((await act(gateway, "deleteCharacter", given, f"player {number}"))["__typename"])
+            return str((await call(gateway, "deleteCharacter", f"player {number}", given))["__typename"])
         given = {"characterId": ids[number], "locationId": room_id(market)}
-        return str((await act(gateway, "moveCharacter", given, "master", GAME_MASTER))["__typename"])
+        return str((await call(gateway, "moveCharacter", "master", given, GAME_MASTER))["__typename"])
 
     found = await asyncio.gather(*(play(number) for number in range(8)), *(keep(number) for number in range(8)))
 

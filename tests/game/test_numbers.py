@@ -14,10 +14,11 @@ from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
-from tests.game.support.doing import do
+from tests.game.support.players import acting_for
 from tests.game.support.scene import add_temple, assert_settled
+from tests.game.support.stacks import do
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id
+from tests.support.documents import stored
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
 from tests.support.interruptions import interrupted
 
@@ -30,8 +31,6 @@ async def stand_in_shop(
     """Stores a shop with the ware. Returns the input of an action that Ann does with its keeper."""
     room = await add_room(db, "Shop", keepers=[keeper("Smith", ware, gold=purse, initial_gold=purse, **fields)])
     me = await add_character(db, "ann", room, items=[carried], gold=gold, initial_gold=gold)
-    counted = {"characters.0.load": carried["weight"], "characters.0.count": 1}
-    await db[LOCATIONS.name].update_one({"_id": room["_id"]}, {"$set": counted, "$inc": {"revision": 1}})
     return {"characterId": character_id(me), "shopkeeperId": keeper_id(room)}
 
 
@@ -111,8 +110,7 @@ async def test_a_purchase_for_nothing_that_an_earlier_version_has_begun_is_finis
 ) -> None:
     ware = item("ware", cost=0)
     given = await stand_in_shop(gateway.db, ware, item("carried"))
-    room = await gateway.db[LOCATIONS.name].find_one({})
-    assert room is not None
+    room = await stored(gateway.db, LOCATIONS.name)
     action = {"id": "r-old", "turn": 2, "kind": "BUY", "room": room["_id"], "since": clock.now(), "keeper": 0}
     stuck = {"turn": 2, "action": {**action, "item": ware["_id"]}}
     await gateway.db[CHARACTERS.name].update_one({}, {"$set": stuck})
@@ -135,7 +133,7 @@ class Fault:
         self.rooms = Rooms(lambda error, step: self.reported.append((type(error).__name__, step["kind"])))
 
     def acting(self, character: Document, db: Database | None = None) -> Acting:
-        return Acting(db or self.db, self.rooms, character["_id"], None, self.clock.now(), random_operation_id())
+        return acting_for(self.db if db is None else db, self.rooms, character, self.clock)
 
 
 @pytest.fixture
@@ -170,8 +168,7 @@ async def test_a_damaged_item_that_was_handed_over_goes_back(db: Database, fault
     with pytest.raises(TurnFailed):
         await room_actions.drop(fault.acting(me), item_id=damaged["_id"])
 
-    character = await db[CHARACTERS.name].find_one({"_id": me["_id"]})
-    assert character is not None
+    character = await stored(db, CHARACTERS.name, me)
     assert [one["name"] for one in character["items"]] == ["damaged"]
     assert "action" not in character
 
@@ -200,12 +197,8 @@ async def test_a_fault_of_one_action_does_not_spread_to_gifts_and_other_rooms(
     damaged = item("damaged")
     del damaged["weight"]
     room = await add_room(db, "Temple", items=[damaged])
-    me, friend = [await add_character(db, name, room) for name in ("ann", "bob")]
     ring = item("ring", cost=None)
-    await db[LOCATIONS.name].update_one(
-        {"_id": room["_id"]}, {"$set": {"characters.1.load": 100, "characters.1.count": 1}, "$inc": {"revision": 1}}
-    )
-    await db[CHARACTERS.name].update_one({"_id": friend["_id"]}, {"$push": {"items": ring}})
+    me, friend = await add_character(db, "ann", room), await add_character(db, "bob", room, items=[ring])
     kind = {"kind": "PICK_UP", "room": room["_id"], "item": damaged["_id"]}
     stuck = {"turn": 2, "action": {"id": "r-old", "turn": 2, "since": clock.now(), **kind}}
     await db[CHARACTERS.name].update_one({"_id": me["_id"]}, {"$set": stuck})
@@ -216,8 +209,7 @@ async def test_a_fault_of_one_action_does_not_spread_to_gifts_and_other_rooms(
     await run_jobs(gateway, clock)
 
     assert result["__typename"] == "CharacterPayload"
-    character = await db[CHARACTERS.name].find_one({"_id": me["_id"]})
-    assert character is not None
+    character = await stored(db, CHARACTERS.name, me)
     assert [one["name"] for one in character["items"]] == ["ring"]
     await db[LOCATIONS.name].update_one({"_id": room["_id"]}, {"$pull": {"items": {"name": "damaged"}}})
     await assert_invariants(gateway)

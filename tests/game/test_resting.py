@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
+from portico.gateway.mongo.faults import Crash
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.settings import GameSettings
 from portico.resolvers.game.world.resting import rest_idle
 from portico.resolvers.game.world.rooms import Rooms
+from portico.resolvers.writes.sweeps import SweepFailed
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.roles import Role
-from tests.game.support.scene import action, add_temple, assert_settled, assert_sound
-from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks, room_id
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+from tests.game.support.scene import action, add_temple, assert_settled, assert_sound, world
+from tests.game.support.stacks import call
+from tests.game.support.stages import Keeping, names_of_resting
+from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks, room_id
+from tests.support.crashing_databases import CrashingDatabases
+from tests.support.documents import stored
+from tests.support.harness import GatewayClient, SettableClock, run_jobs
 
 DAY = timedelta(days=1)
 SHOWN = """query ($id: ID!) { character(id: $id) { name owner restingSince location { name characters { name } } } }"""
 
 
 async def age(db: Database, clock: SettableClock, *characters: Document) -> None:
-    """Makes the latest actions of these characters old."""
+    """Makes the latest actions of these characters old, unless they rest."""
     for one in characters:
         old = {"$set": {"characters.$.since": clock.now() - 2 * DAY}, "$inc": {"revision": 1}}
         await db["game.locations"].update_one({"characters._id": one["_id"]}, old)
 
 
-async def rest(db: Database, clock: SettableClock, rooms: Rooms | None = None) -> int:
+async def rest(db: Database, clock: SettableClock, *idle: Document, rooms: Rooms | None = None) -> int:
+    """Lets these characters rest, and others that are idle. Returns how many rest now."""
+    await age(db, clock, *idle)
     return await rest_idle(db, rooms or Rooms(), idle_for=DAY, now=clock.now())
 
 
@@ -39,18 +47,12 @@ async def shown(gateway: GatewayClient, character: Document, subject: str) -> An
     return data["character"]
 
 
-async def call(gateway: GatewayClient, mutation: str, given: Document, subject: str, *roles: Role) -> Any:
-    token = gateway.token(subject, list(roles))
-    return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=token))[mutation]
-
-
 async def test_an_idle_character_leaves_its_room_and_comes_back_when_it_acts(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
 
-    assert await rest(db, clock) == 1
+    assert await rest(db, clock, temple.me) == 1
     assert await rest(db, clock) == 0
 
     resting = await shown(gateway, temple.me, "tester")
@@ -73,8 +75,7 @@ async def test_every_action_brings_a_resting_character_back(
     gateway: GatewayClient, db: Database, clock: SettableClock, mutation: str
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
-    await rest(db, clock)
+    await rest(db, clock, temple.me)
 
     answer = await gateway.result(mutation, action(temple, mutation))
 
@@ -84,8 +85,7 @@ async def test_every_action_brings_a_resting_character_back(
 
 async def test_a_gift_goes_to_nobody_who_rests(gateway: GatewayClient, db: Database, clock: SettableClock) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.friend)
-    await rest(db, clock)
+    await rest(db, clock, temple.friend)
 
     refused = await gateway.result("give", action(temple, "give"))
 
@@ -93,23 +93,21 @@ async def test_a_gift_goes_to_nobody_who_rests(gateway: GatewayClient, db: Datab
     await assert_settled(db)
 
 
-async def test_idle_characters_do_not_keep_new_ones_out(
-    gateway: GatewayClient, db: Database, clock: SettableClock
-) -> None:
-    temple = await add_room(db, "Temple", start=0, characters=monks()[:-8])
+async def test_idle_characters_do_not_keep_new_ones_out(gateway: GatewayClient, clock: SettableClock) -> None:
+    temple = await add_room(gateway.db, "Temple", start=0, characters=monks()[:-8])
     given = {"name": "A", "characterClass": "thief"}
-    await asyncio.gather(*(call(gateway, "createCharacter", given, "idler") for _ in range(8)))
-    refused = await call(gateway, "createCharacter", given, "ann")
+    await asyncio.gather(*(call(gateway, "createCharacter", "idler", given) for _ in range(8)))
+    refused = await call(gateway, "createCharacter", "ann", given)
     clock.advance(hours=25)
 
     await run_jobs(gateway, clock)
-    created = await call(gateway, "createCharacter", given, "ann")
+    created = await call(gateway, "createCharacter", "ann", given)
 
     assert refused["__typename"] == "LimitReached"
     assert [one["name"] for one in created["character"]["location"]["characters"]][-2:] == ["Monk 191", "A"]
-    assert await db["game.characters"].count_documents({"resting_since": {"$ne": None}}) == 8
-    await empty(db, temple)
-    await assert_sound(db)
+    assert await gateway.db["game.characters"].count_documents({"resting_since": {"$ne": None}}) == 8
+    await empty(gateway.db, temple)
+    await assert_sound(gateway.db)
 
 
 async def test_with_zero_hours_nobody_rests(gateway: GatewayClient, db: Database, clock: SettableClock) -> None:
@@ -126,8 +124,7 @@ async def test_a_resting_character_whose_room_is_full_enters_a_start_room(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
-    await rest(db, clock)
+    await rest(db, clock, temple.me)
     await fill(db, temple.room)
     drop = action(temple, "drop")
 
@@ -142,26 +139,22 @@ async def test_a_resting_character_whose_room_is_full_enters_a_start_room(
 
 
 async def fill(db: Database, room: Document) -> None:
-    await db["game.locations"].update_one(
-        {"_id": room["_id"]}, {"$push": {"characters": {"$each": monks()}}, "$inc": {"revision": 1}}
-    )
+    await change_room(db, room, {"$push": {"characters": {"$each": monks()}}})
 
 
 async def empty(db: Database, room: Document) -> None:
     """Takes the monks away, who have no documents of their own."""
-    monks_only = {"$pull": {"characters": {"limit": 0}}, "$inc": {"revision": 1}}
-    await db["game.locations"].update_one({"_id": room["_id"]}, monks_only)
+    await change_room(db, room, {"$pull": {"characters": {"limit": 0}}})
 
 
 async def test_a_game_master_moves_a_resting_character_whose_room_is_full(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.me)
-    await rest(db, clock)
+    await rest(db, clock, temple.me)
     await fill(db, temple.room)
 
-    moved = await call(gateway, "moveCharacter", action(temple, "moveCharacter"), "master", GAME_MASTER)
+    moved = await call(gateway, "moveCharacter", "master", action(temple, "moveCharacter"), GAME_MASTER)
 
     assert (moved["from"]["name"], moved["to"]["name"]) == ("Temple", "Market")
     assert [one["name"] for one in moved["to"]["characters"]] == ["Tester"]
@@ -183,13 +176,12 @@ async def test_characters_that_act_while_jobs_let_others_rest_stay_consistent(
 
     async def lull() -> None:
         for number in range(12):
-            await age(db, clock, *everybody)
-            await rest(db, clock, jobs[number % 2])
+            await rest(db, clock, *everybody, rooms=jobs[number % 2])
 
     async def play(number: int) -> None:
         given = {"characterId": character_id(everybody[number]), "itemId": ids[number]}
         for mutation in ("pickUp", "drop") * 4:
-            answer = await call(gateway, mutation, given, f"player {number}")
+            answer = await call(gateway, mutation, f"player {number}", given)
             counts[answer["__typename"]] = counts.get(answer["__typename"], 0) + 1
 
     await asyncio.gather(lull(), lull(), *(play(number) for number in range(8)))
@@ -197,19 +189,15 @@ async def test_characters_that_act_while_jobs_let_others_rest_stay_consistent(
     assert counts == {"CharacterPayload": 64}
     await run_jobs(gateway, clock)
     await assert_sound(db)
-    found = await db["game.locations"].find_one({})
-    assert found is not None
-    assert len(found["items"]) == 8
+    assert len((await stored(db, "game.locations"))["items"]) == 8
 
 
 async def test_characters_that_rest_in_a_room_cost_those_that_act_there_nothing(
     gateway: GatewayClient, db: Database, clock: SettableClock
 ) -> None:
     temple = await add_temple(db)
-    await age(db, clock, temple.friend)
-    await rest(db, clock)
-    before = await db["game.characters"].find_one({"_id": temple.friend["_id"]})
-    assert before is not None
+    await rest(db, clock, temple.friend)
+    before = await stored(db, "game.characters", temple.friend)
     crowd = [{**before, "_id": ObjectId(), "number": number} for number in range(300)]
     await db["game.characters"].insert_many(crowd)
 
@@ -223,3 +211,29 @@ async def test_characters_that_rest_in_a_room_cost_those_that_act_there_nothing(
     plan = {"update": "game.characters", "updates": [{"q": refresh, "u": {"$set": {"mana": 1}}, "multi": True}]}
     stats = (await db.command("explain", plan, verbosity="executionStats"))["executionStats"]
     assert stats["totalDocsExamined"] == 1
+
+
+async def test_a_rest_that_crashes_anywhere_is_finished_and_an_action_ends_it(
+    gateway: GatewayClient, clock: SettableClock
+) -> None:
+    scene, db = Keeping(gateway, clock), gateway.db
+    for crashing_db in CrashingDatabases(db):
+        await scene.restore()
+        await scene.age()
+        before = await world(db)
+        with contextlib.suppress(Crash, SweepFailed):
+            await scene.rest(crashing_db)
+        await assert_sound(db)
+
+        await scene.run_jobs()
+        await scene.rest(db)
+        await scene.run_jobs()
+
+        assert await world(db) == before
+        assert await names_of_resting(db) == ["Tester"]
+        await assert_settled(db)
+        assert await scene.typename_of("pickUp", action(scene.temple, "pickUp")) == "CharacterPayload"
+        assert await world(db) == {**before, "sword": "Tester"}
+        assert await names_of_resting(db) == []
+        await scene.run_jobs()
+        await assert_settled(db)

@@ -22,7 +22,7 @@ from websockets.uri import parse_uri
 from portico.gateway.http.sockets import WINDOW
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
-from tests.game.support.world import add_room, room_id
+from tests.game.support.world import add_room, change_room, room_id
 from tests.support.harness import GatewayClient, running
 from tests.support.sockets import PROTOCOL, listening, subscribe, wait_until_live
 
@@ -61,8 +61,8 @@ async def watching(gateway: GatewayClient, room: Document) -> AsyncIterator[Clie
 async def write_states(db: Database, room: Document) -> None:
     """Changes the room again and again. The description of each state begins with its number."""
     for number in range(1, STATES + 1):
-        change = {"$set": {"description": f"{number}:".ljust(LENGTH, "x")}, "$inc": {"version": 1, "revision": 1}}
-        await db["game.locations"].update_one({"_id": room["_id"]}, change)
+        text = f"{number}:".ljust(LENGTH, "x")
+        await change_room(db, room, {"$set": {"description": text}, "$inc": {"version": 1}})
         await asyncio.sleep(0.02)
 
 

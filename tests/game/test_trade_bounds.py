@@ -14,7 +14,21 @@ from portico.gateway.mongo.faults import Crash
 from portico.resolvers.game.inventories.stacks import MAX_QUANTITY
 from portico.resolvers.game.inventories.trade_bounds import MAX_OPEN
 from portico.resolvers.game.settings import GameSettings
-from tests.game.support.stacks import ask, assert_items, bag, call, give, goods, held, keyed, offer
+from tests.game.support.stacks import (
+    ask,
+    assert_items,
+    bag,
+    call,
+    give,
+    goods,
+    held,
+    keyed,
+    moved,
+    offer,
+    offered,
+    used,
+)
+from tests.support.documents import stored
 from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops
 from tests.support.ids import key_in
@@ -26,12 +40,11 @@ TRADES = "query ($state: TradeState) { viewer { trades(state: $state, first: 100
 
 async def trades(gateway: GatewayClient, subject: str, state: str | None = None) -> list[Any]:
     data = await gateway.data(TRADES, {"state": state}, token=gateway.token(subject))
-    found: list[Any] = data["viewer"]["trades"]["nodes"]
-    return found
+    return list(data["viewer"]["trades"]["nodes"])
 
 
 def request(to: str = "jonas") -> Given:
-    return keyed(**{"from": bag("mara"), "to": bag(to), "offers": [], "wants": [goods("coin")]})
+    return offered([], [goods("coin")], to=bag(to))
 
 
 async def test_nobody_fills_the_list_of_another_player(gateway: GatewayClient) -> None:
@@ -60,9 +73,8 @@ async def test_a_concluded_offer_gives_its_place_back(gateway: GatewayClient) ->
 
 
 async def test_a_refused_offer_takes_no_place(gateway: GatewayClient) -> None:
-    given = {"from": bag("mara"), "to": bag("jonas"), "offers": [goods("sword")], "wants": []}
     for _ in range(MAX_OPEN + 1):
-        assert (await call(gateway, "offerTrade", "mara", keyed(**given)))["__typename"] == "NotEnough"
+        assert (await call(gateway, "offerTrade", "mara", offered([goods("sword")])))["__typename"] == "NotEnough"
 
     assert (await call(gateway, "offerTrade", "mara", request()))["__typename"] == "TradePayload"
 
@@ -101,11 +113,8 @@ async def test_a_repeated_offer_finds_its_trade_even_if_the_places_are_used_up_s
 
     again = await call(gateway, "offerTrade", "mara", given)
 
-    assert (again["__typename"], again["trade"]["id"], again["trade"]["state"]) == (
-        "TradePayload",
-        made["id"],
-        "CANCELLED",
-    )
+    assert again["__typename"] == "TradePayload"
+    assert (again["trade"]["id"], again["trade"]["state"]) == (made["id"], "CANCELLED")
 
 
 async def test_trades_are_listed_by_state(gateway: GatewayClient) -> None:
@@ -195,8 +204,7 @@ async def test_an_expired_offer_without_room_for_its_goods_waits_a_day_and_the_d
 
     assert await states() == ["CANCELLED", "OFFERED"]
     wrong = [problem for invariant in INVARIANTS async for problem in invariant.check(gateway.db)]
-    used = {"from": bag("mara"), "stack": goods("coin", 3)}
-    await call(gateway, "consume", "mara", keyed(**used))
+    await call(gateway, "consume", "mara", used("coin", 3))
     assert await states() == ["CANCELLED", "OFFERED"]
     clock.advance(days=1)
 
@@ -237,8 +245,7 @@ async def test_old_trades_are_deleted_and_goods_stay_where_they_are(
     gateway.state.resources[GameSettings] = GameSettings(trade_days=0)
     settled = await offer(gateway, "mara", "jonas", [goods("sword")], [])
     open_ = await offer(gateway, "mara", "jonas", [goods("sword")], [])
-    moved = {"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword")}
-    await call(gateway, "transferStack", "mara", keyed(**moved))
+    await call(gateway, "transferStack", "mara", moved("sword"))
     await call(gateway, "acceptTrade", "jonas", keyed(id=settled))
     clock.advance(days=366)
     recent = await offer(gateway, "mara", "jonas", [goods("sword")], [])
@@ -262,11 +269,9 @@ async def test_the_record_of_a_settlement_in_flight_is_never_deleted(
 ) -> None:
     """The process dies after its decision, or before. Its notes are in the stacks, and its record has no date yet."""
     await give(gateway.db, "mara", "sword", 10)
-    moved = {"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword", 4)}
     with crashing(gateway, stage):
-        await ask(gateway, "transferStack", "mara", keyed(**moved))
-    noted = await gateway.db["game.stacks"].find_one({"notes.at": {"$exists": True}})
-    assert noted is not None
+        await ask(gateway, "transferStack", "mara", moved("sword", 4))
+    noted = await stored(gateway.db, "game.stacks", {"notes.at": {"$exists": True}})
     # As an earlier version has stored it.
     await gateway.db["game.trades"].update_many({}, {"$unset": {"concluded_at": ""}})
     clock.advance(days=400)

@@ -1,4 +1,4 @@
-"""Concurrent trades, some of which crash: items are neither lost nor doubled."""
+"""Concurrent trades, some of which crash: items are neither lost nor doubled. The kit has the crashes of each call."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
@@ -16,8 +18,11 @@ from portico.resolvers.game.inventories import stack_checks, stack_edits, stack_
 from portico.resolvers.game.inventories.stack_refusals import NotEnough
 from portico.resolvers.game.inventories.stacks import Place, Viewer, Wanted
 from portico.resolvers.writes.marks import derived_id, random_operation_id
-from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
-from tests.support.harness import IS_SOAK, GatewayClient
+from tests.game.support.stacks import assert_items, call, give, goods, held, keyed, moved, offer, used
+from tests.game.support.trades_stage import CASES, Trades
+from tests.support.domains import INVARIANTS
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, some_stops
+from tests.support.interruptions import crashing
 
 RACES = 1_000 if IS_SOAK else 30
 OWNERS = 12
@@ -68,19 +73,8 @@ async def test_consumption_and_offers_at_once_use_exactly_what_is_there(gateway:
     await give(gateway.db, "mara", "potion", 20)
 
     results = await asyncio.gather(
-        *(
-            call(gateway, "consume", "mara", keyed(**{"from": bag("mara"), "stack": goods("potion")}))
-            for _ in range(15)
-        ),
-        *(
-            call(
-                gateway,
-                "transferStack",
-                "mara",
-                keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("potion")}),
-            )
-            for _ in range(15)
-        ),
+        *(call(gateway, "consume", "mara", used("potion")) for _ in range(15)),
+        *(call(gateway, "transferStack", "mara", moved("potion")) for _ in range(15)),
     )
 
     assert kinds(results) == {"StackPayload": 20, "NotEnough": 10}
@@ -214,3 +208,69 @@ async def test_a_move_whose_goods_are_held_by_a_call_that_gives_up_waits_for_the
 
     assert received["quantity"] == 5
     await assert_items(gateway)
+
+
+@pytest.fixture
+def scene(gateway: GatewayClient, clock: SettableClock) -> Trades:
+    return Trades(gateway, clock)
+
+
+@pytest.mark.parametrize(("name", "other"), [("an acceptance", "a cancellation"), ("a cancellation", "an acceptance")])
+async def test_of_an_acceptance_and_a_cancellation_one_wins_wherever_the_other_pauses(
+    scene: Trades, name: str, other: str
+) -> None:
+    for command in some_stops(2):
+        given = await scene.set(name)
+        call, wake = await scene.asleep(CASES[name].mutation, given, command)
+        if call.done():
+            break
+
+        answer = await scene.typename_of(CASES[other].mutation, CASES[other].given(scene))
+        wake()
+
+        assert {answer, (await call).data[CASES[name].mutation]["__typename"]} == {"TradePayload", "Conflict"}, command
+        await scene.run_jobs()
+        await scene.assert_is(CASES[name if answer == "Conflict" else other].after)
+    assert command > 5
+
+
+@pytest.mark.parametrize("name", ["an offer", "a move"])
+async def test_a_retry_of_what_a_record_has_decided_does_not_wait_for_the_lease_of_the_crashed_call(
+    scene: Trades, name: str
+) -> None:
+    mutation, given = CASES[name].mutation, await scene.set(name)
+    with crashing(scene.gateway, None) as faulty:
+        answered = await scene.typename_of(mutation, given)
+    decided = faulty.changes.index(("game.trades", "insert_one")) + 1
+    given = await scene.set(name)
+    with crashing(scene.gateway, decided):
+        await scene.ask(mutation, given)
+
+    answers = [await scene.typename_of(mutation, given) for _ in range(2)]
+
+    assert answers == [answered] * 2
+    await scene.run_jobs()
+    await scene.assert_is(CASES[name].after)
+
+
+async def problems(gateway: GatewayClient) -> list[str]:
+    return [problem.text for invariant in INVARIANTS async for problem in invariant.check(gateway.db)]
+
+
+async def test_an_item_too_many_or_too_few_is_reported(scene: Trades) -> None:
+    await scene.set("a move")
+    await scene.gateway.db["game.stacks"].update_many({"item_id": "sword"}, {"$inc": {"quantity": 1}})
+    await scene.gateway.db["game.stacks"].update_many({"item_id": "coin"}, {"$inc": {"quantity": -11}})
+
+    assert await problems(scene.gateway) == [
+        "there are -1, but 10 were granted and not consumed",
+        "there are 6, but 5 were granted and not consumed",
+        "its quantity is -1",
+    ]
+
+
+async def test_a_stack_under_the_id_of_another_item_is_reported(scene: Trades) -> None:
+    await scene.set("a move")
+    await scene.gateway.db["game.stacks"].update_many({"item_id": "sword"}, {"$set": {"item_id": "axe"}})
+
+    assert "its `_id` is not that of its item" in await problems(scene.gateway)

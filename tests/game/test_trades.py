@@ -8,8 +8,9 @@ import pytest
 
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.roles import Role
-from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, offer
+from tests.game.support.stacks import assert_items, bag, call, give, goods, held, keyed, moved, offer, offered
 from tests.support.harness import GatewayClient
+from tests.support.paging import nodes_of
 
 TRADE = "query ($id: ID!) { trade(id: $id) { state from fromInventory to toInventory } node(id: $id) { id } }"
 
@@ -22,10 +23,9 @@ async def traders(gateway: GatewayClient) -> GatewayClient:
     return gateway
 
 
-def offered(**given: Any) -> dict[str, Any]:
+def swords_for_coins(**given: Any) -> dict[str, Any]:
     """A valid `OfferTradeInput`: two of Mara's swords for six of Jonas' coins."""
-    sides = {"from": bag("mara"), "to": bag("jonas"), "offers": [goods("sword", 2)], "wants": [goods("coin", 6)]}
-    return keyed(**{**sides, **given})
+    return {**offered([goods("sword", 2)], [goods("coin", 6)]), **given}
 
 
 async def conclude(gateway: GatewayClient, mutation: str, subject: str, trade: str, *roles: Role) -> Any:
@@ -37,7 +37,7 @@ async def bags(gateway: GatewayClient) -> tuple[dict[str, int], dict[str, int]]:
 
 
 async def test_an_offer_holds_the_goods_until_both_sides_have_what_they_are_due(traders: GatewayClient) -> None:
-    made = await call(traders, "offerTrade", "mara", offered())
+    made = await call(traders, "offerTrade", "mara", swords_for_coins())
 
     assert made["trade"] == {
         "id": made["trade"]["id"],
@@ -112,7 +112,7 @@ async def test_a_trade_is_accepted_or_cancelled_once(traders: GatewayClient, fir
 async def test_an_offer_of_more_than_is_there_changes_nothing(traders: GatewayClient) -> None:
     await give(traders.db, "mara", "shield", 1)
 
-    refused = await call(traders, "offerTrade", "mara", offered(offers=[goods("shield"), goods("sword", 6)]))
+    refused = await call(traders, "offerTrade", "mara", swords_for_coins(offers=[goods("shield"), goods("sword", 6)]))
 
     assert (refused["__typename"], refused["available"]) == ("NotEnough", 5)
     assert await held(traders.db, "mara") == {"sword": 5, "shield": 1}
@@ -152,23 +152,15 @@ async def test_a_trade_does_not_exist_for_others(traders: GatewayClient, mutatio
     hidden = await traders.data(TRADE, {"id": trade}, token=traders.token("robin", []))
     assert hidden == {"trade": None, "node": None}
     shown = await traders.data(TRADE, {"id": trade}, token=traders.token("jonas", []))
-    assert shown["trade"] == {
-        "state": "OFFERED",
-        "from": "mara",
-        "fromInventory": "bag",
-        "to": "jonas",
-        "toInventory": "bag",
-    }
+    sides = {"from": "mara", "fromInventory": "bag", "to": "jonas", "toInventory": "bag"}
+    assert shown["trade"] == {"state": "OFFERED", **sides}
 
 
 async def test_a_game_master_acts_for_shops_and_npcs(traders: GatewayClient) -> None:
     await give(traders.db, "smithy", "axe", 3, name="shop")
-    master = ("master", GAME_MASTER)
-    given = keyed(
-        **{"from": bag("smithy", "shop"), "to": bag("jonas"), "offers": [goods("axe")], "wants": [goods("coin", 4)]}
-    )
+    given = offered([goods("axe")], [goods("coin", 4)], of=bag("smithy", "shop"))
 
-    made = await call(traders, "offerTrade", *master[:1], given, GAME_MASTER)
+    made = await call(traders, "offerTrade", "master", given, GAME_MASTER)
     await conclude(traders, "acceptTrade", "jonas", made["trade"]["id"])
 
     assert await held(traders.db, "smithy", "shop") == {"axe": 2, "coin": 4}
@@ -177,7 +169,7 @@ async def test_a_game_master_acts_for_shops_and_npcs(traders: GatewayClient) -> 
 
 
 async def test_nobody_offers_the_goods_of_others(traders: GatewayClient) -> None:
-    refused = await call(traders, "offerTrade", "jonas", offered(to=bag("robin")))
+    refused = await call(traders, "offerTrade", "jonas", swords_for_coins(to=bag("robin")))
 
     assert refused["__typename"] == "NotFound"
 
@@ -198,7 +190,7 @@ async def test_nobody_offers_the_goods_of_others(traders: GatewayClient) -> None
 async def test_an_offer_with_an_invalid_value_names_it(
     traders: GatewayClient, given: dict[str, Any], path: list[str]
 ) -> None:
-    refused = await call(traders, "offerTrade", "mara", offered(**given))
+    refused = await call(traders, "offerTrade", "mara", swords_for_coins(**given))
 
     assert (refused["__typename"], refused["path"]) == ("InvalidInput", path)
     assert await bags(traders) == ({"sword": 5}, {"coin": 10})
@@ -209,9 +201,7 @@ async def test_a_side_has_up_to_twenty_items(traders: GatewayClient) -> None:
     for item in many:
         await give(traders.db, "mara", item, 2)
         await give(traders.db, "jonas", f"other {item}", 2)
-    trade = await offer(
-        traders, "mara", "jonas", [goods(item) for item in many], [goods(f"other {item}") for item in many]
-    )
+    trade = await offer(traders, "mara", "jonas", list(map(goods, many)), [goods(f"other {item}") for item in many])
 
     assert (await conclude(traders, "acceptTrade", "jonas", trade))["trade"]["state"] == "SETTLED"
 
@@ -225,22 +215,12 @@ async def test_the_viewer_lists_trades_of_both_sides_latest_first(traders: Gatew
     mine = await offer(traders, "mara", "jonas", [goods("sword")])
     theirs = await offer(traders, "jonas", "mara", [goods("coin")])
     await offer(traders, "jonas", "robin", [goods("coin")])
-    await call(
-        traders,
-        "transferStack",
-        "mara",
-        keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword")}),
-    )
-    text = (
-        "query ($after: String) { viewer { trades(first: 1, after: $after) { nodes { id } pageInfo { endCursor } } } }"
-    )
+    await call(traders, "transferStack", "mara", moved("sword"))
+    text = """query ($after: String) { viewer { trades(first: 1, after: $after) {
+      nodes { id } pageInfo { hasNextPage endCursor } } } }"""
 
-    found, after = [], None
-    for _ in range(3):
+    async def page(after: str | None) -> Any:
         data = await traders.data(text, {"after": after}, token=traders.token("mara", []))
-        found += [trade["id"] for trade in data["viewer"]["trades"]["nodes"]]
-        after = data["viewer"]["trades"]["pageInfo"]["endCursor"]
-        if after is None:
-            break
+        return data["viewer"]["trades"]
 
-    assert found == [theirs, mine]
+    assert [trade["id"] for trade in await nodes_of(page)] == [theirs, mine]

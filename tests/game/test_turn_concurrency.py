@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 import pytest
@@ -21,8 +22,8 @@ from portico.resolvers.game.world.turns import help_along
 from portico.resolvers.writes.marks import random_operation_id
 from tests.game.support.players import Players
 from tests.game.support.scene import add_temple, assert_settled, assert_sound
-from tests.game.support.world import add_character, add_room, item, keeper, monks
-from tests.support.harness import IS_SOAK, Commands, GatewayClient, SettableClock
+from tests.game.support.world import add_character, add_room, change_room, item, keeper, monks
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.interruptions import interrupted
 
 PLAYERS = 200 if IS_SOAK else 40
@@ -37,8 +38,8 @@ async def crowd(db: Database, room: Document, size: int, **fields: Any) -> list[
     return [await add_character(db, f"player{number}", room, **fields) for number in range(size)]
 
 
-async def outcomes(*actions: Any) -> list[Any]:
-    """Returns what each action has returned, or its refusal."""
+async def outcomes(actions: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Does everything at once. Returns what each action has returned, or its refusal."""
     found = await asyncio.gather(*actions, return_exceptions=True)
     for one in found:
         if isinstance(one, BaseException) and not isinstance(one, DomainError):
@@ -52,10 +53,8 @@ async def test_each_item_of_a_crowded_room_is_picked_up_by_one_character(db: Dat
     characters = await crowd(db, room, PLAYERS)
 
     found = await outcomes(
-        *(
-            room_actions.pick_up(players.acting(character, number), item_id=things[number // 2]["_id"])
-            for number, character in enumerate(characters)
-        )
+        room_actions.pick_up(players.acting(character, number), item_id=things[number // 2]["_id"])
+        for number, character in enumerate(characters)
     )
 
     got = [len(one["items"]) for one in found if isinstance(one, dict)]
@@ -99,7 +98,7 @@ async def test_a_room_admits_no_more_than_its_bound(db: Database, players: Playe
     characters = await crowd(db, temple, 8)
 
     found = await outcomes(
-        *(room_actions.move(players.acting(one, number), direction="N") for number, one in enumerate(characters))
+        room_actions.move(players.acting(one, number), direction="N") for number, one in enumerate(characters)
     )
 
     assert sum(isinstance(one, room_actions.Moved) for one in found) == 2
@@ -122,13 +121,11 @@ async def test_two_full_rooms_whose_characters_swap_block_nobody(db: Database, p
         await db[LOCATIONS.name].update_one(query, {"$push": {"characters": {"$each": others}}})
 
     async def swap() -> list[Any]:
-        return await outcomes(
-            *(room_actions.move(players.acting(one, n), direction="N") for n, one in enumerate(walkers))
-        )
+        return await outcomes(room_actions.move(players.acting(one, n), direction="N") for n, one in enumerate(walkers))
 
     refused = await swap()
-    freed = {"$pull": {"characters": {"name": "Monk 0"}}, "$inc": {"revision": 1}}
-    await db[LOCATIONS.name].update_many({}, freed)
+    for room in rooms:
+        await change_room(db, room, {"$pull": {"characters": {"name": "Monk 0"}}})
     moved = await swap()
 
     assert [type(one) for one in refused] == [LimitReached, LimitReached]
@@ -175,34 +172,18 @@ async def test_a_purse_pays_no_more_than_it_holds_however_many_sell_at_once(db: 
     room = await add_room(db, "Market", keepers=[keeper("Smith", gold=17, initial_gold=17)])
     sellers = []
     for number in range(8):
-        seller = await add_character(db, f"player{number}", room)
         sword = item(f"sword {number}", kind="WEAPON", cost=10)
-        await carry(db, room, seller, sword)
-        sellers.append((seller, sword))
+        sellers.append((await add_character(db, f"player{number}", room, items=[sword]), sword))
     key = f"{room['_id']}.0"
 
     found = await outcomes(
-        *(
-            room_actions.sell(players.acting(seller, n), keeper_key=key, item_id=sword["_id"])
-            for n, (seller, sword) in enumerate(sellers)
-        )
+        room_actions.sell(players.acting(seller, n), keeper_key=key, item_id=sword["_id"])
+        for n, (seller, sword) in enumerate(sellers)
     )
 
     assert sorted(one["gold"] for one in found if isinstance(one, dict)) == [105] * 3
     assert {(one.price, one.gold) for one in found if isinstance(one, InsufficientGold)} == {(5, 2)}
     await assert_settled(db)
-
-
-async def carry(db: Database, room: Document, character: Document, *things: Document) -> None:
-    """Gives things to a character, as if it had picked them up."""
-    await db["game.characters"].update_one({"_id": character["_id"]}, {"$push": {"items": {"$each": list(things)}}})
-    counted = {
-        "characters.$.load": sum(thing["weight"] for thing in things),
-        "characters.$.count": len(things),
-        "revision": 1,
-    }
-    where = {"_id": room["_id"], "characters._id": character["_id"]}
-    await db[LOCATIONS.name].update_one(where, {"$inc": counted})
 
 
 async def test_a_ware_is_sold_once_and_its_price_is_paid_once(db: Database, players: Players) -> None:
@@ -211,10 +192,8 @@ async def test_a_ware_is_sold_once_and_its_price_is_paid_once(db: Database, play
     buyers = await crowd(db, room, 8)
 
     found = await outcomes(
-        *(
-            room_actions.buy(players.acting(one, n), keeper_key=f"{room['_id']}.0", item_id=crown["_id"])
-            for n, one in enumerate(buyers)
-        )
+        room_actions.buy(players.acting(one, n), keeper_key=f"{room['_id']}.0", item_id=crown["_id"])
+        for n, one in enumerate(buyers)
     )
 
     assert [one["gold"] for one in found if isinstance(one, dict)] == [10]
@@ -224,10 +203,8 @@ async def test_a_ware_is_sold_once_and_its_price_is_paid_once(db: Database, play
 
 async def test_two_who_give_each_other_something_at_once_both_have_it(db: Database, players: Players) -> None:
     room = await add_room(db, "Temple")
-    one, other = await crowd(db, room, 2)
     rings = [item(f"ring {number}") for number in range(2)]
-    for character, ring in zip((one, other), rings, strict=True):
-        await carry(db, room, character, ring)
+    one, other = [await add_character(db, f"player{number}", room, items=[rings[number]]) for number in range(2)]
 
     await asyncio.gather(
         room_actions.give(players.acting(one, 0), item_id=rings[0]["_id"], to=other["_id"]),
@@ -246,16 +223,12 @@ async def test_the_load_never_exceeds_the_strength_of_a_character_who_gets_gifts
     taker = await add_character(db, "taker", room)
     givers = []
     for number in range(5):
-        giver = await add_character(db, f"giver{number}", room)
         anvil = item(f"anvil {number}", weight=6_000)
-        await carry(db, room, giver, anvil)
-        givers.append((giver, anvil))
+        givers.append((await add_character(db, f"giver{number}", room, items=[anvil]), anvil))
 
     found = await outcomes(
-        *(
-            room_actions.give(players.acting(giver, n), item_id=anvil["_id"], to=taker["_id"])
-            for n, (giver, anvil) in enumerate(givers)
-        )
+        room_actions.give(players.acting(giver, n), item_id=anvil["_id"], to=taker["_id"])
+        for n, (giver, anvil) in enumerate(givers)
     )
 
     assert sum(isinstance(one, dict) for one in found) == 2
@@ -264,15 +237,13 @@ async def test_the_load_never_exceeds_the_strength_of_a_character_who_gets_gifts
     await assert_settled(db)
 
 
-async def test_concurrent_actions_in_a_room_share_their_updates(
-    gateway: GatewayClient, commands: Commands, clock: SettableClock
-) -> None:
+async def test_concurrent_actions_in_a_room_share_their_updates(gateway: GatewayClient, clock: SettableClock) -> None:
     db = gateway.db
     players = Players(db, clock, processes=1)
     things = [item(f"thing {number}") for number in range(30)]
     room = await add_room(db, "Temple", items=things)
     characters = await crowd(db, room, 30)
-    commands.clear()
+    gateway.commands.clear()
 
     await asyncio.gather(
         *(
@@ -281,10 +252,10 @@ async def test_concurrent_actions_in_a_room_share_their_updates(
         )
     )
 
-    assert 0 < commands.names().count("update game.locations") < len(characters)
+    assert 0 < gateway.commands.names().count("update game.locations") < len(characters)
     refreshes = [
         one
-        for one in commands.sent
+        for one in gateway.commands.sent
         if one.get("update") == "game.characters" and "location._id" in one["updates"][0]["q"]
     ]
     assert 0 < len(refreshes) < len(characters)

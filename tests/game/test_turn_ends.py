@@ -29,9 +29,6 @@ from tests.support.kept_answers import caching, follow_changes, keep
 STEPS = 400 if IS_SOAK else 60
 
 
-# ------------------------------------------------------------------------ the answer
-
-
 @pytest.mark.parametrize("action", ["pick_up", "drop", "buy", "sell"])
 async def test_a_call_is_answered_before_the_character_gets_the_outcome(smithy: Smithy, action: str) -> None:
     name = {"pick_up": "sword", "buy": "helmet"}.get(action, "dagger")
@@ -94,9 +91,7 @@ async def test_a_character_whose_turn_ends_between_two_reads_is_read_again(smith
     await smithy.pick_up("sword")
 
     async def end_and_forget() -> None:
-        await smithy.settler.settled(smithy.db)
-        smithy.clock.advance(seconds=6)
-        [entry] = (await smithy.forgotten())["characters"]
+        [entry] = (await smithy.settle())["characters"]
         assert (entry["took"], entry["over"]) == ([], entry["turn"])
 
     late = interrupted(smithy.db, LOCATIONS.name, "find", end_and_forget)
@@ -106,9 +101,7 @@ async def test_a_character_whose_turn_ends_between_two_reads_is_read_again(smith
 
 async def test_what_the_room_has_not_decided_is_not_shown(smithy: Smithy) -> None:
     await smithy.pick_up("sword")
-    await smithy.settler.settled(smithy.db)
-    smithy.clock.advance(seconds=6)
-    await smithy.forgotten()
+    await smithy.settle()
     _, crashing_db = FaultyDatabase.around(smithy.db, 1)
     with pytest.raises(Crash):
         await smithy.buy("helmet", rooms=Rooms(), db=crashing_db)
@@ -162,9 +155,6 @@ async def test_a_kept_answer_is_no_older_than_the_decision(
         await smithy.settler.settled(smithy.db)
         await keeps({"sword"})
     await smithy.end()
-
-
-# --------------------------------------------------------------------- the next turn
 
 
 async def test_the_next_turn_takes_the_last_step_of_the_former_one_along(smithy: Smithy, commands: Commands) -> None:
@@ -247,9 +237,6 @@ async def test_the_marks_of_many_turns_that_take_each_other_along_stay_few(
     assert len(dropped["applied"]) < 9
     await smithy.end()
     assert len((await smithy.stored())["applied"]) < 9
-
-
-# ------------------------------------------------------------------------- at random
 
 
 Act = Callable[[Smithy, Rooms, Database], Awaitable[Document]]

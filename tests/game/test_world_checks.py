@@ -1,22 +1,27 @@
-"""Items that are nowhere, and other damage that `portico doctor` finds by what should be there. It names each."""
+"""`portico doctor` names every kind of damage to the world, also items that are nowhere."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bson import ObjectId
 
+from portico.gateway.domains.game.world import acting
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.rooms import Rooms
-from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
-from portico.schema.kinds import split_id
 from tests.game.support.importing import WORLD, room, run
+from tests.game.support.players import acting_for
 from tests.game.support.scene import Temple, add_temple, assert_sound
+from tests.game.support.world import change_room, item
+from tests.support.documents import stored
 from tests.support.domains import INVARIANTS
 from tests.support.harness import GatewayClient, SettableClock
+
+CHARACTERS, ROOMS = "game.characters", "game.locations"
 
 
 @pytest.fixture
@@ -34,17 +39,13 @@ async def set_in(db: Database, collection: str, document: Document, update: Docu
     assert changed.modified_count == 1
 
 
-def item_key(temple: Temple, name: str) -> ObjectId:
-    return ObjectId(split_id(temple.items[name])[1])
-
-
 @pytest.mark.parametrize("place", ["gifts", "keepers"])
 async def test_an_item_that_is_also_among_gifts_or_wares_is_in_two_places(
     db: Database, temple: Temple, place: str
 ) -> None:
     pear = next(one for one in temple.me["items"] if one["name"] == "pear")
     path = "characters.1.gifts" if place == "gifts" else "keepers.0.items"
-    await set_in(db, "game.locations", temple.room, {"$push": {path: pear}})
+    await set_in(db, ROOMS, temple.room, {"$push": {path: pear}})
 
     other = (
         f"among the gifts for character {temple.friend['_id']}"
@@ -56,14 +57,10 @@ async def test_an_item_that_is_also_among_gifts_or_wares_is_in_two_places(
 
 
 async def test_an_item_that_a_character_has_lost_is_missed_by_its_room(db: Database, temple: Temple) -> None:
-    await set_in(db, "game.characters", temple.me, {"$pull": {"items": {"name": "pear"}}})
+    await set_in(db, CHARACTERS, temple.me, {"$pull": {"items": {"name": "pear"}}})
 
-    assert await problems(db) == [
-        (
-            f"character {temple.me['_id']}",
-            "its room counts 8 items of 800 hundredths of a pound, but it carries 7 of 700",
-        )
-    ]
+    text = "its room counts 8 items of 800 hundredths of a pound, but it carries 7 of 700"
+    assert await problems(db) == [(f"character {temple.me['_id']}", text)]
 
 
 async def test_an_imported_item_that_is_nowhere_is_named(db: Database, tmp_path: Path) -> None:
@@ -71,8 +68,8 @@ async def test_an_imported_item_that_is_nowhere_is_named(db: Database, tmp_path:
     cellar, square = await room(db, "cellar"), await room(db, "square")
     assert await problems(db) == []
     sword = square["keepers"][0]["items"][0]
-    await set_in(db, "game.locations", cellar, {"$set": {"items": []}})
-    await set_in(db, "game.locations", square, {"$pull": {"keepers.0.items": {"_id": sword["_id"]}}})
+    await set_in(db, ROOMS, cellar, {"$set": {"items": []}})
+    await set_in(db, ROOMS, square, {"$pull": {"keepers.0.items": {"_id": sword["_id"]}}})
 
     assert sorted(await problems(db)) == sorted(
         [
@@ -90,20 +87,17 @@ async def test_an_imported_item_is_not_missed_while_it_is_on_its_way(
     temple = await add_temple(db)
     chest = cellar["items"][0]
     slot = {"id": "r-left", "turn": 2, "kind": "DROP", "room": temple.room["_id"], "since": clock.now()}
-    await set_in(db, "game.locations", cellar, {"$set": {"items": []}})
+    await set_in(db, ROOMS, cellar, {"$set": {"items": []}})
     await set_in(
-        db,
-        "game.characters",
-        temple.friend,
-        {"$set": {"turn": 2, "action": {**slot, "items": cellar["items"]}}},
+        db, "game.characters", temple.friend, {"$set": {"turn": 2, "action": {**slot, "items": cellar["items"]}}}
     )
 
     assert not [subject for subject, _ in await problems(db) if subject == f"item {chest['_id']}"]
 
 
 async def test_a_shopkeeper_who_owes_gold_is_named(db: Database, temple: Temple) -> None:
-    await set_in(db, "game.locations", temple.room, {"$inc": {"keepers.0.gold": -1_001}})
-    await set_in(db, "game.characters", temple.friend, {"$inc": {"gold": 1_001}})
+    await set_in(db, ROOMS, temple.room, {"$inc": {"keepers.0.gold": -1_001}})
+    await set_in(db, CHARACTERS, temple.friend, {"$inc": {"gold": 1_001}})
 
     assert await problems(db) == [(f"shopkeeper {temple.room['_id']}.0", "it has -1 gold pieces")]
 
@@ -111,11 +105,9 @@ async def test_a_shopkeeper_who_owes_gold_is_named(db: Database, temple: Temple)
 async def test_an_old_copy_of_a_room_is_named_and_repaired(gateway: GatewayClient, clock: SettableClock) -> None:
     db = gateway.db
     temple = await add_temple(db)
-    rooms = Rooms()
-    acting = Acting(db, rooms, temple.friend["_id"], None, clock.now(), random_operation_id())
-    await room_actions.pick_up(acting, item_id=item_key(temple, "sword"))
+    await room_actions.pick_up(acting_for(db, Rooms(), temple.friend, clock), item_id=temple.room["items"][0]["_id"])
     old = {**temple.me["location"], "version": 1}
-    await set_in(db, "game.characters", temple.me, {"$set": {"location": old}})
+    await set_in(db, CHARACTERS, temple.me, {"$set": {"location": old}})
 
     found = [problem for invariant in INVARIANTS async for problem in invariant.check(db)]
 
@@ -124,6 +116,79 @@ async def test_an_old_copy_of_a_room_is_named_and_repaired(gateway: GatewayClien
     assert found[0].repair is not None
     await found[0].repair()
     await assert_sound(db)
-    me = await db["game.characters"].find_one({"_id": temple.me["_id"]})
-    assert me is not None
+    me = await stored(db, "game.characters", temple.me)
     assert "sword" not in {one["name"] for one in me["location"]["items"]}
+
+
+Damage = Callable[[Database, Temple], Awaitable[Any]]
+
+
+async def _debt(db: Database, temple: Temple) -> None:
+    await set_in(db, CHARACTERS, temple.me, {"$inc": {"gold": -150}})
+    await set_in(db, CHARACTERS, temple.friend, {"$inc": {"gold": 150}})
+
+
+async def _listed_by_two_rooms(db: Database, temple: Temple) -> None:
+    room = await stored(db, ROOMS, temple.room)
+    await set_in(db, ROOMS, temple.market, {"$push": {"characters": room["characters"][0]}})
+
+
+async def _listed_without_existing(db: Database, temple: Temple) -> None:
+    await set_in(db, CHARACTERS, temple.me, {"$set": {"gold": 0}})
+    await db[CHARACTERS].delete_one({"_id": temple.friend["_id"]})
+
+
+async def _wrong_load(db: Database, temple: Temple) -> None:
+    await change_room(db, temple.room, {"$inc": {"characters.$.load": 40}}, of=temple.friend)
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "an item in two rooms": (
+        lambda db, temple: set_in(db, ROOMS, temple.market, {"$push": {"items": temple.room["items"][0]}}),
+        "it is in 2 places",
+    ),
+    "a ware that also lies on the floor": (
+        lambda db, temple: set_in(db, ROOMS, temple.room, {"$push": {"items": temple.room["keepers"][0]["items"][0]}}),
+        "it is in 2 places",
+    ),
+    "something inside a container that is not there": (
+        lambda db, temple: set_in(db, ROOMS, temple.market, {"$push": {"items": item("pearl", inside=ObjectId())}}),
+        "inside an item that is not there",
+    ),
+    "a hat that is worn and gone": (
+        lambda db, temple: set_in(db, CHARACTERS, temple.me, {"$pull": {"items": {"name": "hat"}}}),
+        "wears or wields it, but does not have it",
+    ),
+    "gold from nothing": (
+        lambda db, temple: set_in(db, CHARACTERS, temple.me, {"$inc": {"gold": 7}}),
+        "there are 1,207 gold pieces; there should be 1,200",
+    ),
+    "gold that a shopkeeper lost": (
+        lambda db, temple: set_in(db, ROOMS, temple.room, {"$inc": {"keepers.0.gold": -1}}),
+        "there are 1,199 gold pieces; there should be 1,200",
+    ),
+    "a debt": (_debt, "it has -50 gold pieces"),
+    "a character in two rooms": (_listed_by_two_rooms, " lists it"),
+    "a character in no room": (
+        lambda db, temple: set_in(db, ROOMS, temple.room, {"$pull": {"characters": {"_id": temple.friend["_id"]}}}),
+        "but no room lists it",
+    ),
+    "a character that does not exist": (_listed_without_existing, "lists it, but it does not exist"),
+    "a load that does not add up": (_wrong_load, "hundredths of a pound, but it carries"),
+    "an old copy of a room": (
+        lambda db, temple: set_in(db, CHARACTERS, temple.me, {"$set": {"location.version": -1}}),
+        "its copy of room",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_the_doctor_names_what_is_wrong_with_the_world(gateway: GatewayClient, damage: str) -> None:
+    temple = await add_temple(gateway.db)
+    await assert_sound(gateway.db)
+    cause, expected = DAMAGES[damage]
+
+    await cause(gateway.db, temple)
+
+    found = [problem.text for invariant in acting.INVARIANTS async for problem in invariant.problems(gateway.db)]
+    assert any(expected in problem for problem in found), found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.game.support.machine import ACTIONS, STEPS, Machine, State, Step
+from tests.game.support.machine import ACTIONS, STEPS, Machine, Step
 from tests.game.support.model import Keeper, Setting, Thing, World
-from tests.game.support.worlds import enter, store
+from tests.game.support.worlds import machine_of
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.machines import examples, step_lists
 
@@ -47,10 +47,13 @@ WORLD = World(
 )
 
 
-async def machine_for(gateway: GatewayClient, clock: SettableClock) -> Machine:
-    ids = await store(gateway.db, WORLD, start="square")
-    ids |= {name: await enter(gateway, name, strength) for name, strength in SETTING.strength.items()}
-    return Machine(gateway, clock, SETTING, ids, [State(WORLD)])
+async def play(gateway: GatewayClient, clock: SettableClock, steps: list[Step]) -> Machine:
+    """Takes the steps in a new world, and settles it."""
+    machine = await machine_of(gateway, clock, WORLD, start="square")
+    for step in steps:
+        await machine.take(step)
+    await machine.settle()
+    return machine
 
 
 @examples()
@@ -58,10 +61,7 @@ async def machine_for(gateway: GatewayClient, clock: SettableClock) -> Machine:
 async def test_the_world_is_one_that_the_answers_allow_after_any_crashes(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:
-    machine = await machine_for(gateway, clock)
-    for step in steps:
-        await machine.take(step)
-    await machine.settle()
+    await play(gateway, clock, steps)
     await assert_invariants(gateway)
 
 
@@ -83,8 +83,5 @@ async def test_the_world_is_one_that_the_answers_allow_after_any_crashes(
 async def test_each_answer_shows_the_character_and_its_room_as_the_rules_say(
     gateway: GatewayClient, clock: SettableClock, steps: list[Step]
 ) -> None:
-    machine = await machine_for(gateway, clock)
-    for step in steps:
-        await machine.take(step)
-    await machine.settle()
+    machine = await play(gateway, clock, steps)
     assert len(machine.possible) == 1

@@ -10,9 +10,10 @@ from bson import ObjectId
 from portico.resolvers.game.inventories.stacks import Place, stack_id
 from portico.schema.kinds import Kind
 from tests.game.support.scene import action, add_temple
-from tests.game.support.stacks import bag, give, goods, keyed, offer
+from tests.game.support.stacks import bag, call, give, goods, offer, used
 from tests.game.support.world import character_id
-from tests.support.harness import MUTATIONS, GatewayClient
+from tests.support.documents import stored
+from tests.support.harness import GatewayClient
 
 ANN, STRANGER = "ann", "mallory"
 # The id of something that exists, and one of the same kind that does not.
@@ -106,7 +107,7 @@ async def test_a_subscription_to_a_room_shows_nothing_of_what_characters_carry(g
     room = {"id": Kind.encode_id("Location", temple.room["_id"])}
 
     async with gateway.as_caller(STRANGER).subscription(text, room) as changed:
-        await gateway.data(MUTATIONS["pickUp"], {"input": temple.on("sword")}, token=gateway.token(ANN, []))
+        await call(gateway, "pickUp", ANN, temple.on("sword"))
         event = (await anext(changed))["locationChanged"]
 
     assert temple.items["sword"] not in str(event)
@@ -125,34 +126,27 @@ async def test_an_action_as_the_character_of_another_player_is_refused_as_if_the
     given = action(temple, mutation)
     missing = Kind.encode_id("Character", ObjectId())
 
-    real = await result(gateway, mutation, {**given, "idempotencyKey": "one"})
-    none = await result(gateway, mutation, {**given, "idempotencyKey": "two", "characterId": missing})
+    real = await call(gateway, mutation, STRANGER, {**given, "idempotencyKey": "one"})
+    none = await call(gateway, mutation, STRANGER, {**given, "idempotencyKey": "two", "characterId": missing})
 
     assert real["__typename"] == none["__typename"] == "NotFound"
     assert without_ids(real) == without_ids(none)
-    before = await gateway.db["game.characters"].find_one({"_id": temple.me["_id"]})
-    assert before is not None
-    assert before["turn"] == temple.me["turn"]
+    assert (await stored(gateway.db, "game.characters", temple.me))["turn"] == temple.me["turn"]
 
 
 async def test_a_repeated_key_of_another_player_shows_nothing_of_their_answer(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db, ANN)
     await give(gateway.db, ANN, "sword", 3)
     drop = {**temple.on("bag"), "idempotencyKey": "a key of ann"}
-    used = keyed(**{"from": bag(ANN), "stack": goods("sword")})
-    first = await result(gateway, "drop", drop, ANN)
-    consumed = await result(gateway, "consume", used, ANN)
+    eaten = used("sword", of=bag(ANN))
+    first = await call(gateway, "drop", ANN, drop)
+    consumed = await call(gateway, "consume", ANN, eaten)
     assert (first["__typename"], consumed["__typename"]) == ("CharacterPayload", "StackPayload")
 
-    again = await result(gateway, "drop", drop)
-    used_again = await result(gateway, "consume", used)
+    again = await call(gateway, "drop", STRANGER, drop)
+    used_again = await call(gateway, "consume", STRANGER, eaten)
 
     assert (again["__typename"], used_again["__typename"]) == ("NotFound", "NotFound")
-
-
-async def result(gateway: GatewayClient, mutation: str, given: dict[str, Any], subject: str = STRANGER) -> Any:
-    answer = await gateway.data(MUTATIONS[mutation], {"input": given}, token=gateway.token(subject, []))
-    return answer[mutation]
 
 
 def without_ids(answer: dict[str, Any]) -> dict[str, Any]:

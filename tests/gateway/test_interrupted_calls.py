@@ -26,7 +26,7 @@ from tests.support.harness import (
     run_jobs,
 )
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
-from tests.support.pauses import Pause
+from tests.support.pausing import Pause
 
 Given = dict[str, Any]
 

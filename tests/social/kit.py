@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portico.testing.kits import Kit, read_budgets
-from tests.social.support import cases, failures, leftovers, post_stages, seeds, stages
+from tests.social.support import cases, leftovers, post_stages, seeds, stages
 from tests.support.selections import DELETED, INVALID, NOT_FOUND
 
 _USER = "... on UserPayload { user { id name } }"
@@ -22,15 +22,12 @@ KIT = Kit(
     inputs=cases.CASES,
     # A caller joins once, so there are no two inputs.
     untried=("join",),
-    failures=failures.FAILURES,
-    unfailed=failures.ELSEWHERE,
+    failures=cases.FAILURES,
+    unfailed=cases.ELSEWHERE,
     leftovers={
         "finish-relations": (leftovers.uncopied_relation,),
         "deliver-posts": (leftovers.pending_post,),
-        "finish-posts": (
-            leftovers.deleted_post,
-            leftovers.removed_comment_of_a_post,
-        ),
+        "finish-posts": (leftovers.deleted_post, leftovers.removed_comment_of_a_post),
         "copy-names": (leftovers.renamed_member,),
     },
     budgets=read_budgets(__file__),

@@ -13,9 +13,9 @@ import pytest
 from portico.resolvers.documents import Document
 from portico.resolvers.social import post_comments, post_edits
 from portico.schema.kinds import Kind
-from tests.social.support.post_reads import as_member, post_id, user_id
+from tests.social.support.post_reads import as_member, post_id
 from tests.social.support.posts import deliver, later, op, write_comment, write_post
-from tests.social.support.social import block, circle, join
+from tests.social.support.social import block, join, user_id
 from tests.support.harness import GatewayClient
 
 _ARGUMENTS = "$first: Int, $after: String, $last: Int, $before: String"
@@ -129,8 +129,7 @@ class Lists:
 @pytest.mark.parametrize("name", LISTS)
 async def test_pages_in_both_directions_are_those_of_a_list(gateway: GatewayClient, name: str, seed: int) -> None:
     rng = random.Random(seed)
-    await join(gateway.db, "v", "ann", "foe")
-    await circle(gateway.db, "v", "ann")
+    await join(gateway.db, "v", "ann", "foe", follows={"v": ["ann"]})
     lists = Lists(gateway, name, await write_post(gateway.db, "v") if "comments" in name else {})
     for number in range(80 if lists.is_of_comments else 40 if lists.author == "foe" else 12):
         await lists.add(lists.unseen if number % 4 == 3 else lists.author)

@@ -6,30 +6,36 @@ ends early, and the list continues behind its cursor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import pytest
-from bson import ObjectId
 
 from portico.resolvers.documents import Document
 from portico.resolvers.social import fan_out, post_lists
-from tests.social.support.post_reads import (
-    all_posts_backwards_in,
-    all_posts_in,
-    as_member,
-    page_of,
-    post_id,
-    user_id,
+from tests.social.support.post_reads import all_posts_in, as_member, page_of, post_id
+from tests.social.support.posts import (
+    NOW,
+    add_followers,
+    add_members,
+    add_pages,
+    put_in_circles,
+    stored_comment,
+    stored_post,
+    who,
 )
-from tests.social.support.posts import NOW, add_followers, add_members, put_in_circles, stored_post, who
-from tests.support.explaining import explain
-from tests.support.harness import Commands, GatewayClient
+from tests.social.support.social import user_id
+from tests.support.harness import GatewayClient
+from tests.support.paging import pages
+from tests.support.plans import documents_examined, keys_examined, plans_of
 
-pytestmark = pytest.mark.anyio
 SELECTION = "id posted ... on StatusPost { text }"
+COMMENTS = """query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) { node(id: $id) { ... on Post {
+  comments(first: $first, after: $after, last: $last, before: $before) {
+    nodes { text } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } } }"""
 
 
 @dataclass(frozen=True)
@@ -104,20 +110,28 @@ async def _hide(gateway: GatewayClient, hidden: Hidden, count: int) -> None:
         await gateway.db["social.news"].insert_many([fan_out.entry_of(post, "v") for post in posts])
 
 
-async def _cost(gateway: GatewayClient, commands: Commands, hidden: Hidden, **variables: Any) -> tuple[int, int, int]:
+async def _cost(gateway: GatewayClient, hidden: Hidden, **variables: Any) -> tuple[int, int, int]:
     """Returns how many commands a page takes, and how many documents and keys they examine."""
-    commands.clear()
+    gateway.commands.clear()
     await page_of(gateway, hidden.viewer, hidden.name, SELECTION, **variables)
-    sent = list(commands.sent)
-    plans = [plan for one in sent for plan in await explain(gateway.db, one)]
-    assert not any(plan.scans_collection for plan in plans)
-    return len(sent), sum(plan.documents_examined for plan in plans), sum(plan.keys_examined for plan in plans)
+    sent, plans = len(gateway.commands.sent), await plans_of(gateway)
+    return sent, documents_examined(plans), keys_examined(plans)
+
+
+def _assert_constant(costs: Sequence[tuple[int, int, int]], *, most: tuple[int, int]) -> None:
+    """Asserts that both pages take the same commands and documents, at most so many."""
+    few, many = costs
+    assert many[:2] == few[:2]
+    assert many[0] <= most[0]
+    assert many[1] <= most[1]
+    # The scan of a part of an index can end one key later if another part follows.
+    assert abs(many[2] - few[2]) <= 10
 
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("case", PASSED)
 async def test_a_page_is_full_and_costs_the_same_however_many_posts_are_hidden(
-    gateway: GatewayClient, commands: Commands, case: str
+    gateway: GatewayClient, case: str
 ) -> None:
     hidden = PASSED[case]
     await _add_network(gateway)
@@ -127,19 +141,14 @@ async def test_a_page_is_full_and_costs_the_same_however_many_posts_are_hidden(
     for count in (100, 2_900):
         await _hide(gateway, hidden, count)
         assert await page_of(gateway, hidden.viewer, hidden.name, SELECTION) == page
-        costs.append(await _cost(gateway, commands, hidden))
-    few, many = costs
-    assert many[:2] == few[:2]
-    assert many[0] <= 13
-    assert many[1] <= 400
-    # The scan of a part of an index can end one key later if another part follows.
-    assert abs(many[2] - few[2]) <= 10
+        costs.append(await _cost(gateway, hidden))
+    _assert_constant(costs, most=(13, 400))
 
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("case", PASSED)
 async def test_a_page_before_hidden_posts_is_full_and_costs_the_same_however_many_they_are(
-    gateway: GatewayClient, commands: Commands, case: str
+    gateway: GatewayClient, case: str
 ) -> None:
     hidden = PASSED[case]
     await _add_network(gateway)
@@ -157,23 +166,19 @@ async def test_a_page_before_hidden_posts_is_full_and_costs_the_same_however_man
         page = await page_of(gateway, hidden.viewer, hidden.name, SELECTION, last=20, before=first)
         assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(post) for post in newest[1:]]
         assert page["pageInfo"]["hasPreviousPage"]
-        costs.append(await _cost(gateway, commands, hidden, last=20, before=first))
-    few, many = costs
-    assert many[:2] == few[:2]
-    assert many[0] <= 13
-    assert many[1] <= 400
-    assert abs(many[2] - few[2]) <= 10
+        costs.append(await _cost(gateway, hidden, last=20, before=first))
+    _assert_constant(costs, most=(13, 400))
 
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("case", CONSIDERED)
 async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_list_continues(
-    gateway: GatewayClient, commands: Commands, case: str
+    gateway: GatewayClient, case: str
 ) -> None:
     hidden = CONSIDERED[case]
     await _add_network(gateway)
     page = await page_of(gateway, hidden.viewer, hidden.name, SELECTION)
-    shown = await all_posts_in(gateway, hidden.viewer, hidden.name, first=20)
+    shown = await all_posts_in(gateway, hidden.viewer, hidden.name, size=20)
     await _hide(gateway, hidden, 300)
     assert await page_of(gateway, hidden.viewer, hidden.name, SELECTION) == page
     await _hide(gateway, hidden, 2_700)
@@ -181,36 +186,29 @@ async def test_a_page_behind_posts_that_no_index_leads_past_ends_early_and_the_l
     assert early["edges"] == []
     assert early["pageInfo"]["hasNextPage"]
     assert early["pageInfo"]["endCursor"]
-    assert await all_posts_in(gateway, hidden.viewer, hidden.name, first=20) == shown
-    assert await all_posts_backwards_in(gateway, hidden.viewer, hidden.name, last=20) == shown
-    few = await _cost(gateway, commands, hidden)
+    assert await all_posts_in(gateway, hidden.viewer, hidden.name, size=20) == shown
+    assert await all_posts_in(gateway, hidden.viewer, hidden.name, size=20, backwards=True) == shown
+    few = await _cost(gateway, hidden)
     await _hide(gateway, hidden, 3_000)
-    many = await _cost(gateway, commands, hidden)
-    assert many[:2] == few[:2]
-    assert abs(many[2] - few[2]) <= 10
-    assert few[0] <= 16
-    assert few[1] <= 2_500
+    _assert_constant([few, await _cost(gateway, hidden)], most=(16, 2_500))
     first = page["edges"][0]["cursor"]
-    back = await _cost(gateway, commands, hidden, last=20, before=first)
+    back = await _cost(gateway, hidden, last=20, before=first)
     assert back[0] <= 16
     assert back[1] <= 2_500
 
 
-async def test_a_page_of_many_walls_considers_a_bounded_number_of_posts_together(
-    gateway: GatewayClient, commands: Commands
-) -> None:
+async def test_a_page_of_many_walls_considers_a_bounded_number_of_posts_together(gateway: GatewayClient) -> None:
     await _add_network(gateway)
     names = [f"m{number:02}" for number in range(40)]
-    await add_members(gateway.db, *names)
-    await add_followers(gateway.db, "ann", names)
+    await add_members(gateway.db, *names, followers={"ann": names})
     posts = [stored_post("foe", NOW + timedelta(minutes=n), name, comments=0) for name in names for n in range(200)]
     await gateway.db["social.posts"].insert_many(posts)
-    commands.clear()
+    gateway.commands.clear()
     query = """
     query ($id: ID!) { user(id: $id) { followers(first: 42) { nodes { wall(first: 5) { nodes { id } } } } } }
     """
     await gateway.data(query, {"id": user_id("ann")}, **as_member(gateway, "v"))
-    plans = [plan for one in commands.sent for plan in await explain(gateway.db, one)]
+    plans = await plans_of(gateway)
     of_posts = [plan.documents_examined for plan in plans if plan.name.endswith("social.posts")]
     assert sum(of_posts) <= 42 * 6 * 2 + 2 * post_lists._MOST_SEARCHED
 
@@ -227,63 +225,38 @@ async def test_a_page_that_ends_early_has_the_posts_before_the_hidden_ones(gatew
 
 
 async def test_comments_behind_those_of_a_blocked_member_cost_the_same_however_many_they_are(
-    gateway: GatewayClient, commands: Commands
+    gateway: GatewayClient,
 ) -> None:
     await _add_network(gateway)
     costs = []
     for count in (2_000, 6_000):
         post = await _add_post_with_comments(gateway, count)
-        commands.clear()
-        early = await _comments(gateway, post)
-        sent = list(commands.sent)
-        plans = [plan for one in sent for plan in await explain(gateway.db, one)]
-        costs.append((len(sent), sum(plan.documents_examined for plan in plans)))
-        assert [comment["text"] for comment in early["nodes"]] == ["first"]
-        assert early["pageInfo"]["hasNextPage"]
-        texts, after = ["first"], early["pageInfo"]["endCursor"]
-        while after is not None:
-            page = await _comments(gateway, post, after)
-            texts += [comment["text"] for comment in page["nodes"]]
-            after = page["pageInfo"]["endCursor"] if page["pageInfo"]["hasNextPage"] else None
-        assert texts == ["first", "middle", "last"]
-        assert await _texts_backwards(gateway, post) == texts
+        gateway.commands.clear()
+        await _comments(gateway, post, first=10)
+        costs.append((len(gateway.commands.sent), documents_examined(await plans_of(gateway))))
+        forwards, backwards = await _texts(gateway, post), await _texts(gateway, post, backwards=True)
+        assert forwards[0] == ["first"]
+        assert list(chain(*forwards)) == list(chain(*reversed(backwards))) == ["first", "middle", "last"]
+        assert min(len(forwards), len(backwards)) > 1
         assert await _latest(gateway, post) == ["last"]
     assert costs[0] == costs[1]
     assert costs[0][0] <= 12
     assert costs[0][1] <= 100
 
 
-async def _texts_backwards(gateway: GatewayClient, post: Document) -> list[str]:
-    query = """
-    query ($id: ID!, $before: String) {
-      node(id: $id) { ... on Post {
-        comments(last: 20, before: $before) { nodes { text } pageInfo { hasPreviousPage startCursor } }
-      } }
-    }
-    """
-    texts: list[str] = []
-    before, pages = None, 0
-    while True:
-        data = await gateway.data(query, {"id": post_id(post), "before": before}, **as_member(gateway, "v"))
-        page = data["node"]["comments"]
-        texts, pages = [*(comment["text"] for comment in page["nodes"]), *texts], pages + 1
-        if not page["pageInfo"]["hasPreviousPage"]:
-            assert pages > 1
-            return texts
-        before = page["pageInfo"]["startCursor"]
+async def _comments(gateway: GatewayClient, post: Document, **given: Any) -> Any:
+    data = await gateway.data(COMMENTS, {"id": post_id(post), **given}, **as_member(gateway, "v"))
+    return data["node"]["comments"]
 
 
-async def _comments(gateway: GatewayClient, post: Document, after: str | None = None) -> dict[str, Any]:
-    query = """
-    query ($id: ID!, $after: String) {
-      node(id: $id) { ... on Post {
-        comments(first: 10, after: $after) { nodes { text } pageInfo { hasNextPage endCursor } }
-      } }
-    }
-    """
-    data = await gateway.data(query, {"id": post_id(post), "after": after}, **as_member(gateway, "v"))
-    page: dict[str, Any] = data["node"]["comments"]
-    return page
+async def _texts(gateway: GatewayClient, post: Document, *, backwards: bool = False) -> list[list[str]]:
+    """Returns the texts of all comments, by page."""
+
+    async def read(cursor: str | None) -> Any:
+        given = {"last": 20, "before": cursor} if backwards else {"first": 10, "after": cursor}
+        return await _comments(gateway, post, **given)
+
+    return [[comment["text"] for comment in page["nodes"]] async for page in pages(read, backwards=backwards)]
 
 
 async def _add_post_with_comments(gateway: GatewayClient, count: int) -> Document:
@@ -293,25 +266,13 @@ async def _add_post_with_comments(gateway: GatewayClient, count: int) -> Documen
     post["comments"] = [{**last, "posted": NOW + timedelta(days=1), "text": "last"}]
     written = {0: "first", count // 2: "middle"}
     comments = [
-        {
-            "id": ObjectId(),
-            "by": who("ann" if number in written else "foe"),
-            "posted": NOW + timedelta(seconds=number),
-            "text": written.get(number, "Spam"),
-        }
+        stored_comment(
+            "ann" if number in written else "foe", NOW + timedelta(seconds=number), written.get(number, "Spam")
+        )
         for number in range(count)
     ]
-    pages = [
-        {
-            "_id": {"post": post["_id"], "page": start},
-            "post": post["_id"],
-            "version": 0,
-            "comments": comments[start : start + 20],
-        }
-        for start in range(0, count, 20)
-    ]
     await gateway.db["social.posts"].insert_one({**post, "comment_count": count + 1})
-    await gateway.db["social.comment_pages"].insert_many(pages)
+    await add_pages(gateway.db, post, comments)
     return post
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import members, relations
 from portico.resolvers.social.names import searched
-from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE, user_id
-from tests.social.support.social import block, circle, join
-from tests.support.explaining import explain
+from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UNBLOCK, UPDATE
+from tests.social.support.social import block, circle, join, user_id
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
+from tests.support.plans import documents_examined, keys_examined, plans_of
 from tests.support.routing import unroutable
 from tests.support.sending import assert_indexed, names, sent
 
@@ -88,11 +88,7 @@ WRITES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [f"find {MEMBERS}", f"find {MEMBERS}", f"update {MEMBERS}", "update social.rates"],
     ),
     # One more read, for a circle that was removed from the list or an author who became merged meanwhile.
-    "a member of a circle": (
-        ADD,
-        {"userId": user_id("bo"), "circle": "two"},
-        [f"find {MEMBERS}", *_CHANGE, *_MARKED],
-    ),
+    "a member of a circle": (ADD, {"userId": user_id("bo"), "circle": "two"}, [f"find {MEMBERS}", *_CHANGE, *_MARKED]),
     "the same again": (ADD, {"userId": user_id("bo"), "circle": "two"}, [f"find {MEMBERS}", f"find {RELATIONS}"]),
     "a new circle": (
         ADD,
@@ -168,8 +164,8 @@ async def examined(gateway: GatewayClient, text: str, variables: dict[str, Any])
     gateway.commands.clear()
     data = await gateway.data(text, variables)
     commands = list(gateway.commands.sent)
-    plans = [plan for command in commands for plan in await explain(gateway.db, command)]
-    return data, sum(plan.documents_examined + plan.keys_examined for plan in plans), names(commands)
+    plans = await plans_of(gateway)
+    return data, documents_examined(plans) + keys_examined(plans), names(commands)
 
 
 async def test_a_page_costs_the_same_in_a_graph_of_any_size(gateway: GatewayClient, clock: SettableClock) -> None:

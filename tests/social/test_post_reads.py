@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,20 +16,12 @@ from portico.resolvers.social.listed_posts import PostList
 from portico.schema.nodes import visible_of
 from portico.schema.social.posts import POST
 from portico.schema.watching import WatchedCaller
-from tests.social.support.post_reads import (
-    as_member,
-    comments_of,
-    page_of,
-    post_id,
-    posts_in,
-    user_id,
-    visible_by_id,
-)
+from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in, visible_by_id
 from tests.social.support.posts import NOW, deliver, later, op, who, write_comment, write_post
-from tests.social.support.social import block, circle, join, unblock, uncircle
-from tests.support.harness import Commands, GatewayClient
+from tests.social.support.social import block, circle, join, unblock, uncircle, user_id
+from tests.support.harness import GatewayClient
+from tests.support.paging import nodes_of
 
-pytestmark = pytest.mark.anyio
 NEWS, INCOMING = "newsFeed", "incoming"
 
 
@@ -67,9 +60,7 @@ async def test_a_post_to_chosen_circles_is_seen_by_their_members_only(gateway: G
 
 
 async def test_a_block_in_either_direction_hides_posts_everywhere(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "bob", "ann")
-    await circle(gateway.db, "cem", "ann")
+    await join(gateway.db, "ann", "bob", "cem", follows={"bob": ["ann"], "cem": ["ann"]})
     post = await write_post(gateway.db, "ann", to="cem", now=later(1))
     await deliver(gateway.db, now=later(2))
     assert await posts_in(gateway, "bob", NEWS) == await posts_in(gateway, "cem", NEWS) == [post_id(post)]
@@ -83,8 +74,7 @@ async def test_a_block_in_either_direction_hides_posts_everywhere(gateway: Gatew
 
 
 async def test_incoming_has_every_post_directed_to_the_viewer_by_others(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem", "dan")
-    await circle(gateway.db, "ann", "bob")
+    await join(gateway.db, "ann", "bob", "cem", "dan", follows={"ann": ["bob"]})
     posts = {
         by: await write_post(gateway.db, by, to="ann", audience="CIRCLES", now=NOW + timedelta(seconds=number))
         for number, by in enumerate(("ann", "bob", "cem", "dan"))
@@ -115,9 +105,7 @@ async def test_a_news_feed_has_what_was_sent_by_those_whom_the_viewer_follows_no
 
 
 async def test_posts_of_merged_authors_are_in_news_feeds_without_entries(gateway: GatewayClient) -> None:
-    await join(gateway.db, "star", "ann", "bob", "cem")
-    for fan in ("ann", "bob", "cem"):
-        await circle(gateway.db, fan, "star")
+    await join(gateway.db, "star", "ann", "bob", "cem", follows=dict.fromkeys(("ann", "bob", "cem"), ("star",)))
     await circle(gateway.db, "bob", "ann")
     sent = await write_post(gateway.db, "star", now=later(1))
     await deliver(gateway.db, now=later(5))
@@ -134,8 +122,7 @@ async def test_posts_of_merged_authors_are_in_news_feeds_without_entries(gateway
 
 
 async def test_a_deleted_post_is_gone_from_every_list(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
     post = await write_post(gateway.db, "ann", to="bob", now=later(1))
     await deliver(gateway.db, now=later(2))
     assert await posts_in(gateway, "bob", NEWS) == await posts_in(gateway, "bob", INCOMING) == [post_id(post)]
@@ -174,20 +161,17 @@ async def test_comments_in_pages_are_listed_in_order_without_those_of_blocked_me
     for number in range(count):
         await write_comment(gateway.db, post, ("bob", "cem")[number % 2], f"Comment {number}")
     await block(gateway.db, "ann", "cem")
+
+    async def read(viewer: str | None, expected: int, after: str | None) -> Any:
+        found = await comments_of(gateway, viewer, post, first=7, after=after)
+        assert found["commentCount"] == expected
+        return found["comments"]
+
     for viewer, step in (("ann", 2), (None, 1)):
         expected = [f"Comment {number}" for number in range(0, count, step)]
-        texts: list[str] = []
-        after = None
-        while True:
-            found = await comments_of(gateway, viewer, post, first=7, after=after)
-            assert found["commentCount"] == len(expected)
-            texts += [comment["text"] for comment in found["comments"]["nodes"]]
-            if not found["comments"]["pageInfo"]["hasNextPage"]:
-                break
-            after = found["comments"]["pageInfo"]["endCursor"]
-        assert texts == expected
-        latest = await latest_of(gateway, viewer, post, 10)
-        assert latest == expected[-10:]
+        found = await nodes_of(partial(read, viewer, len(expected)))
+        assert [comment["text"] for comment in found] == expected
+        assert await latest_of(gateway, viewer, post, 10) == expected[-10:]
 
 
 async def latest_of(gateway: GatewayClient, viewer: str | None, post: Any, last: int) -> list[str]:
@@ -215,8 +199,7 @@ async def test_a_cursor_stays_valid_while_comments_move_to_pages_and_are_deleted
 
 
 async def test_a_month_starts_a_list_in_the_middle(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
     posts = {
         f"2026{month:02}": await write_post(gateway.db, "ann", now=later(1), posted=NOW.replace(month=month, day=1))
         for month in (2, 3, 5)
@@ -239,8 +222,7 @@ async def test_a_malformed_month_is_refused(gateway: GatewayClient, month: str) 
 
 
 async def test_a_cursor_of_another_list_is_refused(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob")
-    await circle(gateway.db, "bob", "ann")
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
     await write_post(gateway.db, "ann", now=later(1))
     await deliver(gateway.db, now=later(2))
     cursor = (await page_of(gateway, "bob", "wall of ann"))["edges"][0]["cursor"]
@@ -300,20 +282,20 @@ async def test_a_poll_shows_its_votes_and_that_of_the_viewer(gateway: GatewayCli
         assert edge["node"] == {"text": "Tea?", "options": counts, "viewerVote": vote}
 
 
-async def test_walls_of_many_members_take_one_command(gateway: GatewayClient, commands: Commands) -> None:
+async def test_walls_of_many_members_take_one_command(gateway: GatewayClient) -> None:
     names = [f"member{number}" for number in range(12)]
     await join(gateway.db, "ann", *names)
     for name in names:
         await circle(gateway.db, name, "ann")
         await write_post(gateway.db, name, f"By {name}")
-    commands.clear()
+    gateway.commands.clear()
     query = """
     query ($id: ID!) { user(id: $id) { followers { nodes { wall { nodes { by { userId } } } } } } }
     """
     data = await gateway.data(query, {"id": user_id("ann")}, **as_member(gateway, "ann"))
     found = [node["wall"]["nodes"] for node in data["user"]["followers"]["nodes"]]
     assert found == [[{"by": {"userId": name}}] for name in sorted(names)]
-    assert commands.names().count("aggregate social.posts") == 1
+    assert gateway.commands.names().count("aggregate social.posts") == 1
 
 
 async def test_the_photo_of_a_post_obeys_the_rule_of_photos(gateway: GatewayClient) -> None:
@@ -363,3 +345,16 @@ async def test_the_rule_of_posts_depends_on_the_subject_so_that_subscribers_shar
     context = replace(await session.context(), caller=caller)
     assert await visible_of(context, POST, {1: post}) == {}
     assert caller.facts == {"subject": "bob"}
+
+
+@pytest.mark.parametrize("key", [(0, "soon", ObjectId()), (0, 1, ObjectId()), (0, NOW, "last"), (0, NOW, None)])
+async def test_a_forged_cursor_of_comments_starts_from_the_beginning(gateway: GatewayClient, key: tuple[Any]) -> None:
+    await join(gateway.db, "max")
+    post = await write_post(gateway.db, "max")
+    # The comment has the time of the cursor, so their ids are compared.
+    await write_comment(gateway.db, post, "max", "Hi")
+    after = gateway.cursor(comment_reads.comments_of(post["_id"]), key)
+
+    page = await comments_of(gateway, "max", post, after=after)
+
+    assert [comment["text"] for comment in page["comments"]["nodes"]] == ["Hi"]

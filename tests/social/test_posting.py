@@ -12,16 +12,15 @@ import pytest
 
 from portico.resolvers.declarations import Wakeups
 from portico.resolvers.social.settings import SocialSettings
-from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, use_pictures
 from tests.social.support.post_reads import posts_in
 from tests.social.support.posts import POSTING, add_followers, call, codes, feeds_with, new_post
-from tests.social.support.social import block, circle, join
+from tests.social.support.social import block, circle, join, user_id
 from tests.support.harness import GatewayClient, SettableClock, run_jobs, running, with_settings
 
 POLL = {"poll": {"text": "Tabs?", "options": ["Yes", "No", "Both"]}}
-MAX = Kind.encode_id("User", "max")
+MAX = user_id("max")
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ async def test_a_post_on_another_wall_is_refused_after_a_block_as_if_the_member_
     answers = [
         await call(members, "dwight", "createPost", detail=detail, toId=MAX),
         await call(members, "jared", "createPost", detail=detail, toId=MAX),
-        await call(members, "dwight", "createPost", detail=detail, toId=Kind.encode_id("User", "nobody")),
+        await call(members, "dwight", "createPost", detail=detail, toId=user_id("nobody")),
     ]
 
     assert post["to"] == {"userId": "max", "name": "Max"}

@@ -1,4 +1,4 @@
-"""Members and the social graph as clients see them."""
+"""Members and the social graph: as clients see them, and both documents of a pair, which the check repairs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UPDATE, USER, call, read, user_id
-from tests.social.support.social import block, circle, join
+from portico.gateway.domains.social import graph
+from portico.resolvers.documents import Database
+from portico.resolvers.errors import InvalidInput, NotFound
+from portico.resolvers.problems import Problem
+from portico.resolvers.social import circles, relations
+from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UPDATE, USER, call, read
+from tests.social.support.social import block, circle, join, operation, unblock, uncircle, user_id
 from tests.support.harness import GatewayClient
+from tests.support.interruptions import interrupted
+from tests.support.paging import pages
 
 CIRCLES = "{ viewer { user { circles { name members { nodes { name } } } blocked { name } } } }"
 
@@ -112,9 +119,6 @@ async def test_what_a_member_changes_needs_a_token_and_a_member(gateway: Gateway
         assert stranger == {"__typename": "NotFound", "message": "You are not a member yet. Call `join` first."}
 
 
-# -------------------------------------------------------------------- circles
-
-
 @pytest.mark.parametrize("name", ["a.b", "$x", "_id", "$$ROOT", "👩‍👩‍👧", "c" * 64, "a\nb", "ü" * 64, "__proto__", "0"])
 async def test_a_circle_can_have_any_name(gateway: GatewayClient, name: str) -> None:
     await join(gateway.db, "ada", "bo", "cy")
@@ -191,20 +195,187 @@ async def test_circles_and_blocks_are_seen_by_their_owner_alone(gateway: Gateway
 
 async def test_the_followers_of_a_member_are_paged(gateway: GatewayClient) -> None:
     names = [f"m{number:02}" for number in range(25)]
-    await join(gateway.db, "ada", *names)
-    for name in names:
-        await circle(gateway.db, name, "ada")
+    await join(gateway.db, "ada", *names, follows=dict.fromkeys(names, ("ada",)))
     text = """query ($id: ID!, $after: String) { user(id: $id) { followers(first: 10, after: $after) {
         edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } }"""
 
-    pages, after = [], None
-    for _ in range(3):
-        page = (await read(gateway, text, id=user_id("ada"), after=after))["user"]["followers"]
-        pages.append(page)
-        after = page["pageInfo"]["endCursor"]
+    async def page(after: str | None) -> Any:
+        return (await read(gateway, text, id=user_id("ada"), after=after))["user"]["followers"]
 
-    assert [edge["node"]["name"] for page in pages for edge in page["edges"]] == [name.capitalize() for name in names]
-    infos = [(page["pageInfo"]["hasPreviousPage"], page["pageInfo"]["hasNextPage"]) for page in pages]
+    found = [one async for one in pages(page)]
+    assert [edge["node"]["name"] for one in found for edge in one["edges"]] == [name.capitalize() for name in names]
+    infos = [(one["pageInfo"]["hasPreviousPage"], one["pageInfo"]["hasNextPage"]) for one in found]
     assert infos == [(False, True), (True, True), (True, False)]
-    other = await gateway.ask(text, {"id": user_id("m00"), "after": after})
+    other = await gateway.ask(text, {"id": user_id("m00"), "after": found[-1]["pageInfo"]["endCursor"]})
     assert other.codes == ["BAD_USER_INPUT"]
+
+
+async def test_each_of_two_members_knows_what_both_have_decided(db: Database) -> None:
+    await prepare(db)
+
+    ada = (await relations.find(db, "ada", ["bo", "cy"]))["bo"]
+    bo = (await relations.find(db, "bo", ["ada"], None))["ada"]
+    assert (ada["circles"], ada["blocked"], relations.has_block(ada)) == (["a.b", "$x"], True, True)
+    assert (bo["in_circles"], bo["blocks"], relations.follows(bo)) == (["a.b", "$x"], True, False)
+    assert "uncopied" not in bo
+    assert bo["follower"] is not None
+
+
+async def test_leaving_the_last_circle_ends_following(db: Database) -> None:
+    await join(db, "ada", "bo")
+    await circle(db, "ada", "bo", name="a.b")
+    await circle(db, "ada", "bo", name="$x")
+
+    await uncircle(db, "ada", "bo", name="a.b")
+    half = await relations.find_one(db, "bo", "ada")
+    await uncircle(db, "ada", "bo", name="$x")
+
+    ada = await relations.find_one(db, "ada", "bo")
+    bo = await relations.find_one(db, "bo", "ada")
+    assert half is not None
+    assert (half["in_circles"], "follower" in half) == (["$x"], True)
+    assert ada is not None
+    assert bo is not None
+    assert (ada["circles"], "since" in ada, bo["in_circles"], "follower" in bo) == ([], False, [], False)
+    assert await circles.existing(db, "ada", ["a.b", "$x"]) == []
+
+
+async def test_blocks_can_be_taken_back_even_if_they_are_mutual(db: Database) -> None:
+    await join(db, "ada", "bo")
+    await block(db, "ada", "bo")
+    with pytest.raises(NotFound):
+        await block(db, "bo", "ada")
+
+    with pytest.raises(NotFound):
+        await unblock(db, "ada", "bo")
+    await unblock(db, "bo", "ada")
+
+    found = (await relations.find(db, "ada", ["bo"]))["bo"]
+    assert not relations.has_block(found)
+
+
+async def test_nobody_can_circle_themselves_a_stranger_or_a_member_who_blocked_them(db: Database) -> None:
+    await join(db, "ada", "bo")
+    await block(db, "bo", "ada")
+
+    with pytest.raises(InvalidInput):
+        await circle(db, "ada", "ada")
+    with pytest.raises(NotFound):
+        await circle(db, "ada", "nobody")
+    with pytest.raises(NotFound, match="join"):
+        await circle(db, "nobody", "ada")
+    with pytest.raises(NotFound):
+        await circle(db, "ada", "bo")
+    assert not (await relations.find(db, "ada", ["bo"]))["bo"].get("circles")
+
+
+OWN = {"of": "ada", "to": "bo"}
+OTHER = {"of": "bo", "to": "ada"}
+
+
+async def problems(db: Database) -> list[Problem]:
+    return [problem for invariant in graph.INVARIANTS async for problem in invariant.problems(db)]
+
+
+async def prepare(db: Database) -> None:
+    """Ada follows Bo in two circles, and Bo has blocked Ada."""
+    await join(db, "ada", "bo")
+    await circle(db, "ada", "bo", name="a.b")
+    await circle(db, "ada", "bo", name="$x")
+    await block(db, "bo", "ada")
+
+
+async def test_a_graph_after_many_changes_is_right(db: Database) -> None:
+    await join(db, "cy")
+    await prepare(db)
+    await circle(db, "ada", "cy", name="a.b")
+    await uncircle(db, "ada", "cy", name="a.b")
+    await block(db, "cy", "bo")
+
+    assert await problems(db) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "text"),
+    [
+        (OTHER, {"$set": {"in_circles": ["a.b"]}}, "the other document has other circles, or another block"),
+        (OTHER, {"$unset": {"follower": ""}}, "the other document has other circles, or another block"),
+        (OWN, {"$set": {"blocked": False}}, "the other document has other circles, or another block"),
+        (OTHER, {"$set": {"copied": 1}}, "the other document lacks the latest change"),
+        (OTHER, None, "the other document lacks the latest change"),
+    ],
+)
+async def test_a_wrong_copy_is_repaired_from_the_decision(
+    db: Database, key: dict[str, str], change: dict[str, Any] | None, text: str
+) -> None:
+    await prepare(db)
+    if change is None:
+        await db["social.relations"].update_one(
+            {"_id": key}, {"$unset": {"copied": "", "in_circles": "", "follower": ""}}
+        )
+    else:
+        await db["social.relations"].update_one({"_id": key}, change)
+
+    (found,) = await problems(db)
+
+    assert found.text == text
+    assert await found.mend()
+    assert await problems(db) == []
+    (other,) = await db["social.relations"].find({"_id": OTHER}).to_list()
+    assert (other["in_circles"], "follower" in other, other["blocks"]) == (["a.b", "$x"], True, True)
+
+
+async def test_a_circle_that_its_member_does_not_list_is_listed_again(db: Database) -> None:
+    await prepare(db)
+    await db["social.members"].update_one({"_id": "ada"}, {"$set": {"circles": ["a.b"]}})
+
+    (found,) = await problems(db)
+
+    assert (found.subject, found.text) == ("relation of ada to bo", "the list of circles lacks $x")
+    assert await found.mend()
+    assert await problems(db) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"$set": {"circles": ["a.b", "a.b", "$x"]}}, "a circle is named twice"),
+        ({"$unset": {"since": ""}}, "since"),
+        ({"$set": {"copied": 9}}, "it has a copy of a change that the other document does not have"),
+        ({"$set": {"version": "text"}}, "TypeError"),
+    ],
+)
+async def test_a_contradiction_is_reported(db: Database, change: dict[str, Any], text: str) -> None:
+    await prepare(db)
+    await db["social.relations"].update_one({"_id": OWN}, change)
+
+    assert any(text in problem.text for problem in await problems(db))
+
+
+async def test_a_relation_with_somebody_who_is_no_member_is_reported(db: Database) -> None:
+    await prepare(db)
+    await db["social.members"].delete_one({"_id": "bo"})
+
+    assert {problem.text for problem in await problems(db)} == {"bo is no member"}
+
+
+async def test_a_change_during_the_check_is_no_problem(db: Database) -> None:
+    await prepare(db)
+
+    async def change() -> None:
+        await circle(db, "bo", "ada")
+
+    for skip in range(4):
+        assert await problems(interrupted(db, None, None, change, skip=skip)) == []
+        await db["social.relations"].delete_many({})
+        await db["social.members"].delete_many({})
+        await prepare(db)
+
+
+async def test_a_change_that_is_not_finished_is_left_to_its_job(db: Database) -> None:
+    await prepare(db)
+    await db["social.relations"].update_one({"_id": OTHER}, {"$set": {"copied": 0}})
+    unfinished = {"uncopied": {"op": "r-1", "at": operation()["now"]}}
+    await db["social.relations"].update_one({"_id": OWN}, {"$set": unfinished})
+
+    assert await problems(db) == []

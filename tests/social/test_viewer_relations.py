@@ -1,4 +1,4 @@
-"""What a viewer sees of members besides their profiles: whether they follow or block them, and counts of followers."""
+"""What a viewer sees of members besides their profiles: followers and their number, and whom the viewer blocks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,122 @@ import pytest
 from bson import ObjectId
 
 from portico.resolvers.social import follower_counts
+from portico.schema import connections
 from portico.schema.roles import Role
-from tests.social.support.post_reads import as_member, post_id, user_id
-from tests.social.support.posts import NOW, call, codes, write_comment, write_post
-from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle
+from tests.social.support.post_reads import as_member, post_id
+from tests.social.support.posts import NOW, call, codes, write_comments, write_post
+from tests.social.support.social import block, block_each_other, circle, join, unblock, uncircle, user_id
 from tests.support.explaining import explain
-from tests.support.harness import Commands, GatewayClient
+from tests.support.harness import GatewayClient
 
-pytestmark = pytest.mark.anyio
+FOLLOWERS = "query ($id: ID!) { user(id: $id) { followers(first: 1) { nodes { name } } } }"
+
+
+async def _block_dwight(gateway: GatewayClient, hidden: list[str]) -> None:
+    for follower in hidden:
+        await block(gateway.db, follower, "dwight")
+    gateway.commands.clear()
+
+
+async def test_many_hidden_followers_take_few_commands(gateway: GatewayClient) -> None:
+    hidden = [f"m{number:02}" for number in range(60)]
+    await join(gateway.db, "max", "dwight", "zoe", *hidden, follows=dict.fromkeys((*hidden, "zoe"), ("max",)))
+    await _block_dwight(gateway, hidden)
+
+    found = await gateway.data(FOLLOWERS, {"id": user_id("max")}, **as_member(gateway, "dwight"))
+
+    assert found == {"user": {"followers": {"nodes": [{"name": "Zoe"}]}}}
+    # Pages of 2, 8, 32 and 128 rows.
+    assert gateway.commands.names().count("aggregate social.relations") == 4
+
+
+PAGE = """
+query ($id: ID!, $first: Int, $after: String) {
+  user(id: $id) {
+    followers(first: $first, after: $after) {
+      nodes { name } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+    }
+  }
+}
+"""
+
+
+async def _page(gateway: GatewayClient, viewer: str | None, first: int, after: str | None = None) -> Any:
+    variables = {"id": user_id("max"), "first": first, "after": after}
+    return (await gateway.data(PAGE, variables, **as_member(gateway, viewer)))["user"]["followers"]
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    "hidden", [[], ["b"], ["a"], ["e"], ["a", "b", "d"], ["c", "d", "e"], ["a", "b", "c", "d", "e"]]
+)
+async def test_pages_are_as_if_there_were_no_hidden_followers(gateway: GatewayClient, hidden: list[str]) -> None:
+    everybody = ["a", "b", "c", "d", "e"]
+    await join(gateway.db, "max", "dwight", *everybody, follows=dict.fromkeys(everybody, ("max",)))
+    cursors = {
+        edge["cursor"]: name for edge, name in zip((await _page(gateway, None, 5))["edges"], everybody, strict=True)
+    }
+    await _block_dwight(gateway, hidden)
+    visible = [name for name in everybody if name not in hidden]
+
+    for first in range(1, 7):
+        # Also after the cursors of hidden followers, which the reader may have from before.
+        for after, place in [(None, ""), *cursors.items()]:
+            page = await _page(gateway, "dwight", first, after)
+            rows = [name for name in visible if name > place]
+            shown = [name.upper() for name in rows[:first]]
+            ends = [{"cursor": cursor} for cursor, name in cursors.items() if name.upper() in shown]
+            assert page == {
+                "nodes": [{"name": name} for name in shown],
+                "edges": ends,
+                "pageInfo": {
+                    "hasNextPage": len(rows) > first,
+                    "hasPreviousPage": any(name <= place for name in visible),
+                    "startCursor": ends[0]["cursor"] if ends else None,
+                    "endCursor": ends[-1]["cursor"] if ends else None,
+                },
+            }
+
+
+async def test_a_page_behind_very_many_hidden_followers_ends_early(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_MOST_HIDDEN", 10)
+    hidden = [f"m{number:02}" for number in range(60)]
+    await join(gateway.db, "max", "dwight", "amy", "zoe", *hidden)
+    for follower in ("amy", *hidden, "zoe"):
+        await circle(gateway.db, follower, "max")
+    await _block_dwight(gateway, hidden)
+
+    page = await _page(gateway, "dwight", 2)
+
+    # Pages of 3 and 12 rows.
+    assert gateway.commands.names().count("aggregate social.relations") == 2
+    assert page["nodes"] == [{"name": "Amy"}]
+    assert page["pageInfo"]["hasNextPage"]
+    # The cursor at a hidden follower is like any other.
+    assert len(page["pageInfo"]["endCursor"]) == len(page["edges"][0]["cursor"])
+    found, rounds = [], 0
+    while page["pageInfo"]["hasNextPage"]:
+        page = await _page(gateway, "dwight", 2, page["pageInfo"]["endCursor"])
+        found += page["nodes"]
+        rounds += 1
+    assert (found, rounds) == ([{"name": "Zoe"}], 4)
+
+
+async def test_rows_before_very_many_hidden_followers_take_few_commands(gateway: GatewayClient) -> None:
+    hidden = [f"m{number:02}" for number in range(60)]
+    await join(gateway.db, "max", "dwight", "zoe", *hidden, follows=dict.fromkeys((*hidden, "zoe"), ("max",)))
+    after = (await _page(gateway, None, 60))["pageInfo"]["endCursor"]
+    await _block_dwight(gateway, hidden)
+
+    page = await _page(gateway, "dwight", 1, after)
+
+    assert (page["nodes"], page["pageInfo"]["hasPreviousPage"]) == ([{"name": "Zoe"}], False)
+    # Rows before the page: 1, 4, 16 and 64, each with the relations of the reader. Also those with max and with zoe.
+    assert gateway.commands.names().count("find social.relations") == 4 + 4 + 2
+
+
 SHOWN = "name viewerFollows viewerHasBlocked followerCount"
 USER = f"query ($id: ID!) {{ user(id: $id) {{ {SHOWN} }} }}"
 COUNT = "query ($id: ID!) { user(id: $id) { followerCount } }"
@@ -27,15 +135,13 @@ async def _of(gateway: GatewayClient, viewer: str | None, name: str) -> tuple[An
     return tuple(found.values())[1:]
 
 
-async def _count(gateway: GatewayClient, viewer: str | None, name: str) -> int | None:
+async def _count(gateway: GatewayClient, viewer: str | None, name: str) -> Any:
     found = await gateway.data(COUNT, {"id": user_id(name)}, **as_member(gateway, viewer))
-    count: int | None = found["user"]["followerCount"]
-    return count
+    return found["user"]["followerCount"]
 
 
 async def test_a_viewer_sees_whom_they_follow_and_have_blocked(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "ann", "bob")
+    await join(gateway.db, "ann", "bob", "cem", follows={"ann": ["bob"]})
     await circle(gateway.db, "ann", "bob", name="work")
     await circle(gateway.db, "bob", "cem")
     await block(gateway.db, "ann", "cem")
@@ -69,9 +175,7 @@ async def test_a_follower_who_has_blocked_the_viewer_is_in_no_count(gateway: Gat
 
 
 async def test_members_who_have_blocked_each_other_show_no_count(gateway: GatewayClient) -> None:
-    await join(gateway.db, "ann", "bob", "cem")
-    await circle(gateway.db, "cem", "bob")
-    await circle(gateway.db, "ann", "bob")
+    await join(gateway.db, "ann", "bob", "cem", follows={"cem": ["bob"], "ann": ["bob"]})
     await block_each_other(gateway.db, "ann", "bob")
 
     found = await gateway.data(f"{{ viewer {{ user {{ blocked {{ {SHOWN} }} }} }} }}", **as_member(gateway, "ann"))
@@ -81,9 +185,7 @@ async def test_members_who_have_blocked_each_other_show_no_count(gateway: Gatewa
 
 
 async def test_a_block_during_a_count_is_in_it(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    await join(gateway.db, "max", "ann", "bob", "cem")
-    for follower in ("ann", "bob", "cem"):
-        await circle(gateway.db, follower, "max")
+    await join(gateway.db, "max", "ann", "bob", "cem", follows=dict.fromkeys(("ann", "bob", "cem"), ("max",)))
     count, left = follower_counts._count, ["bob", "cem"]
 
     async def count_and_block(*given: Any) -> dict[str, int]:
@@ -109,7 +211,7 @@ async def _add_followers(gateway: GatewayClient, member: str, count: int, *, vie
 
 
 async def test_a_count_is_bounded_and_covered_by_its_index(
-    gateway: GatewayClient, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower_counts, "MAX_COUNTED", 40)
     await join(gateway.db, "max", "ann")
@@ -117,11 +219,11 @@ async def test_a_count_is_bounded_and_covered_by_its_index(
     await _add_followers(gateway, "max", 20, viewer="ann")
     assert (await _count(gateway, None, "max"), await _count(gateway, "ann", "max")) == (40, 20)
     await _add_followers(gateway, "max", 500)
-    commands.clear()
+    gateway.commands.clear()
 
     assert (await _count(gateway, None, "max"), await _count(gateway, "ann", "max")) == (40, 40)
 
-    counts = [one for one in commands.sent if "aggregate" in one]
+    counts = [one for one in gateway.commands.sent if "aggregate" in one]
     plans = [plan for one in counts for plan in await explain(gateway.db, one)]
     assert len(counts) == 3
     assert not any(plan.scans_collection or plan.documents_examined for plan in plans)
@@ -146,8 +248,7 @@ async def test_a_post_says_whether_the_viewer_may_delete_it(gateway: GatewayClie
 
     async def may(viewer: str | None, *roles: Role) -> bool:
         token = None if viewer is None else gateway.token(viewer, roles)
-        found: bool = (await gateway.data(query, token=token))["node"]["viewerCanDelete"]
-        return found
+        return bool((await gateway.data(query, token=token))["node"]["viewerCanDelete"])
 
     assert [await may(viewer) for viewer in ("ann", "bob", "cem", None)] == [True, True, False, False]
     assert await may("cem", Role.EDITOR)
@@ -174,8 +275,7 @@ async def test_counts_of_many_members_fit_into_commands_whatever_the_number_of_b
 async def test_a_comment_says_whether_the_viewer_may_delete_it(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob", "cem", "dan")
     post = await write_post(gateway.db, "ann", to="bob")
-    for number in range(45):
-        await write_comment(gateway.db, post, "cem", str(number))
+    await write_comments(gateway.db, post, "cem", 45)
     shown = "latestComments { viewerCanDelete } comments(first: 100) { nodes { id viewerCanDelete } }"
     query = f'{{ node(id: "{post_id(post)}") {{ ... on Post {{ {shown} }} }} }}'
 

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from portico.resolvers.documents import Database
+from portico.testing import Gateway
 from portico.testing.interruptions import Action, interrupted
 from tests.support.harness import GatewayClient
 from tests.support.interruptions import database_of
 
+T = TypeVar("T")
+
 
 @contextlib.contextmanager
 def meanwhile(
-    gateway: GatewayClient, action: Action, collection: str | None = None, method: str | None = None, *, skip: int = 0
-) -> Iterator[None]:
+    gateway: Gateway,
+    action: Callable[[], Awaitable[T]],
+    collection: str | None = None,
+    method: str | None = None,
+    *,
+    skip: int = 0,
+) -> Iterator[list[T]]:
     """Lets others act during a call in the block, before its command on the collection by the method.
 
-    The first `skip` such commands pass. The gateway sends the commands of the action without interruption.
+    The first `skip` such commands pass. The gateway sends the commands of the action without interruption. Yields a
+    list that gets what the action returns. It stays empty if the block sends no such command.
     """
-    own = gateway.db
+    own = gateway.state.database
+    outcome: list[T] = []
 
     async def act() -> None:
         with database_of(gateway, own):
-            await action()
+            outcome.append(await action())
 
     with database_of(gateway, interrupted(own, collection, method, act, skip=skip)):
-        yield
+        yield outcome
 
 
 class Moment:
@@ -45,7 +55,7 @@ class Moment:
         """Returns the database, on which others act at this moment."""
         return interrupted(db, None, None, self._noting(action), skip=self.place)
 
-    def during(self, gateway: GatewayClient, action: Action) -> contextlib.AbstractContextManager[None]:
+    def during(self, gateway: GatewayClient, action: Action) -> contextlib.AbstractContextManager[list[object]]:
         """Lets others act at this moment of a call in the block."""
         return meanwhile(gateway, self._noting(action), skip=self.place)
 

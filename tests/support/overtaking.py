@@ -1,42 +1,12 @@
-"""Calls that are overtaken: others act while a call waits before one of its commands."""
+"""Calls of stages that others can overtake: each waits before one of its commands."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from portico.testing import Answer, Gateway, Given, Stage
-from tests.support.interruptions import database_of, interrupted
-
-T = TypeVar("T")
-
-
-@contextlib.contextmanager
-def overtaken(
-    gateway: Gateway,
-    action: Callable[[], Awaitable[T]],
-    *,
-    before: tuple[str | None, str | None] = (None, None),
-    skip: int = 0,
-) -> Iterator[list[T]]:
-    """Runs an action before a command of what the block does, as `interrupted` does. Nothing interrupts the action.
-
-    Yields a list that gets what the action returns. It stays empty if the block sends no such command.
-
-    Args:     before: the collection and the method of the command; None for any.
-    """
-    own = gateway.state.database
-    outcome: list[T] = []
-
-    async def act() -> None:
-        with database_of(gateway, own):
-            outcome.append(await action())
-
-    with database_of(gateway, interrupted(own, *before, act, skip=skip)):
-        yield outcome
+from portico.testing import Answer, Given, Stage
 
 
 @dataclass

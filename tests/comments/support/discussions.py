@@ -15,7 +15,7 @@ from portico.schema.kinds import Kind
 from portico.schema.roles import Role
 from tests.catalog.support.catalog import add_products, product
 from tests.support.harness import GatewayClient, part_of_stops
-from tests.support.pages import all_pages, rows_of
+from tests.support.paging import all_pages, joined
 
 Given = dict[str, Any]
 STORAGES = (DOCUMENTS, EMBEDDED, PAGES)
@@ -108,7 +108,7 @@ async def everything(gateway: GatewayClient, discussion: str, size: int = 100, *
     """Reads all comments, page by page. Checks what each page says about other pages."""
     pages = await all_pages(lambda after: page(gateway, discussion, first=size, after=after, **variables))
     assert {len(one) for one in pages[:-1]} <= {size}
-    return rows_of(pages)
+    return joined(pages)
 
 
 async def backwards(gateway: GatewayClient, discussion: str, size: int = 100, **variables: Any) -> list[Any]:
@@ -132,7 +132,7 @@ async def below(gateway: GatewayClient, discussion: str, slug: str, name: str, s
         variables = {"id": discussion, "slug": slug, "first": size, "after": after}
         return (await gateway.data(BELOW.replace("NAME", name), variables))["node"]["comment"][name]
 
-    return rows_of(await all_pages(read))
+    return joined(await all_pages(read))
 
 
 def threaded(rows: list[Any]) -> list[Any]:

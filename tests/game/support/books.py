@@ -32,9 +32,10 @@ class Books:
     def has(self, items: Iterable[Document]) -> None:
         self.items.update(item["_id"] for item in items)
 
-    @property
-    def doubled(self) -> list[Any]:
-        return [item for item, places in self.items.items() if places > 1]
+    def assert_whole(self, items: set[Any]) -> None:
+        """Asserts that each of these items is in one place, and that no gold is lost or made."""
+        assert self.items == dict.fromkeys(items, 1)
+        assert self.gold == self.initial_gold
 
 
 def books_of(characters: Iterable[Document], rooms: Iterable[Document]) -> Books:
@@ -124,10 +125,7 @@ class Auditor:
             self.unanswered += 1
             return
         characters, rooms, stacks, records = (found[name] for name in COLLECTIONS)
-        books = books_of(characters, rooms)
-        assert books.doubled == []
-        assert set(books.items) == self.items
-        assert books.gold == books.initial_gold
+        books_of(characters, rooms).assert_whole(self.items)
         assert stacks_out_of_balance(stacks, records) == {}
         self.checked += 1
         self.in_flight += any("action" in one for one in characters) or any(one.get("notes") for one in stacks)

@@ -12,7 +12,7 @@ from portico.resolvers.game.world.locations import MAX_ITEMS
 from portico.schema.kinds import Kind
 from portico.testing.kits import Failing, Failure
 from tests.game.support.scene import Temple, action, add_equipped, add_temple
-from tests.game.support.world import add_character, add_room, character_id, item, item_ids, monks
+from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks
 from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
@@ -55,51 +55,38 @@ async def _too_heavy(gateway: GatewayClient) -> Failure:
     return Failure({"characterId": character_id(me), "itemId": item_ids([anvil])[0]})
 
 
-async def _too_many(gateway: GatewayClient) -> Failure:
-    temple = await add_temple(gateway.db, gateway.subject)
-    for _ in range(MAX_CHARACTERS - 1):
-        await add_character(gateway.db, gateway.subject, temple.market)
-    return Failure(action(temple, "createCharacter"))
+def _after(mutation: str, change: Callable[[GatewayClient, Temple], Awaitable[None]]) -> Failing:
+    """A failure of an action after a change of the temple."""
+
+    async def fail(gateway: GatewayClient) -> Failure:
+        temple = await add_temple(gateway.db, gateway.subject)
+        await change(gateway, temple)
+        return Failure(action(temple, mutation))
+
+    return fail
 
 
-async def _too_many_of_another(gateway: GatewayClient) -> Failure:
-    temple = await add_temple(gateway.db, gateway.subject)
-    for _ in range(MAX_CHARACTERS):
-        await add_character(gateway.db, "eva", temple.market)
-    return Failure(action(temple, "spawnCharacter"))
+async def _fill_floor(gateway: GatewayClient, temple: Temple) -> None:
+    straw = [item("straw", weight=0) for _ in range(MAX_ITEMS)]
+    await change_room(gateway.db, temple.room, {"$push": {"items": {"$each": straw}}})
 
 
-async def _no_floor(gateway: GatewayClient) -> Failure:
-    temple = await add_temple(gateway.db, gateway.subject)
-    await gateway.db["game.locations"].update_one(
-        {"_id": temple.room["_id"]},
-        {"$push": {"items": {"$each": [item("straw", weight=0) for _ in range(MAX_ITEMS)]}}, "$inc": {"revision": 1}},
-    )
-    return Failure(action(temple, "deleteCharacter"))
+async def _fill_market(gateway: GatewayClient, temple: Temple) -> None:
+    await change_room(gateway.db, temple.market, {"$set": {"characters": monks()}})
 
 
-async def _full_market(gateway: GatewayClient) -> Failure:
-    temple = await add_temple(gateway.db, gateway.subject)
-    await gateway.db["game.locations"].update_one(
-        {"_id": temple.market["_id"]}, {"$set": {"characters": monks()}, "$inc": {"revision": 1}}
-    )
-    return Failure(action(temple, "moveCharacter"))
+async def _take_gold(gateway: GatewayClient, temple: Temple) -> None:
+    """Leaves the character and the shopkeeper less gold than they need."""
+    poor = {"$set": {"gold": 59, "initial_gold": 59}}
+    await gateway.db["game.characters"].update_one({"_id": temple.me["_id"]}, poor)
+    await change_room(gateway.db, temple.room, {"$set": {"keepers.0.gold": 4, "keepers.0.initial_gold": 4}})
 
 
-async def _too_dear(gateway: GatewayClient) -> Failure:
-    temple = await add_temple(gateway.db, gateway.subject)
-    await gateway.db["game.characters"].update_one(
-        {"_id": temple.me["_id"]}, {"$set": {"gold": 59, "initial_gold": 59}}
-    )
-    return Failure(action(temple, "buy"))
-
-
-async def _too_poor(gateway: GatewayClient) -> Failure:
-    temple = await add_temple(gateway.db, gateway.subject)
-    await gateway.db["game.locations"].update_one(
-        {"_id": temple.room["_id"]}, {"$set": {"keepers.0.gold": 4, "keepers.0.initial_gold": 4}}
-    )
-    return Failure(action(temple, "sell"))
+async def _add_characters(gateway: GatewayClient, temple: Temple) -> None:
+    """Adds as many characters of the caller and of Eva as a player may have."""
+    for owner, number in ((gateway.subject, MAX_CHARACTERS - 1), ("eva", MAX_CHARACTERS)):
+        for _ in range(number):
+            await add_character(gateway.db, owner, temple.market)
 
 
 def _use(name: str) -> Callable[[Temple], Given]:
@@ -119,16 +106,16 @@ _WRONG: dict[str, Callable[[Temple], Given]] = {
 }
 FAILURES: dict[tuple[str, str], Failing] = {
     ("createCharacter", "InvalidInput"): _in_temple("createCharacter", lambda _: {"name": " "}),
-    ("createCharacter", "LimitReached"): _too_many,
+    ("createCharacter", "LimitReached"): _after("createCharacter", _add_characters),
     ("spawnCharacter", "InvalidInput"): _in_temple("spawnCharacter", lambda _: {"owner": " eva"}),
     ("spawnCharacter", "NotFound"): _in_temple("spawnCharacter", lambda _: {"locationId": NOWHERE}),
-    ("spawnCharacter", "LimitReached"): _too_many_of_another,
-    ("deleteCharacter", "LimitReached"): _no_floor,
-    ("moveCharacter", "LimitReached"): _full_market,
+    ("spawnCharacter", "LimitReached"): _after("spawnCharacter", _add_characters),
+    ("deleteCharacter", "LimitReached"): _after("deleteCharacter", _fill_floor),
+    ("moveCharacter", "LimitReached"): _after("moveCharacter", _fill_market),
     ("move", "NoSuchExit"): _in_temple("move", lambda _: {"direction": "S"}),
     ("pickUp", "LimitReached"): _too_heavy,
-    ("buy", "InsufficientGold"): _too_dear,
-    ("sell", "InsufficientGold"): _too_poor,
+    ("buy", "InsufficientGold"): _after("buy", _take_gold),
+    ("sell", "InsufficientGold"): _after("sell", _take_gold),
     **{
         (name, "NotFound"): _in_temple(name, lambda _: {"characterId": NOBODY})
         for name in ("move", *KEEPING, *WITH_ITEM)

@@ -6,13 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from portico.gateway.clock import SystemClock
 from portico.gateway.domains.game.world.records import world
-from portico.gateway.imports.runs import BadRecord, Import
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world.world_imports import room_id
+from tests.support.documents import stored
+from tests.support.record_imports import import_records
 
 TEMPLE = {"id": "temple", "name": "Temple", "description": "  A cool\nhall.", "exits": {"n": "square"}, "start": 0}
 SQUARE = {"id": "square", "name": "Square", "description": "Wide.", "exits": {"S": "temple", "down": "cellar"}}
@@ -40,14 +38,8 @@ async def run(
     db: Any, tmp_path: Path, *records: Any, start: list[str] | None = None
 ) -> tuple[Counter[str], dict[int, str]]:
     """Imports the records from a file. Returns how many had each outcome, and why lines were refused."""
-    file = tmp_path / "world.jsonl"
-    file.write_bytes(b"\n".join(orjson.dumps(record) for record in records))
-    bad: list[BadRecord] = []
-    counts = (await Import(db, world(start or ()), SystemClock(), bad.append, lambda _: None).run([file])).counts
-    return counts, {one.line: one.reason for one in bad}
+    return await import_records(db, world(start or ()), tmp_path, records)
 
 
 async def room(db: Database, key: str) -> Document:
-    found = await db["game.locations"].find_one({"_id": room_id(key)})
-    assert found is not None
-    return found
+    return await stored(db, "game.locations", {"_id": room_id(key)})

@@ -12,9 +12,11 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.schema.game.game_masters import GAME_MASTER
-from portico.schema.kinds import Kind
+from portico.testing.kits import mutation_text
 from tests.game.support.model import Thing
-from tests.game.support.worlds import item, keeper, room
+from tests.game.support.world import keeper_id, room, room_id
+from tests.game.support.worlds import ANY_KEEPER, model_keeper, thing_item
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
 
@@ -31,59 +33,39 @@ _CHARACTER = (
     f"id gold inventory {{ {_ITEM} }} location {{ locationId exits {{ direction locationId }} "
     f"characters {{ characterId }} inventory {{ {_ITEM} }} }}"
 )
+_PLAYED = ("createCharacter", "move", "pickUp", "drop", "give", "buy", "sell", "putIn", "takeOut")
 MUTATIONS = {
-    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
-    f"... on CharacterPayload {{ character {{ {_CHARACTER} }} }} }} }}"
-    for name, kind in {
-        "createCharacter": "CreateCharacterInput",
-        "move": "MoveInput",
-        "pickUp": "ItemInput",
-        "drop": "ItemInput",
-        "give": "GiveInput",
-        "buy": "BuyInput",
-        "sell": "SellInput",
-        "putIn": "ContainerInput",
-        "takeOut": "ContainerInput",
+    name: mutation_text(SCHEMA._schema, name, selection)
+    for name, selection in {
+        **dict.fromkeys(_PLAYED, f"... on CharacterPayload {{ character {{ {_CHARACTER} }} }}"),
+        "moveCharacter": "... on MoveCharacterPayload { character { location { locationId } } to { id } }",
+        "deleteCharacter": "... on DeleteCharacterPayload { deletedId location { id } }",
     }.items()
-}
-_KEPT = {
-    "moveCharacter": "... on MoveCharacterPayload { character { location { locationId } } to { id } }",
-    "deleteCharacter": "... on DeleteCharacterPayload { deletedId location { id } }",
-}
-MUTATIONS |= {
-    name: f"mutation ($input: {name[0].upper()}{name[1:]}Input!) {{ {name}(input: $input) {{ "
-    f"__typename ... on UserError {{ message }} {shown} }} }}"
-    for name, shown in _KEPT.items()
 }
 REFUSALS = {"ItemGone", "WrongItem", "NotFound", "LimitReached", "InsufficientGold", "NoSuchExit"}
 SHELF = "query ($id: ID!) { character(id: $id) { inventory { id price } } }"
 
 
+@dataclass
 class Player:
     """The only player of a character, which must be as the player's own actions and gifts have left it.
 
     A player whom nobody gives anything (`gets_gifts`) knows exactly what the character has.
     """
 
-    def __init__(
-        self, client: Client, token: str, name: str, game: Game, rng: random.Random, *, gets_gifts: bool
-    ) -> None:
-        self._client = client
-        self._token = token
-        self._name = name
-        self._keepers = game.keepers
-        self._gifts = game.gifts
-        self._takers = game.takers
-        self._operations = game.operations
-        self._gets_gifts = gets_gifts
-        self._rng = rng
-        self._seen: dict[str, Any] = {}
+    client: Client
+    token: str
+    name: str
+    game: Game
+    rng: random.Random
+    gets_gifts: bool
+    seen: dict[str, Any] = field(default_factory=dict)
 
     async def run(self, seconds: float) -> None:
-        given = {"name": self._name, "characterClass": "Thief", "intrinsics": {"strength": 18}}
-        self._seen = (await self.call("createCharacter", given))["character"]
-        if self._gets_gifts:
-            self._takers.add(self._seen["id"])
+        given = {"name": self.name, "characterClass": "Thief", "intrinsics": {"strength": 18}}
+        self.seen = (await self.call("createCharacter", given))["character"]
+        if self.gets_gifts:
+            self.game.takers.add(self.seen["id"])
         acts: list[Callable[[], Awaitable[None]]] = [
             self.move,
             self.move,
@@ -98,16 +80,16 @@ class Player:
             self.put_in,
             self.take_out,
         ]
-        for _ in turns(seconds, self._operations):
-            await self._rng.choice(acts)()
+        for _ in turns(seconds, self.game.operations):
+            await self.rng.choice(acts)()
 
     async def call(self, mutation: str, given: dict[str, Any]) -> Any:
         key = {"idempotencyKey": new_key()}
         variables = {"input": {**given, **key}}
-        result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._token))[mutation]
+        result = (await self.client.ask(MUTATIONS[mutation], variables, token=self.token))[mutation]
         assert result["__typename"] in {DONE, *REFUSALS}, result
         if result["__typename"] == DONE:
-            self._operations[mutation] += 1
+            self.game.operations[mutation] += 1
         return result
 
     async def act(
@@ -121,68 +103,68 @@ class Player:
         room: str | None = None,
     ) -> None:
         """Acts, and checks the character: only its player moves it, takes from it, and spends its gold."""
-        me = self._seen["id"]
-        self._gifts -= {(one, me) for one in loses}
-        result = await self.call(mutation, {"characterId": self._seen["id"], **given})
+        me = self.seen["id"]
+        self.game.gifts -= {(one, me) for one in loses}
+        result = await self.call(mutation, {"characterId": self.seen["id"], **given})
         if result["__typename"] != DONE:
             # A refusal can be an answer to what others did in the meantime.
-            self._seen = (await self._client.ask(_READ, {"id": self._seen["id"]}, token=self._token))["character"]
+            self.seen = (await self.client.ask(_READ, {"id": self.seen["id"]}, token=self.token))["character"]
             return
-        before, self._seen = self._seen, result["character"]
-        now = set(_tree(self._seen["inventory"]))
+        before, self.seen = self.seen, result["character"]
+        now = set(_tree(self.seen["inventory"]))
         expected = (set(_tree(before["inventory"])) | set(gains)) - set(loses)
         assert expected <= now, (mutation, given, expected - now)
-        if not self._gets_gifts:
+        if not self.gets_gifts:
             # What a container holds can change until the player has it.
-            gained = set(_tree([one for one in self._seen["inventory"] if one["id"] in gains]))
+            gained = set(_tree([one for one in self.seen["inventory"] if one["id"] in gains]))
             assert now <= expected | gained, (mutation, given, now - expected - gained)
         # While the call is repeated, another player may pick the item up, and give it back.
-        given_back = {one for one, to in self._gifts if to == me}
+        given_back = {one for one, to in self.game.gifts if to == me}
         assert now & set(loses) <= given_back, (mutation, given)
-        assert self._seen["gold"] == before["gold"] + gold, (mutation, given, before["gold"], self._seen["gold"])
+        assert self.seen["gold"] == before["gold"] + gold, (mutation, given, before["gold"], self.seen["gold"])
         where = room or before["location"]["locationId"]
-        assert self._seen["location"]["locationId"] == where, (mutation, given)
+        assert self.seen["location"]["locationId"] == where, (mutation, given)
 
     async def move(self) -> None:
-        if exit_ := self._some(self._seen["location"]["exits"]):
+        if exit_ := self._some(self.seen["location"]["exits"]):
             await self.act("move", {"direction": exit_["direction"]}, room=exit_["locationId"])
 
     async def pick_up(self) -> None:
-        if item := self._some(self._seen["location"]["inventory"]):
+        if item := self._some(self.seen["location"]["inventory"]):
             await self.act("pickUp", {"itemId": item["id"]}, gains=_tree([item])[:1])
 
     async def drop(self) -> None:
-        if item := self._some(self._seen["inventory"]):
+        if item := self._some(self.seen["inventory"]):
             await self.act("drop", {"itemId": item["id"]}, loses=_tree([item]))
 
     async def give(self) -> None:
-        here = {one["characterId"] for one in self._seen["location"]["characters"]}
-        others = sorted((here & self._takers) - {self._seen["id"]})
-        if (item := self._some(self._seen["inventory"])) and (other := self._some(others)):
-            self._gifts |= {(one, other) for one in _tree([item])}
+        here = {one["characterId"] for one in self.seen["location"]["characters"]}
+        others = sorted((here & self.game.takers) - {self.seen["id"]})
+        if (item := self._some(self.seen["inventory"])) and (other := self._some(others)):
+            self.game.gifts |= {(one, other) for one in _tree([item])}
             await self.act("give", {"itemId": item["id"], "toId": other}, loses=_tree([item]))
 
     async def buy(self) -> None:
         if keeper := self._keeper():
-            shelf = (await self._client.ask(SHELF, {"id": keeper}, token=self._token))["character"]["inventory"]
+            shelf = (await self.client.ask(SHELF, {"id": keeper}, token=self.token))["character"]["inventory"]
             if item := self._some([one for one in shelf if one["price"] is not None]):
                 given = {"shopkeeperId": keeper, "itemId": item["id"]}
                 await self.act("buy", given, gains=[item["id"]], gold=-item["price"])
 
     async def sell(self) -> None:
-        keeper, item = self._keeper(), self._some(self._seen["inventory"])
+        keeper, item = self._keeper(), self._some(self.seen["inventory"])
         if keeper and item and item["price"] is not None and not item["contents"]:
             given = {"shopkeeperId": keeper, "itemId": item["id"]}
             await self.act("sell", given, loses=[item["id"]], gold=item["price"] // 2)
 
     async def put_in(self) -> None:
-        containers = [one for one in self._seen["inventory"] if one["contents"] is not None]
-        others = [one for one in self._seen["inventory"] if one["contents"] is None]
+        containers = [one for one in self.seen["inventory"] if one["contents"] is not None]
+        others = [one for one in self.seen["inventory"] if one["contents"] is None]
         if (container := self._some(containers)) and (item := self._some(others)):
             await self.act("putIn", {"containerId": container["id"], "itemId": item["id"]})
 
     async def take_out(self) -> None:
-        containers = [*self._seen["inventory"], *self._seen["location"]["inventory"]]
+        containers = [*self.seen["inventory"], *self.seen["location"]["inventory"]]
         if (container := self._some([one for one in containers if one["contents"]])) and (
             item := self._some(container["contents"])
         ):
@@ -191,33 +173,33 @@ class Player:
 
     async def visit(self, operator: str, rooms: Sequence[str]) -> None:
         """Lives a short life: it takes what it finds, an operator moves it around, and then deletes it."""
-        given = {"name": self._name, "characterClass": "Ghost", "intrinsics": {"strength": 18}}
-        self._seen = (await self.call("createCharacter", given))["character"]
+        given = {"name": self.name, "characterClass": "Ghost", "intrinsics": {"strength": 18}}
+        self.seen = (await self.call("createCharacter", given))["character"]
         for _ in range(4):
             await self.pick_up()
-            moved = {"characterId": self._seen["id"], "locationId": self._rng.choice(rooms)}
+            moved = {"characterId": self.seen["id"], "locationId": self.rng.choice(rooms)}
             result = await self.keep("moveCharacter", moved, operator)
             assert result["to"]["id"] == result["character"]["location"]["locationId"] == moved["locationId"]
-            self._seen = (await self._client.ask(_READ, {"id": self._seen["id"]}, token=self._token))["character"]
-            assert self._seen["location"]["locationId"] == moved["locationId"]
-        deleted = await self.keep("deleteCharacter", {"characterId": self._seen["id"]}, operator)
-        assert deleted["deletedId"] == self._seen["id"]
-        gone = (await self._client.ask(_READ, {"id": self._seen["id"]}, token=self._token))["character"]
+            self.seen = (await self.client.ask(_READ, {"id": self.seen["id"]}, token=self.token))["character"]
+            assert self.seen["location"]["locationId"] == moved["locationId"]
+        deleted = await self.keep("deleteCharacter", {"characterId": self.seen["id"]}, operator)
+        assert deleted["deletedId"] == self.seen["id"]
+        gone = (await self.client.ask(_READ, {"id": self.seen["id"]}, token=self.token))["character"]
         assert gone is None
 
     async def keep(self, mutation: str, given: dict[str, Any], operator: str) -> Any:
         variables = {"input": {**given, "idempotencyKey": new_key()}}
-        result = (await self._client.ask(MUTATIONS[mutation], variables, token=operator))[mutation]
+        result = (await self.client.ask(MUTATIONS[mutation], variables, token=operator))[mutation]
         assert result["__typename"].endswith("Payload"), result
-        self._operations[mutation] += 1
+        self.game.operations[mutation] += 1
         return result
 
     def _keeper(self) -> Any:
-        here = {one["characterId"] for one in self._seen["location"]["characters"]}
-        return self._some([keeper for keeper in self._keepers if keeper in here])
+        here = {one["characterId"] for one in self.seen["location"]["characters"]}
+        return self._some([keeper for keeper in self.game.keepers if keeper in here])
 
     def _some(self, found: Sequence[Any]) -> Any:
-        return self._rng.choice(found) if found else None
+        return self.rng.choice(found) if found else None
 
 
 _READ = f"query ($id: ID!) {{ character(id: $id) {{ {_CHARACTER} }} }}"
@@ -251,7 +233,7 @@ async def prepared_world(db: Database) -> Game:
     items: list[Document] = []
 
     def things(count: int) -> list[Document]:
-        made = [item(ObjectId(), f"thing {number}", _KINDS[number % len(_KINDS)]) for number in range(count)]
+        made = [thing_item(f"thing {number}", _KINDS[number % len(_KINDS)]) for number in range(count)]
         items.extend(made)
         return made
 
@@ -260,26 +242,25 @@ async def prepared_world(db: Database) -> Game:
         for at in range(ROOMS)
     ]
     exits[0].append({"direction": "E", "to": shop})
-    keepers = [keeper(number, f"Keeper {number}", gold=200, items=things(30)) for number in range(2)]
-    stored = [room(key, f"Room {at}", exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
-    stored.append(room(shop, "Shop", exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, is_start=True))
+    keepers = [model_keeper(number, f"Keeper {number}", ANY_KEEPER, 200, things(30)) for number in range(2)]
+    stored = [room(f"Room {at}", _id=key, exits=exits[at], items=things(12)) for at, key in enumerate(rooms)]
+    stored.append(room("Shop", _id=shop, exits=[{"direction": "W", "to": rooms[0]}], keepers=keepers, start=0))
     await db["game.locations"].insert_many(stored)
-    shopkeepers = [Kind.encode_id("Character", f"{shop}.{number}") for number in range(2)]
-    return Game({one["_id"] for one in items}, shopkeepers, [Kind.encode_id("Location", key) for key in (*rooms, shop)])
+    shopkeepers = [keeper_id(stored[-1], number) for number in range(2)]
+    return Game({one["_id"] for one in items}, shopkeepers, [room_id(one) for one in stored])
 
 
+@dataclass
 class Visitors:
     """Short-lived characters of one player after the other."""
 
-    def __init__(self, lives: Sequence[Player], operator: str, game: Game) -> None:
-        self._lives = lives
-        self._operator = operator
-        self._rooms = game.rooms
-        self._operations = game.operations
+    lives: Sequence[Player]
+    operator: str
+    game: Game
 
     async def run(self, seconds: float) -> None:
-        for life, _ in zip(self._lives, turns(seconds, self._operations), strict=False):
-            await life.visit(self._operator, self._rooms)
+        for life, _ in zip(self.lives, turns(seconds, self.game.operations), strict=False):
+            await life.visit(self.operator, self.game.rooms)
 
 
 class World:

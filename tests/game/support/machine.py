@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
 from portico.schema.game.game_masters import GAME_MASTER
+from portico.testing.crashes import RECOVERY_SECONDS
+from portico.testing.kits import mutation_text
 from tests.game.support.model import (
     CARRIED,
     DONE,
@@ -26,13 +28,12 @@ from tests.game.support.model import (
     shown_character,
     shown_room,
 )
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, SettableClock, run_jobs
 from tests.support.interruptions import crashing
 
 # The most crashes that may be unsettled at once: each multiplies the number of possible worlds.
 MAX_CRASHES = 3
-# After this time, a key is free again, and the jobs finish what a crash left.
-RECOVERY_SECONDS = 31
 _numbers = itertools.count()
 _ITEM = "id contents { id contents { id contents { id contents { id } } } }"
 _ROOM = f"locationId characters {{ characterId }} inventory {{ {_ITEM} }}"
@@ -41,21 +42,21 @@ CHARACTER = (
     "body { id } } weapons { left { id } right { id } both { id } }"
 )
 LOCATION = _ROOM.replace("locationId", "id", 1)
-_INPUTS = {
-    "move": "MoveInput",
-    "takeOut": "ContainerInput",
-    "putIn": "ContainerInput",
-    "wear": "WearInput",
-    "wield": "WieldInput",
-    "give": "GiveInput",
-    "buy": "BuyInput",
-    "sell": "SellInput",
-}
 ACTIONS = ("move", "pickUp", "drop", "takeOut", "putIn", "wear", "wield", "unequip", "give", "buy", "sell")
 MUTATIONS = {
-    action: f"mutation ($input: {_INPUTS.get(action, 'ItemInput')}!) {{ {action}(input: $input) {{ __typename "
-    f"... on UserError {{ message }} ... on CharacterPayload {{ character {{ {CHARACTER} }} }} }} }}"
+    action: mutation_text(SCHEMA._schema, action, f"... on CharacterPayload {{ character {{ {CHARACTER} }} }}")
     for action in ACTIONS
+}
+# The field of the input that has the target, and whether the target is an object with an id.
+_TARGETS = {
+    "move": ("direction", False),
+    "wear": ("region", False),
+    "wield": ("hand", False),
+    "takeOut": ("containerId", True),
+    "putIn": ("containerId", True),
+    "give": ("toId", True),
+    "buy": ("shopkeeperId", True),
+    "sell": ("shopkeeperId", True),
 }
 
 
@@ -160,17 +161,10 @@ class Machine:
         given = {"characterId": self.ids[call.actor], "itemId": self.ids.get(call.item), "idempotencyKey": call.key}
         if call.action == "move":
             del given["itemId"]
-        named: dict[str, dict[str, Any]] = {
-            "move": {"direction": call.target},
-            "wear": {"region": call.target},
-            "wield": {"hand": call.target},
-            "takeOut": {"containerId": self.ids.get(call.target)},
-            "putIn": {"containerId": self.ids.get(call.target)},
-            "give": {"toId": self.ids.get(call.target)},
-            "buy": {"shopkeeperId": self.ids.get(call.target)},
-            "sell": {"shopkeeperId": self.ids.get(call.target)},
-        }
-        return {"input": {**given, **named.get(call.action, {})}}
+        if call.action in _TARGETS:
+            field, has_id = _TARGETS[call.action]
+            given[field] = self.ids.get(call.target) if has_id else call.target
+        return {"input": given}
 
     def token(self, character: str) -> str:
         return self.gateway.token(owner_of(character), [])

@@ -9,6 +9,13 @@ from portico.resolvers.writes.marks import random_operation_id
 from tests.support.harness import SettableClock
 
 
+def acting_for(
+    db: Database, rooms: Rooms, character: Document, clock: SettableClock, *, owner: str | None = None
+) -> Acting:
+    """Returns what an action of this character needs, in a process that remembers these rooms."""
+    return Acting(db, rooms, character["_id"], owner, clock.now(), random_operation_id())
+
+
 class Players:
     """Players of several processes: each character acts in the process of its number."""
 
@@ -18,5 +25,4 @@ class Players:
         self.processes = [Rooms() for _ in range(processes)]
 
     def acting(self, character: Document, number: int = 0) -> Acting:
-        rooms = self.processes[number % len(self.processes)]
-        return Acting(self.db, rooms, character["_id"], None, self.clock.now(), random_operation_id())
+        return acting_for(self.db, self.processes[number % len(self.processes)], character, self.clock)

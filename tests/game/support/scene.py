@@ -10,7 +10,6 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import locations
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.gift_records import GIFTS
-from portico.resolvers.game.world.items import weight_of
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.schema.kinds import Kind
 from tests.game.support.world import add_character, add_room, character_id, item, keeper, keeper_id, room_id
@@ -52,19 +51,8 @@ async def add_equipped(db: Database, owner: str, room: Document) -> Document:
     """Stores a character with this equipment in the room."""
     carried = equipment()
     by_name = {one["name"]: one["_id"] for one in carried}
-    character = await add_character(
-        db,
-        owner,
-        room,
-        items=carried,
-        armor={"HEAD": [by_name["hat"]]},
-        weapons={"RIGHT": by_name["knife"]},
-    )
-    counted = {"characters.$.load": weight_of(carried), "characters.$.count": len(carried)}
-    await db[LOCATIONS.name].update_one(
-        {"_id": room["_id"], "characters._id": character["_id"]}, {"$set": counted, "$inc": {"revision": 1}}
-    )
-    return character
+    armor, weapons = {"HEAD": [by_name["hat"]]}, {"RIGHT": by_name["knife"]}
+    return await add_character(db, owner, room, items=carried, armor=armor, weapons=weapons)
 
 
 async def add_temple(db: Database, owner: str = "tester", friend: str = "bo") -> Temple:
@@ -160,6 +148,5 @@ async def assert_settled(db: Database) -> None:
 
 
 async def assert_sound(db: Database) -> None:
-    """The invariants hold, at any time."""
     for invariant in acting.INVARIANTS:
         assert [problem async for problem in invariant.problems(db)] == []

@@ -14,10 +14,11 @@ from portico.resolvers.game.world.locations import LOCATIONS, keeper_key
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
 from portico.resolvers.writes.settler import Settler
+from tests.game.support.players import acting_for
 from tests.game.support.scene import assert_settled
 from tests.game.support.world import add_character, add_room, item, keeper
+from tests.support.documents import stored
 from tests.support.harness import SettableClock
 
 
@@ -39,15 +40,13 @@ class Smithy:
         dagger = item("dagger", kind="WEAPON", hands=1)
         room = await add_room(db, "smithy", items=[sword], keepers=[keeper("Smith", helmet)])
         ann = await add_character(db, "ann", room, items=[dagger])
-        counted = {"characters.0.load": 100, "characters.0.count": 1}
-        await db[LOCATIONS.name].update_one({"_id": room["_id"]}, {"$set": counted, "$inc": {"revision": 1}})
         settler = Settler()
         things: dict[str, ObjectId] = {one["name"]: one["_id"] for one in (sword, helmet, dagger)}
         return cls(db, clock, settler, Rooms(settler=settler), room, ann, things)
 
     def acting(self, rooms: Rooms | None = None, *, db: Database | None = None, owner: str = "ann") -> Acting:
-        database, now = self.db if db is None else db, self.clock.now()
-        return Acting(database, rooms or self.rooms, self.ann["_id"], owner, now, random_operation_id())
+        database = self.db if db is None else db
+        return acting_for(database, rooms or self.rooms, self.ann, self.clock, owner=owner)
 
     async def pick_up(self, name: str, **given: Any) -> Document:
         return await room_actions.pick_up(self.acting(**given), item_id=self.things[name])
@@ -64,9 +63,7 @@ class Smithy:
         return await room_actions.sell(self.acting(**given), keeper_key=key, item_id=self.things[name])
 
     async def stored(self) -> Document:
-        found: Document | None = await self.db[CHARACTERS.name].find_one({"_id": self.ann["_id"]})
-        assert found is not None
-        return found
+        return await stored(self.db, CHARACTERS.name, self.ann)
 
     async def shown(self, db: Database | None = None) -> Any:
         found = await character_reads.find_by_ids(self.db if db is None else db, [self.ann["_id"]])
@@ -75,9 +72,13 @@ class Smithy:
     async def forgotten(self) -> Document:
         """Lets the room forget what turns that are over have given, and returns it."""
         await settle_rooms(self.db, Rooms(), now=self.clock.now())
-        found: Document | None = await self.db[LOCATIONS.name].find_one({"_id": self.room["_id"]})
-        assert found is not None
-        return found
+        return await stored(self.db, LOCATIONS.name, self.room)
+
+    async def settle(self) -> Document:
+        """Lets the last step arrive, and the room forget the turn. Returns the room."""
+        await self.settler.settled(self.db)
+        self.clock.advance(seconds=6)
+        return await self.forgotten()
 
     async def end(self) -> None:
         await self.settler.settled(self.db)

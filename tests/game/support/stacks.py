@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from portico.gateway.clock import SystemClock
@@ -31,6 +32,24 @@ def keyed(**given: Any) -> Given:
     return {**given, "idempotencyKey": new_key()}
 
 
+def used(item: str, quantity: int = 1, *, of: Given | None = None) -> Given:
+    """A valid `ConsumeInput`, by default of Mara's bag."""
+    return keyed(**{"from": of or bag("mara"), "stack": goods(item, quantity)})
+
+
+def moved(item: str, quantity: int = 1, *, of: Given | None = None, to: Given | None = None) -> Given:
+    """A valid `TransferStackInput`, by default from Mara's bag to her bank."""
+    return {**used(item, quantity, of=of), "to": to or bag("mara", "bank")}
+
+
+def offered(
+    offers: Sequence[Given], wants: Sequence[Given] = (), *, of: Given | None = None, to: Given | None = None
+) -> Given:
+    """A valid `OfferTradeInput`, by default from Mara's bag to Jonas'."""
+    sides = {"from": of or bag("mara"), "to": to or bag("jonas")}
+    return keyed(**sides, offers=list(offers), wants=list(wants))
+
+
 async def give(
     db: Database, owner: str, item: str, quantity: int = 1, *, name: str = "bag", category: str = "thing", **shown: Any
 ) -> None:
@@ -49,6 +68,11 @@ async def call(gateway: GatewayClient, mutation: str, subject: str, given: Given
     """Calls a mutation as this subject. Returns its union member."""
     token = gateway.token(subject, list(roles))
     return (await gateway.data(MUTATIONS[mutation], {"input": given}, token=token))[mutation]
+
+
+async def do(gateway: GatewayClient, mutation: str, subject: str = "ann", **given: Any) -> Any:
+    """Carries out a mutation, and returns its payload or error."""
+    return await call(gateway, mutation, subject, given)
 
 
 async def ask(gateway: GatewayClient, mutation: str, subject: str, given: Given, *roles: Role) -> Answer:

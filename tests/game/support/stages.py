@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from portico.resolvers.documents import Database
+from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.resting import rest_idle
 from portico.resolvers.game.world.rooms import Rooms
@@ -16,7 +17,7 @@ from portico.resolvers.writes.settler import Settler
 from portico.testing import Answer
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
-from tests.game.support.scene import Temple, action, add_temple, assert_settled, assert_sound, world
+from tests.game.support.scene import Temple, action, add_temple, assert_settled, assert_sound, own_action, world
 
 DAY = timedelta(days=1)
 # What each action changes; see `world`.
@@ -45,8 +46,8 @@ KEEPING: dict[str, dict[str, Any]] = {
 _MEMBERS = {"moveCharacter": "MoveCharacterPayload", "deleteCharacter": "DeleteCharacterPayload"}
 
 
-def _given(mutation: str) -> Callable[[Any], Given]:
-    return lambda stage: action(stage.temple, mutation)
+def _given(mutation: str, of: Callable[[Temple, str], Given] = action) -> Callable[[Any], Given]:
+    return lambda stage: of(stage.temple, mutation)
 
 
 def _after(mutation: str, changes: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -63,7 +64,21 @@ def _cases(changes: dict[str, dict[str, Any]]) -> dict[str, Case]:
 
 ACTIONS = _cases(CHANGES)
 KEPT = _cases(KEEPING)
-WOKEN = {f"{name} of a resting character": case for name, case in {**KEPT, "drop": ACTIONS["drop"]}.items()}
+# Both change only the inventory of `me`.
+OWN = {
+    f"{name} of the own bag": Case(name, _given(name, own_action), "CharacterPayload", _after(name, changes))
+    for name, changes in {"takeOut": {"apple": "Tester"}, "putIn": {"pear": "bag"}}.items()
+}
+
+
+def _of_resting(cases: dict[str, Case]) -> dict[str, Case]:
+    return {f"{name} of a resting character": case for name, case in cases.items()}
+
+
+async def names_of_resting(db: Database) -> list[str]:
+    """Returns the names of the characters that rest."""
+    found = await db[CHARACTERS.name].find({"resting_since": {"$ne": None}}).to_list()
+    return [one["name"] for one in found]
 
 
 class Turns(Stage):
@@ -125,6 +140,16 @@ class Turns(Stage):
         await assert_settled(self.gateway.db)
 
 
+class OwnInventory(Turns):
+    """The temple, and changes that take one write, so a crash leaves nothing to anybody."""
+
+    cases = OWN
+    finishes = True
+
+    async def assert_sound(self) -> None:
+        await assert_settled(self.gateway.db)
+
+
 class Keeping(Turns):
     """The temple, and what an operator does there."""
 
@@ -141,11 +166,20 @@ class Keeping(Turns):
 
 
 class Resting(Keeping):
-    """The temple, where `me` rests. Whatever is done with a character wakes it."""
+    """The temple, where `me` rests, and what an operator does there."""
 
-    cases = WOKEN
+    cases = _of_resting(KEPT)
 
     async def build(self) -> None:
         await super().build()
         await self.age()
         assert await self.rest(self.gateway.db) == 1
+
+
+class Waking(Resting):
+    """The temple, where `me` rests. Whatever the player does wakes the character."""
+
+    cases = _of_resting({"drop": ACTIONS["drop"]})
+
+    async def assert_over(self) -> None:
+        assert await names_of_resting(self.gateway.db) == []

@@ -11,6 +11,8 @@ from typing import Any
 from portico.resolvers.documents import Database
 from portico.schema.game.game_masters import GAME_MASTER
 from portico.schema.kinds import Kind
+from portico.testing.kits import mutation_text
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
 from tests.support.kills import Client, Clients, turns
 
@@ -19,16 +21,11 @@ CATEGORY = "goods"
 FIRST_GRANT = 1_000
 _TRADE = "... on TradePayload { trade { id state } } ... on NotEnough { available }"
 MUTATIONS = {
-    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename ... on UserError {{ message }} "
-    f"{selection} }} }}"
-    for name, kind, selection in (
-        ("grant", "GrantInput", "... on StackPayload { stack { quantity } }"),
-        ("consume", "ConsumeInput", "... on StackPayload { stack { quantity } }"),
-        ("transferStack", "TransferStackInput", "... on StackPayload { stack { quantity } }"),
-        ("offerTrade", "OfferTradeInput", _TRADE),
-        ("acceptTrade", "TradeInput", _TRADE),
-        ("cancelTrade", "TradeInput", _TRADE),
-    )
+    name: mutation_text(SCHEMA._schema, name, selection)
+    for name, selection in {
+        **dict.fromkeys(("grant", "consume", "transferStack"), "... on StackPayload { stack { quantity } }"),
+        **dict.fromkeys(("offerTrade", "acceptTrade", "cancelTrade"), _TRADE),
+    }.items()
 }
 
 
@@ -44,20 +41,18 @@ class Market:
     operations: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass
 class Trader:
     """Acts for some of the owners, one call after the other."""
 
-    def __init__(
-        self, client: Client, market: Market, own: Sequence[str], tokens: dict[str, str], rng: random.Random
-    ) -> None:
-        self._client = client
-        self._market = market
-        self._own = own
-        self._tokens = tokens
-        self._rng = rng
+    client: Client
+    market: Market
+    own: Sequence[str]
+    tokens: dict[str, str]
+    rng: random.Random
 
     async def run(self, seconds: float) -> None:
-        for owner in self._own:
+        for owner in self.own:
             for item in GOODS:
                 await self.grant(owner, item, FIRST_GRANT)
         acts: list[Callable[[str], Awaitable[None]]] = [
@@ -69,37 +64,37 @@ class Trader:
             self.end,
             self.end,
         ]
-        for _ in turns(seconds, self._market.operations):
-            await self._rng.choice(acts)(self._rng.choice(self._own))
+        for _ in turns(seconds, self.market.operations):
+            await self.rng.choice(acts)(self.rng.choice(self.own))
 
     async def call(self, caller: str, mutation: str, given: dict[str, Any]) -> Any:
         variables = {"input": {**given, "idempotencyKey": new_key()}}
-        result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._tokens[caller]))[mutation]
+        result = (await self.client.ask(MUTATIONS[mutation], variables, token=self.tokens[caller]))[mutation]
         assert result["__typename"] in {"StackPayload", "TradePayload", "NotEnough", "Conflict", "LimitReached"}, result
-        self._market.operations[mutation if "Payload" in result["__typename"] else f"{mutation} refused"] += 1
+        self.market.operations[mutation if "Payload" in result["__typename"] else f"{mutation} refused"] += 1
         return result
 
     async def grant_some(self, owner: str) -> None:
-        await self.grant(owner, self._rng.choice(GOODS), self._rng.randint(1, 9))
+        await self.grant(owner, self.rng.choice(GOODS), self.rng.randint(1, 9))
 
     async def grant(self, owner: str, item: str, quantity: int) -> None:
         given = {"to": {"owner": owner}, "category": CATEGORY, "itemId": item, "name": item, "quantity": quantity}
         await self.call("master", "grant", given)
-        self._market.granted[item] += quantity
+        self.market.granted[item] += quantity
 
     async def consume(self, owner: str) -> None:
         stack = self._stack()
         if (await self.call(owner, "consume", {"from": {"owner": owner}, "stack": stack}))["__typename"] != "NotEnough":
-            self._market.consumed[stack["itemId"]] += stack["quantity"]
+            self.market.consumed[stack["itemId"]] += stack["quantity"]
 
     async def transfer(self, owner: str) -> None:
         bag, bank = {"owner": owner, "name": "bag"}, {"owner": owner, "name": "bank"}
-        source, target = self._rng.sample([bag, bank], 2)
+        source, target = self.rng.sample([bag, bank], 2)
         await self.call(owner, "transferStack", {"from": source, "to": target, "stack": self._stack()})
 
     async def offer(self, owner: str) -> None:
-        other = self._rng.choice([one for one in self._market.owners if one != owner])
-        mine, theirs = self._rng.sample(GOODS, 2)
+        other = self.rng.choice([one for one in self.market.owners if one != owner])
+        mine, theirs = self.rng.sample(GOODS, 2)
         given = {
             "from": {"owner": owner},
             "to": {"owner": other},
@@ -108,24 +103,24 @@ class Trader:
         }
         result = await self.call(owner, "offerTrade", given)
         if result["__typename"] == "TradePayload":
-            self._market.open.append((result["trade"]["id"], owner, other))
+            self.market.open.append((result["trade"]["id"], owner, other))
 
     async def end(self, _owner: str) -> None:
         """Accepts or cancels an open trade, which another trader may do at the same moment."""
-        if not self._market.open:
+        if not self.market.open:
             return
-        trade, offering, asked = self._rng.choice(self._market.open[-8:])
-        accepts = self._rng.random() < 0.6
-        caller = asked if accepts else self._rng.choice([offering, asked])
+        trade, offering, asked = self.rng.choice(self.market.open[-8:])
+        accepts = self.rng.random() < 0.6
+        caller = asked if accepts else self.rng.choice([offering, asked])
         result = await self.call(caller, "acceptTrade" if accepts else "cancelTrade", {"id": trade})
         if result["__typename"] == "TradePayload":
             ended = "SETTLED" if accepts else "CANCELLED"
-            assert self._market.ended.setdefault(trade, ended) == ended
-            if any(trade == one[0] for one in self._market.open):
-                self._market.open = [one for one in self._market.open if one[0] != trade]
+            assert self.market.ended.setdefault(trade, ended) == ended
+            if any(trade == one[0] for one in self.market.open):
+                self.market.open = [one for one in self.market.open if one[0] != trade]
 
     def _stack(self) -> dict[str, Any]:
-        return {"category": CATEGORY, "itemId": self._rng.choice(GOODS), "quantity": self._rng.randint(1, 20)}
+        return {"category": CATEGORY, "itemId": self.rng.choice(GOODS), "quantity": self.rng.randint(1, 20)}
 
 
 async def assert_market_is_as_told(db: Database, market: Market) -> None:

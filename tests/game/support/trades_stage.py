@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from portico.testing.stages import Case, Stage
-from tests.game.support.stacks import assert_items, bag, give, goods, held, keyed, offer
+from tests.game.support.stacks import assert_items, bag, give, goods, held, keyed, moved, offer, offered, used
 
 Bags = tuple[dict[str, int], dict[str, int], dict[str, int]]
 BEFORE: Bags = ({"sword": 3}, {}, {"coin": 10})
-BETWEEN = {"from": bag("mara"), "to": bag("jonas")}
 CASES = {
     "a move": Case(
-        "transferStack",
-        lambda _: keyed(**{"from": bag("mara"), "to": bag("mara", "bank"), "stack": goods("sword", 2)}),
-        "StackPayload",
-        ({"sword": 1}, {"sword": 2}, {"coin": 10}),
+        "transferStack", lambda _: moved("sword", 2), "StackPayload", ({"sword": 1}, {"sword": 2}, {"coin": 10})
     ),
     "an offer": Case(
-        "offerTrade",
-        lambda _: keyed(**BETWEEN, offers=[goods("sword", 3)], wants=[goods("coin", 1)]),
-        "TradePayload",
-        ({}, {}, {"coin": 10}),
+        "offerTrade", lambda _: offered([goods("sword", 3)], [goods("coin", 1)]), "TradePayload", ({}, {}, {"coin": 10})
     ),
-    "an offer of too much": Case(
-        "offerTrade", lambda _: keyed(**BETWEEN, offers=[goods("sword", 4)], wants=[]), "NotEnough", BEFORE
-    ),
+    "an offer of too much": Case("offerTrade", lambda _: offered([goods("sword", 4)]), "NotEnough", BEFORE),
     "an acceptance": Case(
         "acceptTrade",
         lambda stage: keyed(id=stage.trade),
@@ -54,9 +45,7 @@ class Trades(Stage):
         self.empty_offer = await offer(self.gateway, "jonas", "mara", [], [goods("sword", 1)])
 
     def token(self, mutation: str) -> str:
-        subject = "jonas" if mutation in {"acceptTrade", "consume"} else "mara"
-        token: str = self.gateway.token(subject, [])
-        return token
+        return str(self.gateway.token("jonas" if mutation in {"acceptTrade", "consume"} else "mara", []))
 
     async def state(self) -> Bags:
         db = self.gateway.db
@@ -72,9 +61,6 @@ class Consumptions(Trades):
     least = (2, 2)
     cases = {  # noqa: RUF012 - no test changes it
         "a consumption": Case(
-            "consume",
-            lambda _: keyed(**{"from": bag("jonas"), "stack": goods("coin", 4)}),
-            "StackPayload",
-            ({"sword": 3}, {}, {"coin": 6}),
-        ),
+            "consume", lambda _: used("coin", 4, of=bag("jonas")), "StackPayload", ({"sword": 3}, {}, {"coin": 6})
+        )
     }

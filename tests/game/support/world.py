@@ -52,9 +52,9 @@ def keeper(name: str, *items: Document, **fields: Any) -> Document:
     }
 
 
-async def add_room(db: Database, name: str, **fields: Any) -> Document:
-    """Stores a room."""
-    room = {
+def room(name: str, **fields: Any) -> Document:
+    """A room without anything in it."""
+    return {
         "_id": ObjectId(),
         "name": name,
         "description": f"This is the {name}.",
@@ -66,15 +66,29 @@ async def add_room(db: Database, name: str, **fields: Any) -> Document:
         "revision": 1,
         **fields,
     }
-    await db[LOCATIONS.name].insert_one(room)
-    return room
+
+
+async def add_room(db: Database, name: str, **fields: Any) -> Document:
+    made = room(name, **fields)
+    await db[LOCATIONS.name].insert_one(made)
+    return made
+
+
+async def change_room(db: Database, room: Document, change: Document, *, of: Document | None = None) -> None:
+    """Changes a stored room, or the entry of a character in it, so that processes that remember it read it again."""
+    query = {"_id": room["_id"], **({} if of is None else {"characters._id": of["_id"]})}
+    counted = {**change.get("$inc", {}), "revision": 1}
+    updated = await db[LOCATIONS.name].update_one(query, {**change, "$inc": counted})
+    assert updated.matched_count == 1
 
 
 async def add_character(db: Database, owner: str, room: Document, **fields: Any) -> Document:
-    """Stores a character of the player in the room, and puts it into the roster."""
+    """Stores a character of the player in the room, and puts it into the roster, which counts what it carries."""
     _id = ObjectId()
     name = fields.get("name", owner.capitalize())
-    entry = {"_id": _id, "name": name, "turn": 1, "limit": 15_000, "load": 0, "count": 0}
+    items = fields.get("items", [])
+    load = sum(one.get("weight", 0) for one in items)
+    entry = {"_id": _id, "name": name, "turn": 1, "limit": 15_000, "load": load, "count": len(items)}
     entry |= {"took": [], "gold": 0, "refused": None, "gifts": []}
     now: Document | None = await db[LOCATIONS.name].find_one_and_update(
         {"_id": room["_id"]},

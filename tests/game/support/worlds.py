@@ -10,33 +10,29 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world.items import POUND
 from portico.schema.kinds import Kind
-from tests.game.support.machine import owner_of
-from tests.game.support.model import FLOOR, INSIDE, STOCK, Keeper, Place, Thing, World
-from tests.support.harness import GatewayClient
+from portico.testing.kits import mutation_text
+from tests.game.support.machine import Machine, State, owner_of
+from tests.game.support.model import FLOOR, STOCK, Keeper, Place, Thing, World
+from tests.game.support.world import add_room, item, keeper
+from tests.support.domains import SCHEMA
+from tests.support.harness import GatewayClient, SettableClock
 
-CREATE = (
-    "mutation ($input: CreateCharacterInput!) { createCharacter(input: $input) { __typename "
-    "... on UserError { message } ... on CharacterPayload { character { id } } } }"
-)
+CREATE = mutation_text(SCHEMA._schema, "createCharacter", "... on CharacterPayload { character { id } }")
 # Buys everything of some kinds at half of the cost.
 ANY_KEEPER = Keeper("", ("WEAPON", "ARMOR", "CONTAINER"), asks=100, pays=50)
 
 
-def item(key: ObjectId, name: str, thing: Thing, inside: ObjectId | None = None) -> Document:
-    return {
-        "_id": key,
-        "name": name,
-        "description": name,
-        "quantity": 1,
-        "bonus": None,
-        "weight": round(thing.weight * POUND),
-        "cost": thing.cost,
-        "kind": thing.kind,
-        "regions": list(thing.regions),
-        "hands": thing.hands,
-        "capacity": None if thing.capacity is None else round(thing.capacity * POUND),
-        "inside": inside,
-    }
+def thing_item(name: str, thing: Thing, **fields: Any) -> Document:
+    return item(
+        name,
+        weight=round(thing.weight * POUND),
+        cost=thing.cost,
+        kind=thing.kind,
+        regions=list(thing.regions),
+        hands=thing.hands,
+        capacity=None if thing.capacity is None else round(thing.capacity * POUND),
+        **fields,
+    )
 
 
 async def store(db: Database, world: World, *, start: str) -> dict[str, str]:
@@ -51,67 +47,31 @@ async def store(db: Database, world: World, *, start: str) -> dict[str, str]:
 
     def stored(place: Place) -> list[Document]:
         names = [name for top in world.at(place) for name in world.tree(top)]
-        return [item(things[name], name, setting.things[name], _container(world, name, things)) for name in names]
+        inside = {name: things.get(world.places[name][1]) for name in names}
+        return [thing_item(name, setting.things[name], _id=things[name], inside=inside[name]) for name in names]
 
     for name, key in rooms.items():
         here = [one for one, facts in setting.keepers.items() if facts.room == name]
         ids |= {one: Kind.encode_id("Character", f"{key}.{number}") for number, one in enumerate(here)}
-        await db["game.locations"].insert_one(
-            room(
-                key,
-                name,
-                exits=[{"direction": one, "to": rooms[to]} for one, to in setting.exits[name].items()],
-                items=stored((FLOOR, name)),
-                keepers=[
-                    keeper(number, one, gold=world.gold[one], items=stored((STOCK, one)), facts=setting.keepers[one])
-                    for number, one in enumerate(here)
-                ],
-                is_start=name == start,
-            )
+        await add_room(
+            db,
+            name,
+            _id=key,
+            exits=[{"direction": one, "to": rooms[to]} for one, to in setting.exits[name].items()],
+            items=stored((FLOOR, name)),
+            keepers=[
+                model_keeper(number, one, setting.keepers[one], world.gold[one], stored((STOCK, one)))
+                for number, one in enumerate(here)
+            ],
+            **({"start": 0} if name == start else {}),
         )
     return ids
 
 
-def keeper(number: int, name: str, *, gold: int, items: Iterable[Document], facts: Keeper = ANY_KEEPER) -> Document:
-    return {
-        "number": number,
-        "name": name,
-        "class": "Shopkeeper",
-        "gold": gold,
-        "initial_gold": gold,
-        "items": list(items),
-        "buys": list(facts.buys),
-        "asks": facts.asks,
-        "pays": facts.pays,
-    }
-
-
-def room(
-    key: ObjectId,
-    name: str,
-    *,
-    exits: Iterable[Document] = (),
-    items: Iterable[Document] = (),
-    keepers: Iterable[Document] = (),
-    is_start: bool = False,
-) -> Document:
-    return {
-        "_id": key,
-        "name": name,
-        "description": f"The {name}.",
-        "exits": list(exits),
-        "items": list(items),
-        "characters": [],
-        "keepers": list(keepers),
-        "version": 1,
-        "revision": 1,
-        **({"start": 0} if is_start else {}),
-    }
-
-
-def _container(world: World, name: str, things: dict[str, ObjectId]) -> ObjectId | None:
-    kind, where = world.places[name]
-    return things[where] if kind == INSIDE else None
+def model_keeper(number: int, name: str, facts: Keeper, gold: int, items: Iterable[Document]) -> Document:
+    """The shopkeeper of the model with this gold and these wares."""
+    trade = {"buys": list(facts.buys), "asks": facts.asks, "pays": facts.pays}
+    return keeper(name, *items, number=number, gold=gold, initial_gold=gold, **trade)
 
 
 async def enter(gateway: GatewayClient, name: str, strength: int) -> str:
@@ -120,5 +80,11 @@ async def enter(gateway: GatewayClient, name: str, strength: int) -> str:
     answer = await gateway.data(CREATE, {"input": given}, token=gateway.token(owner_of(name), []))
     result = answer["createCharacter"]
     assert result["__typename"] == "CharacterPayload", result
-    created: str = result["character"]["id"]
-    return created
+    return str(result["character"]["id"])
+
+
+async def machine_of(gateway: GatewayClient, clock: SettableClock, world: World, *, start: str) -> Machine:
+    """Stores the world, whose characters are new ones in the room `start`. Returns a machine of them."""
+    ids = await store(gateway.db, world, start=start)
+    ids |= {name: await enter(gateway, name, strength) for name, strength in world.setting.strength.items()}
+    return Machine(gateway, clock, world.setting, ids, [State(world)])

@@ -13,8 +13,9 @@ from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.social import post_jobs
-from portico.schema.kinds import Kind
-from tests.social.support.social import FRIENDS, circle, join
+from portico.testing.kits import mutation_text
+from tests.social.support.social import FRIENDS, circle, join, user_id
+from tests.support.domains import SCHEMA
 from tests.support.harness import GatewayClient, new_key
 from tests.support.ids import decode_id
 from tests.support.kills import Client, Clients, turns
@@ -24,19 +25,14 @@ FOLLOWED = 3
 OPTIONS = ["Yes", "No", "Later"]
 _numbers = itertools.count(1)
 _POST = "... on PostPayload { post { id } }"
-_MESSAGE = "... on UserError { message }"
+_USER = "... on UserPayload { user { id } }"
 MUTATIONS = {
-    name: f"mutation ($input: {kind}!) {{ {name}(input: $input) {{ __typename {_MESSAGE} {selection} }} }}"
-    for name, kind, selection in (
-        ("createPost", "CreatePostInput", _POST),
-        ("commentOnPost", "CommentOnPostInput", _POST),
-        ("vote", "VoteInput", _POST),
-        ("deletePost", "DeletePostInput", "... on DeletedPayload { deletedId }"),
-        ("addToCircle", "CircleInput", "... on UserPayload { user { id } }"),
-        ("removeFromCircle", "CircleInput", "... on UserPayload { user { id } }"),
-        ("block", "BlockInput", "... on UserPayload { user { id } }"),
-        ("unblock", "BlockInput", "... on UserPayload { user { id } }"),
-    )
+    name: mutation_text(SCHEMA._schema, name, selection)
+    for name, selection in {
+        **dict.fromkeys(("createPost", "commentOnPost", "vote"), _POST),
+        "deletePost": "... on DeletedPayload { deletedId }",
+        **dict.fromkeys(("addToCircle", "removeFromCircle", "block", "unblock"), _USER),
+    }.items()
 }
 NODE = "query ($id: ID!) { node(id: $id) { id } }"
 
@@ -76,17 +72,15 @@ async def prepared_network(db: Database, count: int) -> Network:
     return network
 
 
+@dataclass
 class SocialWriter:
     """Acts for some of the members, one call after the other, and notes what it is told."""
 
-    def __init__(
-        self, client: Client, network: Network, own: Sequence[str], tokens: dict[str, str], rng: random.Random
-    ) -> None:
-        self._client = client
-        self._network = network
-        self._own = own
-        self._tokens = tokens
-        self._rng = rng
+    client: Client
+    network: Network
+    own: Sequence[str]
+    tokens: dict[str, str]
+    rng: random.Random
 
     async def run(self, seconds: float) -> None:
         acts: list[Callable[[str], Awaitable[None]]] = [
@@ -101,96 +95,96 @@ class SocialWriter:
             self.change_circle,
             self.change_block,
         ]
-        for _ in turns(seconds, self._network.operations):
-            await self._rng.choice(acts)(self._rng.choice(self._own))
+        for _ in turns(seconds, self.network.operations):
+            await self.rng.choice(acts)(self.rng.choice(self.own))
 
     async def call(self, member: str, mutation: str, given: dict[str, Any]) -> Any:
         """Returns the payload; None if the answer is that there is no such post or member."""
         key = {"idempotencyKey": new_key()}
         while True:
             variables = {"input": {**given, **key}}
-            result = (await self._client.ask(MUTATIONS[mutation], variables, token=self._tokens[member]))[mutation]
+            result = (await self.client.ask(MUTATIONS[mutation], variables, token=self.tokens[member]))[mutation]
             if result["__typename"] != "Conflict":
                 break
-        self._network.operations[mutation] += 1
+        self.network.operations[mutation] += 1
         if result["__typename"] == "NotFound":
             return None
         assert result["__typename"] in {"PostPayload", "UserPayload", "DeletedPayload"}, result
         return result
 
     async def sees(self, member: str, global_id: str) -> bool:
-        found = await self._client.ask(NODE, {"id": global_id}, token=self._tokens[member])
+        found = await self.client.ask(NODE, {"id": global_id}, token=self.tokens[member])
         return found["node"] is not None
 
     async def post(self, member: str) -> None:
-        audience = self._rng.choice(["PUBLIC", "PUBLIC", "CIRCLES", "SELECTED"])
+        audience = self.rng.choice(["PUBLIC", "PUBLIC", "CIRCLES", "SELECTED"])
         given: dict[str, Any] = {"detail": {"status": {"text": f"Post {next(_numbers)}"}}, "audience": audience}
         if audience == "SELECTED":
             given["circles"] = [FRIENDS]
-        if self._rng.random() < 0.2:
-            given["toId"] = Kind.encode_id("User", self._another(member))
+        if self.rng.random() < 0.2:
+            given["toId"] = user_id(self._another(member))
         await self._create(member, given)
 
     async def poll(self, member: str) -> None:
         given = {"detail": {"poll": {"text": "A question", "options": OPTIONS}}}
         if (created := await self._create(member, given)) is not None:
-            self._network.polls.append(created)
+            self.network.polls.append(created)
 
     async def _create(self, member: str, given: dict[str, Any]) -> str | None:
         result = await self.call(member, "createPost", given)
         if result is None:
             return None
         created: str = result["post"]["id"]
-        self._network.posts[created] = member
-        self._network.stale_reads += not await self.sees(member, created)
+        self.network.posts[created] = member
+        self.network.stale_reads += not await self.sees(member, created)
         return created
 
     async def comment(self, member: str) -> None:
-        if (post := self._some(list(self._network.posts))) is None:
+        if (post := self._some(list(self.network.posts))) is None:
             return
         text = f"Comment {next(_numbers)}"
         if await self.call(member, "commentOnPost", {"postId": post, "text": text}) is None:
-            self._network.uncertain.add(text)
+            self.network.uncertain.add(text)
         else:
-            self._network.comments[post].add(text)
+            self.network.comments[post].add(text)
 
     async def vote(self, member: str) -> None:
-        if (post := self._some(self._network.polls)) is None:
+        if (post := self._some(self.network.polls)) is None:
             return
-        option = self._rng.randrange(len(OPTIONS))
+        option = self.rng.randrange(len(OPTIONS))
         is_counted = await self.call(member, "vote", {"postId": post, "option": option}) is not None
-        self._network.votes[post, member] = option if is_counted else None
+        self.network.votes[post, member] = option if is_counted else None
 
     async def delete(self, member: str) -> None:
-        own = [post for post, by in self._network.posts.items() if by == member and post not in self._network.deleted]
+        own = [post for post, by in self.network.posts.items() if by == member and post not in self.network.deleted]
         if (post := self._some(own)) is None:
             return
-        self._network.deleted.add(post)
+        self.network.deleted.add(post)
         await self.call(member, "deletePost", {"postId": post})
-        self._network.stale_reads += await self.sees(self._rng.choice(self._network.members), post)
+        self.network.stale_reads += await self.sees(self.rng.choice(self.network.members), post)
 
     async def change_circle(self, member: str) -> None:
         other = self._another(member)
-        is_in = not self._network.circles.get((member, other), False)
-        given = {"userId": Kind.encode_id("User", other), "circle": EXTRA}
+        is_in = not self.network.circles.get((member, other), False)
+        given = {"userId": user_id(other), "circle": EXTRA}
         done = await self.call(member, "addToCircle" if is_in else "removeFromCircle", given)
         # A removal takes effect even if its answer is NotFound.
-        self._network.circles[member, other] = is_in if done is not None or not is_in else None
+        self.network.circles[member, other] = is_in if done is not None or not is_in else None
 
     async def change_block(self, member: str) -> None:
         other = self._another(member)
-        is_blocked = not self._network.blocks.get((member, other), False)
-        await self.call(member, "block" if is_blocked else "unblock", {"userId": Kind.encode_id("User", other)})
-        self._network.blocks[member, other] = is_blocked
+        is_blocked = not self.network.blocks.get((member, other), False)
+        await self.call(member, "block" if is_blocked else "unblock", {"userId": user_id(other)})
+        self.network.blocks[member, other] = is_blocked
         if is_blocked:
-            self._network.stale_reads += await self.sees(other, Kind.encode_id("User", member))
+            self.network.stale_reads += await self.sees(other, user_id(member))
 
     def _another(self, member: str) -> str:
-        return self._rng.choice([other for other in self._network.members if other != member])
+        return self.rng.choice([other for other in self.network.members if other != member])
 
     def _some(self, found: Sequence[str]) -> str | None:
         # The latest ones, so that some posts get many comments.
-        return self._rng.choice(found[-12:]) if found else None
+        return self.rng.choice(found[-12:]) if found else None
 
 
 async def assert_network_is_as_told(gateway: GatewayClient, network: Network) -> None:

@@ -7,27 +7,24 @@ from typing import Any
 from bson import ObjectId
 
 from tests.social.support.posts import write_post
-from tests.social.support.social import circle, join
+from tests.social.support.social import join
 from tests.support.harness import GatewayClient
 from tests.support.leftovers import LONG_AGO, OP, Left, set_values
 
 
 async def uncopied_relation(gateway: GatewayClient) -> Left:
-    await join(gateway.db, "ada", "bo")
-    await circle(gateway.db, "ada", "bo")
+    await join(gateway.db, "ada", "bo", follows={"ada": ["bo"]})
     await set_values(
         gateway, "social.relations", {"of": "ada", "to": "bo"}, uncopied={"op": OP, "at": LONG_AGO}, version=2
     )
     return "social.relations", {"uncopied.op": OP}
 
 
-async def _post(gateway: GatewayClient, **values: Any) -> ObjectId:
+async def _post(gateway: GatewayClient, **values: Any) -> None:
     await join(gateway.db, "ada", "bo")
     post = await write_post(gateway.db, "ada")
     await gateway.db["social.posts"].update_one({"_id": post["_id"]}, {"$unset": {"fan_out": ""}})
     await set_values(gateway, "social.posts", post["_id"], **values)
-    key: ObjectId = post["_id"]
-    return key
 
 
 async def pending_post(gateway: GatewayClient) -> Left:

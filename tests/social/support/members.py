@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from portico.schema.kinds import Kind
 from tests.support.harness import GatewayClient
 
 USER = "user { id name profile { about location website birthYear interests } }"
@@ -17,15 +16,10 @@ BLOCK = f"mutation ($input: BlockInput!) {{ block(input: $input) {{ {RESULT} }} 
 UNBLOCK = f"mutation ($input: BlockInput!) {{ unblock(input: $input) {{ {RESULT} }} }}"
 
 
-def user_id(subject: str) -> str:
-    return Kind.encode_id("User", subject)
-
-
 async def call(gateway: GatewayClient, text: str, subject: str = "tester", **given: Any) -> dict[str, Any]:
     """Calls a mutation as this member. Returns its union member."""
-    answer: dict[str, Any] = await gateway.data(text, {"input": given}, token=gateway.token(subject))
-    (result,) = answer.values()
-    found: dict[str, Any] = result
+    found: dict[str, Any]
+    (found,) = (await gateway.data(text, {"input": given}, token=gateway.token(subject))).values()
     return found
 
 

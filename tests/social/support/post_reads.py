@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from portico.resolvers.documents import Document
 from portico.schema.kinds import Kind
+from tests.social.support.social import user_id
 from tests.support.harness import GatewayClient
+from tests.support.paging import pages
 
 POST = "id by { userId } commentCount circles latestComments { text by { userId } }"
 
 
 def post_id(post: Document) -> str:
-    """Returns the id of a stored post."""
     return Kind.encode_id("Post", post["_id"])
-
-
-def user_id(name: str) -> str:
-    return Kind.encode_id("User", name)
 
 
 def as_member(gateway: GatewayClient, viewer: str | None) -> dict[str, Any]:
@@ -45,38 +43,28 @@ async def page_of(
         query, {**({} if wall == name else {"id": user_id(wall)}), **variables}, **as_member(gateway, viewer)
     )
     none = {"edges": [], "pageInfo": {"hasNextPage": False, "hasPreviousPage": False, end: None}}
-    page: dict[str, Any] = none if data["root"] is None else data["root"]["list"]
-    return page
+    return dict(none if data["root"] is None else data["root"]["list"])
 
 
 async def posts_in(gateway: GatewayClient, viewer: str | None, name: str, **variables: Any) -> list[str]:
-    """Returns the ids of the posts in a page of a list."""
     page = await page_of(gateway, viewer, name, "id", **variables)
     return [edge["node"]["id"] for edge in page["edges"]]
 
 
-async def all_posts_in(gateway: GatewayClient, viewer: str | None, name: str, first: int = 3) -> list[str]:
-    """Returns the ids of all posts in a list, read page by page. A page in the middle may have no posts."""
-    found: list[str] = []
-    after = None
-    while True:
-        page = await page_of(gateway, viewer, name, "id", first=first, after=after)
-        found += [edge["node"]["id"] for edge in page["edges"]]
-        if not page["pageInfo"]["hasNextPage"]:
-            return found
-        after = page["pageInfo"]["endCursor"]
+async def all_posts_in(
+    gateway: GatewayClient, viewer: str | None, name: str, size: int = 3, *, backwards: bool = False
+) -> list[str]:
+    """Returns the ids of all posts in a list, in its order, read by pages from its beginning or its end.
 
+    A page in the middle may have no posts.
+    """
 
-async def all_posts_backwards_in(gateway: GatewayClient, viewer: str | None, name: str, last: int = 3) -> list[str]:
-    """Returns the ids of all posts in a list, in its order, read page by page from its end."""
-    found: list[str] = []
-    before = None
-    while True:
-        page = await page_of(gateway, viewer, name, "id", last=last, before=before)
-        found = [*(edge["node"]["id"] for edge in page["edges"]), *found]
-        if not page["pageInfo"]["hasPreviousPage"]:
-            return found
-        before = page["pageInfo"]["startCursor"]
+    async def read(cursor: str | None) -> Any:
+        given = {"last": size, "before": cursor} if backwards else {"first": size, "after": cursor}
+        return await page_of(gateway, viewer, name, "id", **given)
+
+    by_page = [[edge["node"]["id"] for edge in page["edges"]] async for page in pages(read, backwards=backwards)]
+    return list(chain(*(reversed(by_page) if backwards else by_page)))
 
 
 async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Sequence[Document]) -> list[Any]:
@@ -87,7 +75,6 @@ async def visible_by_id(gateway: GatewayClient, viewer: str | None, posts: Seque
 
 
 async def comments_of(gateway: GatewayClient, viewer: str | None, post: Document, **variables: Any) -> dict[str, Any]:
-    """Returns the page of comments of a post."""
     query = """
     query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String) {
       node(id: $id) { ... on Post {
@@ -99,5 +86,4 @@ async def comments_of(gateway: GatewayClient, viewer: str | None, post: Document
     }
     """
     data = await gateway.data(query, {"id": post_id(post), **variables}, **as_member(gateway, viewer))
-    found: dict[str, Any] = data["node"]
-    return found
+    return dict(data["node"])

@@ -89,8 +89,7 @@ class Posts(Stage):
         ]
 
     def token(self, _mutation: str) -> str:
-        token: str = self.gateway.token(AUTHOR, [])
-        return token
+        return str(self.gateway.token(AUTHOR, []))
 
     async def state(self) -> State:
         db = self.gateway.db
@@ -156,12 +155,11 @@ class Unfollowed(Posts):
             lambda _: {"detail": {"status": {"text": "new"}}},
             "PostPayload",
             lambda before: {**before, "new": ([], [], [])},
-        ),
+        )
     }
 
     async def fill(self) -> None:
         await self.write("plain", 0)
 
     def token(self, _mutation: str) -> str:
-        token: str = self.gateway.token(FOLLOWERS[0], [])
-        return token
+        return str(self.gateway.token(FOLLOWERS[0], []))

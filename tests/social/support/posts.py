@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -47,8 +47,10 @@ def who(name: str) -> Document:
     return {"id": name, "name": name.capitalize()}
 
 
-async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) -> None:
-    """Adds members, who have these circles."""
+async def add_members(
+    db: Database, *names: str, circles: Sequence[str] = (), followers: Mapping[str, Iterable[str]] | None = None
+) -> None:
+    """Adds members, who have these circles, and the followers of some of them."""
     await db["social.members"].insert_many(
         [
             {
@@ -64,9 +66,12 @@ async def add_members(db: Database, *names: str, circles: Sequence[str] = ()) ->
             for name in names
         ]
     )
+    for author, some in (followers or {}).items():
+        await add_followers(db, author, some)
 
 
-def _side(of: str, to: str, **values: Any) -> Document:
+def side(of: str, to: str, **values: Any) -> Document:
+    """Returns the document of what one member has decided about another."""
     both: Document = {"circles": [], "in_circles": [], "blocks": False, "blocked": False, "version": 1, "copied": 1}
     return {"_id": {"of": of, "to": to}, "of": of, "to": to, **both, **values}
 
@@ -76,8 +81,8 @@ async def add_followers(db: Database, author: str, names: Iterable[str], since: 
     chosen, sides = list(names), []
     await db["social.members"].update_many({"_id": {"$in": chosen}}, {"$addToSet": {"circles": "friends"}})
     for name in chosen:
-        sides.append(_side(name, author, circles=["friends"], since=since))
-        sides.append(_side(author, name, in_circles=["friends"], follower=since))
+        sides.append(side(name, author, circles=["friends"], since=since))
+        sides.append(side(author, name, in_circles=["friends"], follower=since))
     await db["social.relations"].insert_many(sides)
 
 
@@ -97,14 +102,18 @@ async def write_post(db: Database, author: str, text: str = "Hello", **fields: A
 
 
 async def write_comment(db: Database, post: Document, author: str, text: str = "Right on!", **fields: Any) -> ObjectId:
-    """Comments on a post."""
     given: Any = {"now": NOW, "operation_id": op(), **fields}
     return await post_comments.comment_on_post(db, post_id=post["_id"], author=who(author), text=text, **given)
 
 
+async def write_comments(db: Database, post: Document, author: str, count: int) -> list[ObjectId]:
+    """Writes this many comments, whose texts are their numbers. Returns their ids."""
+    return [await write_comment(db, post, author, str(number)) for number in range(count)]
+
+
 def stored_post(author: str, posted: datetime, to: str | None = None, comments: int = 3) -> Document:
     """Returns the document of a public status with comments by ann, which has been delivered."""
-    rows = [{"id": ObjectId(), "by": who("ann"), "posted": posted, "text": f"C{number}"} for number in range(comments)]
+    rows = [stored_comment("ann", posted, f"C{number}") for number in range(comments)]
     return {
         "_id": ObjectId(),
         "by": who(author),
@@ -121,6 +130,23 @@ def stored_post(author: str, posted: datetime, to: str | None = None, comments: 
         "spilled": 0,
         "version": 0,
     }
+
+
+def stored_comment(author: str, posted: datetime, text: str = "C") -> Document:
+    return {"id": ObjectId(), "by": who(author), "posted": posted, "text": text}
+
+
+async def add_pages(db: Database, post: Document, comments: Sequence[Document]) -> None:
+    pages = [
+        {
+            "_id": {"post": post["_id"], "page": start},
+            "post": post["_id"],
+            "version": 0,
+            "comments": comments[start : start + 20],
+        }
+        for start in range(0, len(comments), 20)
+    ]
+    await db["social.comment_pages"].insert_many(pages)
 
 
 async def write_fresh(db: Database, fresh: FreshPosts, author: str, text: str = "Hello", **fields: Any) -> Document:
@@ -140,7 +166,6 @@ async def deliver(
     news_age: timedelta = timedelta(days=1),
     fresh: FreshPosts | None = None,
 ) -> int:
-    """Delivers all posts that are due."""
     return await fan_out.deliver_posts(db, fan_out.Limits(max_fan_out, news_age), now=now, fresh=fresh)
 
 
@@ -152,9 +177,7 @@ async def comments_of(db: Database, post: Document) -> list[Document]:
 
 
 async def feeds_with(db: Database, post: Document) -> set[str]:
-    """Returns the members whose news feed has the post."""
-    entries = await db["social.news"].find({"post": post["_id"]}).to_list()
-    return {entry["of"] for entry in entries}
+    return {entry["of"] async for entry in db["social.news"].find({"post": post["_id"]})}
 
 
 _POST = (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from portico.schema.kinds import Kind
 from portico.testing.kits import Known
-from tests.social.support.social import block, circle, join
+from tests.social.support.social import block, circle, join, user_id
 from tests.support.harness import GatewayClient
 
 
@@ -17,4 +16,4 @@ async def seed(gateway: GatewayClient, _known: Known) -> Known:
     await circle(gateway.db, "ada", me, "bo")
     await block(gateway.db, me, "bo")
     await block(gateway.db, "cy", me)
-    return {"id": [Kind.encode_id("User", subject) for subject in (me, "ada", "bo", "cy")]}
+    return {"id": [user_id(subject) for subject in (me, "ada", "bo", "cy")]}

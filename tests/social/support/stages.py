@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from portico.gateway.domains.social import graph
-from portico.schema.kinds import Kind
 from portico.testing.kits import Given
 from portico.testing.stages import Case, Stage
-from tests.social.support.social import block, circle, join
+from tests.social.support.social import assert_graph_is_right, block, circle, join, user_id
 
 ME = "tester"
 # What each of two members has decided about the other: circles and block. `ME` comes first.
@@ -16,14 +14,10 @@ Graph = dict[str, tuple[list[str], bool]]
 
 
 def on(subject: str, **given: Any) -> Given:
-    return {"userId": Kind.encode_id("User", subject), "idempotencyKey": "the key", **given}
+    return {"userId": user_id(subject), "idempotencyKey": "the key", **given}
 
 
-BEFORE: Graph = {
-    f"{ME} bo": (["$x", "a.b"], False),
-    f"{ME} cy": (["one"], True),
-    f"bo {ME}": (["back"], False),
-}
+BEFORE: Graph = {f"{ME} bo": (["$x", "a.b"], False), f"{ME} cy": (["one"], True), f"bo {ME}": (["back"], False)}
 CASES = {
     "the first circle": Case(
         "addToCircle", lambda _: on("di", circle="a.b"), "UserPayload", {**BEFORE, f"{ME} di": (["a.b"], False)}
@@ -75,9 +69,7 @@ class Circles(Stage):
         return found
 
     async def assert_settled(self) -> None:
-        assert await self.gateway.db["social.relations"].find_one({"uncopied": {"$exists": True}}) is None
-        for invariant in graph.INVARIANTS:
-            assert [problem async for problem in invariant.problems(self.gateway.db)] == []
+        await assert_graph_is_right(self.gateway.db)
         async for relation in self.gateway.db["social.relations"].find({"to": "di", "circles.0": {"$exists": True}}):
             assert relation["is_merged"]
 
@@ -89,7 +81,7 @@ class Names(Circles):
     cases = {  # noqa: RUF012 - no test changes it
         "another name": Case(
             "updateProfile", lambda _: {"name": "Ada", "profile": {"about": "A"}}, "UserPayload", ("Ada", True)
-        ),
+        )
     }
 
     async def state(self) -> Any:
@@ -102,7 +94,7 @@ class Newcomer(Names):
 
     before = None
     cases = {  # noqa: RUF012 - no test changes it
-        "joining": Case("join", lambda _: {"name": "Ada"}, "UserPayload", ("Ada", False)),
+        "joining": Case("join", lambda _: {"name": "Ada"}, "UserPayload", ("Ada", False))
     }
 
     async def build(self) -> None:

@@ -1,18 +1,25 @@
-"""What stands on a wall or under a post, and its owner does not see because of a block, can be listed and deleted."""
+"""What a block hides from the owner of a wall or a post can be listed and deleted. Pages of what is hidden are full."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
+from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
-from portico.resolvers.social import walks
+from portico.resolvers.errors import NotFound
+from portico.resolvers.social import post_edits, post_lists, walks
 from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
-from tests.social.support.posts import call, codes, later, write_comment, write_post
-from tests.social.support.social import block, block_each_other, join, unblock
-from tests.support.harness import Commands, GatewayClient
+from tests.social.support.posts import call, codes, deliver, later, op, write_comment, write_comments, write_post
+from tests.social.support.social import block, block_each_other, circle, join, unblock, user_id
+from tests.support.harness import GatewayClient, running
+from tests.support.paging import nodes_of
 
 POSTS = """
 query ($first: Int, $after: String) {
@@ -88,11 +95,7 @@ async def test_a_hidden_post_that_is_deleted_during_a_read_does_not_end_the_list
         return await find_by_ids(db, ids, shown)
 
     monkeypatch.setattr(walks, "find_by_ids", delete_before)
-    found, after, has_next = [], None, True
-    while has_next:
-        page = await hidden_posts(gateway, "ann", first=2, after=after)
-        found += [row["postId"] for row in page["nodes"]]
-        after, has_next = page["pageInfo"]["endCursor"], page["pageInfo"]["hasNextPage"]
+    found = [row["postId"] for row in await nodes_of(lambda after: hidden_posts(gateway, "ann", first=2, after=after))]
 
     assert [one for one in newest if one != newest[deleted]] == [one for one in found if one != newest[deleted]]
     assert len(found) == len(set(found))
@@ -132,26 +135,22 @@ async def test_hidden_posts_come_in_pages(gateway: GatewayClient) -> None:
         post["detail"]["text"] for post in sorted(hidden, key=lambda one: (one["posted"], one["_id"]), reverse=True)
     ]
 
+    async def read(first: int, after: str | None) -> Any:
+        page = await hidden_posts(gateway, "ann", first=first, after=after)
+        assert page["pageInfo"]["hasPreviousPage"] is (after is not None)
+        assert page["edges"][-1]["cursor"] == page["pageInfo"]["endCursor"]
+        return page
+
     for first in (1, 2, 5, 6, 7):
-        found: list[str] = []
-        after = None
-        while True:
-            page = await hidden_posts(gateway, "ann", first=first, after=after)
-            found += [row["text"] for row in page["nodes"]]
-            assert page["pageInfo"]["hasPreviousPage"] is (after is not None)
-            assert page["edges"][-1]["cursor"] == page["pageInfo"]["endCursor"]
-            after = page["pageInfo"]["endCursor"]
-            if not page["pageInfo"]["hasNextPage"]:
-                break
-        assert found == wanted
+        assert [row["text"] for row in await nodes_of(partial(read, first))] == wanted
 
 
-async def test_only_the_wall_of_the_viewer_has_hidden_posts(gateway: GatewayClient, commands: Commands) -> None:
+async def test_only_the_wall_of_the_viewer_has_hidden_posts(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob")
     await write_post(gateway.db, "bob", to="ann")
     await write_post(gateway.db, "bob")
     await block(gateway.db, "bob", "ann")
-    commands.clear()
+    gateway.commands.clear()
 
     for viewer in ("bob", "guest"):
         assert (await hidden_posts(gateway, viewer))["nodes"] == []
@@ -169,8 +168,7 @@ async def test_the_author_of_a_post_lists_and_deletes_a_hidden_comment(
     await join(gateway.db, "ann", "bob", "cem")
     post = await write_post(gateway.db, "ann")
     await write_comment(gateway.db, post, "bob", "You cannot delete this!")
-    for number in range(others):
-        await write_comment(gateway.db, post, "cem", str(number))
+    await write_comments(gateway.db, post, "cem", others)
     await BLOCKS[blocks](gateway.db)
 
     [page] = await hidden_comments(gateway, "ann", post)
@@ -200,33 +198,29 @@ async def test_hidden_comments_come_in_pages(gateway: GatewayClient) -> None:
     await block(gateway.db, "bob", "ann")
     await block(gateway.db, "ann", "dan")
 
+    async def read(first: int, after: str | None) -> Any:
+        [page] = await hidden_comments(gateway, "ann", long, first=first, after=after)
+        return page
+
     for first in (1, 7, 23, 30):
-        found: list[str] = []
-        after = None
-        while True:
-            [page] = await hidden_comments(gateway, "ann", long, first=first, after=after)
-            found += [row["text"] for row in page["nodes"]]
-            after = page["pageInfo"]["endCursor"]
-            if not page["pageInfo"]["hasNextPage"]:
-                break
-        assert found == wanted
+        assert [row["text"] for row in await nodes_of(partial(read, first))] == wanted
     both = await hidden_comments(gateway, "ann", long, short, first=2)
     assert [[row["text"] for row in page["nodes"]] for page in both] == [wanted[:2], ["short"]]
 
 
-async def test_hidden_comments_take_few_commands(gateway: GatewayClient, commands: Commands) -> None:
+async def test_hidden_comments_take_few_commands(gateway: GatewayClient) -> None:
     await join(gateway.db, "ann", "bob", "cem")
     posts = [await write_post(gateway.db, "ann") for _ in range(3)]
     for post in posts:
         for number in range(150):
             await write_comment(gateway.db, post, "bob" if number == 70 else "cem", str(number))
     await block(gateway.db, "bob", "ann")
-    commands.clear()
+    gateway.commands.clear()
 
     pages = await hidden_comments(gateway, "ann", *posts)
 
     assert [[row["text"] for row in page["nodes"]] for page in pages] == [["70"]] * 3
-    reads = commands.names()
+    reads = gateway.commands.names()
     assert sum(name == "find social.comment_pages" for name in reads) == 2
     # The posts by id and their relations; then the posts with their comments, the blocks, and the names.
     assert len(reads) <= 7, reads
@@ -256,3 +250,104 @@ async def test_other_lists_still_leave_hidden_posts_out(gateway: GatewayClient, 
     await block(gateway.db, "bob", "ann")
 
     assert (await page_of(gateway, "ann", name))["edges"] == []
+
+
+NEWS = "newsFeed"
+
+
+async def test_a_full_page_is_shown_whatever_is_hidden_before_it(gateway: GatewayClient) -> None:
+    await join(gateway.db, "ann", "bob", "cem", follows={"bob": ["ann"]})
+    await circle(gateway.db, "ann", "cem", name="others")
+    shown = [await write_post(gateway.db, "ann", now=later(number)) for number in range(3)]
+    for number in range(100):
+        await write_post(gateway.db, "ann", audience="SELECTED", circle_names=["others"], now=later(10 + number))
+    await deliver(gateway.db, now=later(999))
+    # They were sent, as if bob had been in the circle then.
+    hidden = await gateway.db["social.posts"].find({"audience": "SELECTED"}).to_list()
+    await gateway.db["social.news"].insert_many(
+        [
+            {"_id": {"post": p["_id"], "of": "bob"}, "of": "bob", "posted": p["posted"], "post": p["_id"], "by": "ann"}
+            for p in hidden
+        ]
+    )
+    for name in (NEWS, "wall of ann"):
+        gateway.commands.clear()
+        page = await page_of(gateway, "bob", name, "id", first=2)
+        assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(post) for post in reversed(shown)][:2]
+        assert page["pageInfo"]["hasNextPage"]
+        # In each of two rounds, a news feed reads one's own posts, too.
+        assert len([sent for sent in gateway.commands.names() if sent == "find social.posts"]) <= {NEWS: 7}.get(name, 5)
+        rest = await page_of(gateway, "bob", name, "id", first=2, after=page["pageInfo"]["endCursor"])
+        assert [edge["node"]["id"] for edge in rest["edges"]] == [post_id(shown[0])]
+        assert rest["pageInfo"] == {
+            "hasNextPage": False,
+            "hasPreviousPage": True,
+            "endCursor": rest["edges"][-1]["cursor"],
+        }
+
+
+@pytest.mark.parametrize("name", ["wall of ann", NEWS])
+async def test_a_page_behind_hidden_posts_is_full_without_a_post_that_is_deleted_meanwhile(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    # Every page searches.
+    monkeypatch.setattr(post_lists, "_ROUNDS_OF_ALL", 0)
+    await join(gateway.db, "ann", "bob", follows={"bob": ["ann"]})
+    shown = [await write_post(gateway.db, "ann", now=later(number)) for number in range(4)]
+    await deliver(gateway.db, now=later(999))
+    find_by_ids = walks.find_by_ids
+
+    async def delete_first(db: Database, ids: Sequence[Any], projection: Document | None) -> dict[Any, Document]:
+        # The last read of a search asks for the whole posts.
+        if projection is not None and "detail.text" in projection and shown[2]["_id"] in ids:
+            with contextlib.suppress(NotFound):
+                await post_edits.delete_post(db, post_id=shown[2]["_id"], now=later(9), operation_id=op())
+        return await find_by_ids(db, ids, projection)
+
+    monkeypatch.setattr(walks, "find_by_ids", delete_first)
+    page = await page_of(gateway, "bob", name, "id ... on StatusPost { text }", first=2)
+    assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(shown[3]), post_id(shown[1])]
+    assert page["pageInfo"]["hasNextPage"]
+
+
+# Four bytes a character.
+LONGEST = "😀" * 100_000
+
+
+@pytest.fixture
+async def unbounded(settings: Settings) -> AsyncIterator[GatewayClient]:
+    """A gateway without a bound on the size of an answer."""
+    async with running(replace(settings, max_answer_bytes=1_000_000_000)) as client:
+        yield client
+
+
+async def test_an_own_wall_with_the_longest_posts_of_members_not_followed_shows_the_own_post(
+    unbounded: GatewayClient,
+) -> None:
+    await join(unbounded.db, "max", "dwight")
+    own = await write_post(unbounded.db, "max", now=later(1))
+    post = await write_post(unbounded.db, "dwight", LONGEST, to="max", now=later(2))
+    for _ in range(13):
+        await unbounded.db["social.posts"].insert_many([{**post, "_id": ObjectId()} for _ in range(30)])
+
+    page = await page_of(unbounded, "max", "wall of max", "id ... on StatusPost { text }")
+
+    assert [edge["node"]["id"] for edge in page["edges"]] == [post_id(own)]
+
+
+async def test_the_walls_of_many_members_show_the_longest_posts(unbounded: GatewayClient) -> None:
+    names = [f"m{number:02}" for number in range(15)]
+    await join(unbounded.db, "max", *names)
+    for name in names:
+        await circle(unbounded.db, name, "max")
+        post = await write_post(unbounded.db, name, LONGEST)
+        await unbounded.db["social.posts"].insert_many([{**post, "_id": ObjectId()} for _ in range(19)])
+    walls = """
+    query ($id: ID!) {
+      user(id: $id) { followers { nodes { wall { nodes { ... on StatusPost { text } } } } } }
+    }
+    """
+
+    found = await unbounded.data(walls, {"id": user_id("max")})
+
+    assert [len(one["wall"]["nodes"]) for one in found["user"]["followers"]["nodes"]] == [20] * 15

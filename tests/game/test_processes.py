@@ -1,44 +1,52 @@
-"""Rooms that two processes remember: a job of one settles what the other has left, once, and then rests."""
+"""Several processes: others settle what one has left, and one is suspended while others finish its turn and go on."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 import pytest
 
 from portico.gateway.domains.game.world import acting
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
+from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.locations import LOCATIONS
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.game.world.turn_runs import Acting
-from portico.resolvers.writes.marks import random_operation_id
+from tests.game.support.machine import Machine, State
+from tests.game.support.model import Call, Keeper, Setting, Thing, World
+from tests.game.support.players import acting_for
 from tests.game.support.scene import Temple, add_temple, assert_settled
-from tests.support.harness import Commands, GatewayClient, SettableClock
+from tests.game.support.worlds import machine_of
+from tests.support.crashing_databases import CrashingDatabases
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, some_of_part
+from tests.support.interruptions import database_of, interrupted
 from tests.support.leftovers import LONG_AGO
 
 Action = Callable[["Processes", Database], Awaitable[object]]
 
 
+@dataclass
 class Processes:
     """Two processes that both remember both rooms, as they were before the action."""
 
-    def __init__(self, db: Database, temple: Temple, clock: SettableClock) -> None:
-        self.db = db
-        self.temple = temple
-        self.clock = clock
-        self.acting_one, self.other = Rooms(), Rooms()
+    db: Database
+    temple: Temple
+    clock: SettableClock
+    acting_one: Rooms = field(default_factory=Rooms)
+    other: Rooms = field(default_factory=Rooms)
 
     async def remember(self) -> None:
         for room in (self.temple.room, self.temple.market):
             await self.other.glance(self.db, room["_id"], is_fresh=True)
 
     def acting(self, db: Database) -> Acting:
-        me = self.temple.me["_id"]
-        return Acting(db, self.acting_one, me, None, self.clock.now(), random_operation_id())
+        return acting_for(db, self.acting_one, self.temple.me, self.clock)
 
     def item(self, name: str) -> Document:
         found = [*self.temple.room["items"], *self.temple.me["items"]]
@@ -87,11 +95,10 @@ async def marks(db: Database) -> list[object]:
 async def test_a_job_of_another_process_settles_everything_wherever_the_first_one_stops(
     db: Database, clock: SettableClock, action: str
 ) -> None:
-    stop, has_crashed = 0, True
-    while has_crashed:
+    databases = CrashingDatabases(db)
+    for stopping_db in databases:
         processes = Processes(db, await add_temple(db), clock)
         await processes.remember()
-        faulty, stopping_db = FaultyDatabase.around(db, stop_after=stop)
         with contextlib.suppress(Crash):
             await ACTIONS[action](processes, stopping_db)
         await processes.acting_one.close()
@@ -102,32 +109,31 @@ async def test_a_job_of_another_process_settles_everything_wherever_the_first_on
         clock.advance(seconds=6)
         await processes.run_jobs()
 
-        assert set(await marks(db)) == {None}, stop
+        assert set(await marks(db)) == {None}, databases.stop
         await assert_settled(db)
         assert await processes.run_jobs() == 0
-        has_crashed, stop = faulty.has_crashed, stop + 1
         await db[LOCATIONS.name].delete_many({})
         await db["game.characters"].delete_many({})
-    assert stop > 3
+    assert databases.stop > 2
 
 
 async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(
-    gateway: GatewayClient, commands: Commands, clock: SettableClock
+    gateway: GatewayClient, clock: SettableClock
 ) -> None:
     processes = Processes(gateway.db, await add_temple(gateway.db), clock)
     clock.advance(seconds=6)
     await processes.remember()
-    commands.clear()
+    gateway.commands.clear()
     await processes.run_jobs()
-    idle = commands.names()
+    idle = gateway.commands.names()
     await pick_up(processes, gateway.db)
     clock.advance(seconds=6)
     assert await processes.run_jobs() == 1
-    commands.clear()
+    gateway.commands.clear()
 
     done = await processes.run_jobs()
 
-    assert (done, commands.names()) == (0, idle)
+    assert (done, gateway.commands.names()) == (0, idle)
     assert set(await marks(gateway.db)) == {None}
 
 
@@ -160,3 +166,102 @@ async def test_the_doctor_names_old_actions_and_what_they_have_left_and_mends_th
     async for problem in invariant.problems(db):
         await problem.mend()
     assert [one async for one in invariant.problems(db)] == []
+
+
+SETTING = Setting(
+    exits={"shop": {"N": "cave"}, "cave": {"S": "shop"}},
+    keepers={"smith": Keeper("shop", ("WEAPON",), asks=100, pays=50)},
+    strength={"ann": 12, "bob": 12},
+    things={name: Thing(1, 4, "WEAPON", hands=1) for name in ("lying", "carried", "sold")},
+)
+WORLD = World(
+    setting=SETTING,
+    rooms=dict.fromkeys(SETTING.strength, "shop"),
+    gold={"ann": 100, "bob": 100, "smith": 50},
+    places={"lying": ("floor", "shop"), "carried": ("floor", "shop"), "sold": ("stock", "smith")},
+)
+CALLS = {
+    "move": Call("move", "ann", target="N"),
+    "pickUp": Call("pickUp", "ann", "lying"),
+    "drop": Call("drop", "ann", "carried"),
+    "give": Call("give", "ann", "carried", "bob"),
+    "buy": Call("buy", "ann", "sold", "smith"),
+    "sell": Call("sell", "ann", "carried", "smith"),
+    "wield": Call("wield", "ann", "carried", "LEFT"),
+}
+# The suspended call, with the same key.
+AGAIN = Call("again", "ann")
+# What happens while the process is suspended.
+MEANWHILE = {
+    "the jobs run": [],
+    "the character goes away and comes back": [
+        Call("move", "ann", target="N"),
+        Call("move", "ann", target="S"),
+        Call("move", "ann", target="N"),
+    ],
+    "the call is repeated": [AGAIN, Call("move", "ann", target="N"), Call("move", "ann", target="S")],
+    "another one reaches for the same things": [
+        Call("pickUp", "bob", "lying"),
+        Call("buy", "bob", "sold", "smith"),
+        Call("pickUp", "bob", "carried"),
+        Call("drop", "bob", "lying"),
+    ],
+}
+_numbers = itertools.count()
+
+
+def keyed(call: Call) -> Call:
+    return Call(call.action, call.actor, call.item, call.target, f"late {next(_numbers)}")
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("action", CALLS)
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+async def test_a_process_that_resumes_late_neither_loses_nor_doubles_anything(
+    gateway: GatewayClient, settings: Settings, clock: SettableClock, action: str, meanwhile: str
+) -> None:
+    async with running(settings, clock=clock) as other:
+        for stop in some_of_part(list(MEANWHILE).index(meanwhile), of=len(MEANWHILE)):
+            if not await is_interrupted(gateway, other, clock, CALLS[action], MEANWHILE[meanwhile], stop):
+                assert stop > 0
+                return
+
+
+async def is_interrupted(
+    gateway: GatewayClient, other: GatewayClient, clock: SettableClock, call: Call, meanwhile: list[Call], stop: int
+) -> bool:
+    """Suspends the call before its command of this number. Returns whether it has so many."""
+    late = keyed(call)
+    machine = await machine_of(gateway, clock, WORLD, start="shop")
+    others = Machine(other, clock, SETTING, machine.ids, [State(WORLD)])
+    held = keyed(Call("pickUp", "ann", "carried"))
+    others.learn(held, await machine.ask(held))
+    others.crashed = [late]
+    is_late = False
+    repeated: list[str] = []
+
+    async def overtake() -> None:
+        nonlocal is_late
+        is_late = True
+        # In the second run, the rooms forget what the turns of the first one have given.
+        for _ in range(2):
+            clock.advance(seconds=31)
+            await run_jobs(other, clock)
+        for one in meanwhile:
+            if one is AGAIN:
+                repeated.append((await others.ask(late))["__typename"])
+                others.conclude(late, repeated[0])
+                others.crashed = []
+            else:
+                again = keyed(one)
+                others.learn(again, await others.ask(again))
+
+    with database_of(gateway, interrupted(gateway.state.database, None, None, overtake, skip=stop)):
+        answer = await machine.ask(late)
+    if repeated:
+        assert answer["__typename"] == repeated[0]
+    else:
+        others.conclude(late, answer["__typename"])
+    await others.settle()
+    await assert_invariants(gateway)
+    return is_late
