@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -151,6 +152,11 @@ class _Worker(multiprocess.Process):
             self._server = server = Server(self.config)
             server.serving = self.serving
         return self._server
+
+    def target(self, sockets: list[socket.socket] | None = None) -> None:
+        # What a worker imports is permanent. `worker_app` turns the collector on again.
+        gc.disable()
+        super().target(sockets)
 
 
 # uvicorn names the class of its workers nowhere else.

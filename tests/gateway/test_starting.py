@@ -26,6 +26,14 @@ atexit.register(lambda: print("loaded:", *(name for name in {LARGE!r} if name in
 from portico.gateway.cli import commands
 commands.main()
 """
+# A worker imports the gateway when its server runs.
+WORKER = """
+import gc
+import uvicorn
+from portico.gateway.cli.stopping import Server, _Worker
+Server.run = lambda server, sockets: print("worker:", gc.isenabled())
+_Worker(uvicorn.Config("no.application"), []).target([])
+"""
 # Counts do not depend on the load of the machine, as the CPU time does.
 COUNTED = f"""
 import sys
@@ -78,6 +86,12 @@ def test_a_command_loads_without_garbage_collection() -> None:
 
     assert "generation" not in ended.stdout
     assert "type Query" in ended.stdout
+
+
+def test_a_worker_loads_without_garbage_collection() -> None:
+    ended = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["worker:", "False"]
 
 
 def test_the_help_loads_little() -> None:
