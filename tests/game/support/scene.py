@@ -11,6 +11,7 @@ from portico.resolvers.game.world import locations
 from portico.resolvers.game.world.characters import CHARACTERS
 from portico.resolvers.game.world.gift_records import GIFTS
 from portico.resolvers.game.world.locations import LOCATIONS
+from portico.resolvers.game.world.turn_checks import find_left_behind
 from portico.schema.kinds import Kind
 from tests.game.support.world import add_character, add_room, character_id, item, keeper, keeper_id, room_id
 
@@ -148,5 +149,7 @@ async def assert_settled(db: Database) -> None:
 
 
 async def assert_sound(db: Database) -> None:
+    """Asserts the invariants, but how long something waits: a test may take longer. See `assert_settled` for that."""
     for invariant in acting.INVARIANTS:
-        assert [problem async for problem in invariant.problems(db)] == []
+        if invariant.check is not find_left_behind:
+            assert [problem async for problem in invariant.problems(db)] == []
