@@ -127,11 +127,11 @@ async def _not_joined(gateway: GatewayClient) -> Failure:
 
 
 def _of_member(given: Given, *missing: str) -> Failing:
-    """A failure of a caller who has joined, until these members join."""
+    """A failure of a caller who has joined: until these members join, or for good."""
 
     async def fail(gateway: GatewayClient) -> Failure:
         await join(gateway.db, gateway.subject)
-        return Failure(given, partial(join, gateway.db, *missing))
+        return Failure(given, partial(join, gateway.db, *missing)) if missing else Failure(given)
 
     return fail
 
