@@ -23,7 +23,7 @@ from portico.resolvers.comments.document_storage import DocumentStorage
 from portico.resolvers.comments.events import comments_of
 from tests.gateway.support.discussed import Discussed, served_talk
 from tests.gateway.support.fixtures import gateway_with
-from tests.gateway.support.subscribers import acknowledged, answers_ping, assert_ends, ready_socket
+from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, assert_ends, ready_socket
 from tests.support.harness import GatewayClient
 from tests.support.ids import decode_id
 from tests.support.interruptions import database_of, interrupted
@@ -233,7 +233,7 @@ async def test_lost_events_end_a_subscription_and_keep_its_connection(talk: Disc
         assert (message["id"], message["type"]) == ("1", "error")
         assert message["payload"][0]["extensions"] == {"code": "EVENTS_LOST"}
         await assert_ends(stream, "EVENTS_LOST")
-    await answers_ping(socket)
+    await assert_answers_ping(socket)
 
 
 async def test_a_stopping_gateway_closes_sockets_and_streams_without_completing_them(

@@ -18,7 +18,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from tests.comments.support.discussions import STORAGES, open_on_product, post
-from tests.gateway.support.subscribers import acknowledged, answers_ping
+from tests.gateway.support.subscribers import acknowledged, assert_answers_ping
 from tests.support.harness import GatewayClient
 from tests.support.processes import TESTS, Served, environment, node_modules, run_node, served
 from tests.support.sockets import POSTED, Socket, streamed, texts
@@ -36,7 +36,7 @@ async def subscribed(gateway: Served, discussion: str) -> AsyncIterator[Socket]:
     """Opens a socket with a subscription that is live."""
     async with acknowledged(gateway.port) as found:
         await found.subscribe("1", POSTED, {"id": discussion})
-        await answers_ping(found)
+        await assert_answers_ping(found)
         yield found
 
 

@@ -17,7 +17,7 @@ from portico.gateway.auth import KeysUnavailable
 from portico.gateway.http.origins import may_connect
 from portico.gateway.settings import Settings
 from tests.gateway.support.fixtures import gateway_with
-from tests.gateway.support.subscribers import acknowledged, answers_ping, expiring_token
+from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, expiring_token
 from tests.support.harness import GatewayClient
 from tests.support.pausing import failing
 from tests.support.sockets import Socket, opened, subscribe
@@ -58,7 +58,7 @@ async def test_a_socket_with_an_init_message_stays_open(gateway: GatewayClient, 
     async with acknowledged(port) as socket:
         await asyncio.sleep(1.2)
 
-        await answers_ping(socket)
+        await assert_answers_ping(socket)
 
 
 async def test_a_second_init_closes_the_socket(socket: Socket) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from tests.gateway.support.fixtures import gateway_with
-from tests.gateway.support.subscribers import acknowledged, answers_ping, ready_socket
+from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, ready_socket
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
 from tests.support.pausing import failing
 from tests.support.sockets import Socket, listening, subscribe, until
@@ -179,7 +179,7 @@ async def test_a_mutation_finishes_even_if_its_client_completes_it_or_disconnect
         await until(lambda: slow.begun == 1)
         if how == "complete":
             await socket.send({"id": "a", "type": "complete"})
-            await answers_ping(socket)
+            await assert_answers_ping(socket)
         else:
             await disconnect(socket, how)
         await asyncio.sleep(0.05)
@@ -188,7 +188,7 @@ async def test_a_mutation_finishes_even_if_its_client_completes_it_or_disconnect
         await until(lambda: not slow.under_way)
         assert await gateway.db["categories"].count_documents({"slug": "kept", "pending": None}) == 1
         if how == "complete":
-            await answers_ping(socket)
+            await assert_answers_ping(socket)
 
 
 @pytest.mark.parametrize("how", ["close", "break"])

@@ -13,7 +13,7 @@ from portico.gateway.live import Counts
 from tests.comments.support import discussions
 from tests.gateway.support import resumed
 from tests.gateway.support.resumed import Received
-from tests.gateway.support.subscribers import acknowledged, answers_ping, follow
+from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, follow
 from tests.support.harness import GatewayClient
 from tests.support.sockets import POSTED, EventStream, Socket, listening, streamed
 
@@ -62,7 +62,7 @@ class Discussed:
             sockets = [await stack.enter_async_context(acknowledged(self.port, token)) for token in tokens]
             for socket in sockets:
                 await socket.subscribe("1", query, {"id": self.id})
-                await answers_ping(socket)
+                await assert_answers_ping(socket)
             yield sockets
 
 

@@ -37,7 +37,7 @@ async def follow(gateway: GatewayClient, socket: Socket, discussion: str, count:
     await wait_until_live(gateway, count)
 
 
-async def answers_ping(socket: Socket) -> None:
+async def assert_answers_ping(socket: Socket) -> None:
     """Asserts that the socket is open. The gateway has taken all earlier messages, so what they start is live."""
     await socket.send({"type": "ping"})
     assert await socket.receive() == {"type": "pong"}
