@@ -49,18 +49,14 @@ class AlreadyReviewed(portico.DomainError):
     """The buyer has already reviewed the product."""
 
 
-def require_stars(stars: float) -> None:
-    if stars not in range(1, 6):
-        message = f"`stars` must be a whole number from 1 to 5; got {stars}."
-        raise InvalidInput(message, "stars", code=InvalidInput.OUT_OF_RANGE, least=1, most=5)
-
-
 async def post_review(
     db: Database, hosts: Hosts, *, sku: str, buyer: Document, stars: float, text: str, now: datetime, operation_id: str
 ) -> Document:
     """Posts a review. Raises NotFound (product), InvalidInput, AlreadyReviewed."""
     with InvalidInput.collect() as check:
-        check(require_stars, stars)
+        if stars not in range(1, 6):
+            message = f"`stars` must be a whole number from 1 to 5; got {stars}."
+            check.refuse(InvalidInput(message, "stars", code=InvalidInput.OUT_OF_RANGE, least=1, most=5))
         text = check(texts.require_text, text, "text", longest=5_000)
     product = await hosts.find_one(db, "Product", sku)
     if product is None:
