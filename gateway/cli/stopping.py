@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import multiprocessing
 import os
 import signal
@@ -43,7 +44,7 @@ class Server(uvicorn.Server):
     On SIGTERM, `/readyz` answers 503 for the seconds of `drain_seconds`, so that load balancers send no more requests.
     Meanwhile the gateway serves, and each answer closes its connection. Then the listening socket is closed without
     resetting a connection that waits in it, and the requests under way end. On Ctrl-C, or on a second signal, the
-    gateway does not wait.
+    gateway does not wait. Whenever it comes, Ctrl-C prints no traceback.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -69,16 +70,21 @@ class Server(uvicorn.Server):
             signal.raise_signal(sig)
         self._signals.append(sig)
         super().handle_exit(sig, frame)
+        # uvicorn raises them again when it has stopped. The second one would interrupt how Python handles the first.
+        del self._captured_signals[1:]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         parent = multiprocessing.parent_process()
         if parent is not None:
+            # `_Worker.start` has blocked it.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
         starting = asyncio.create_task(super().startup(sockets))
         while not (await asyncio.wait({starting}, timeout=_TICK_SECONDS))[0]:
             if self.should_exit:
                 # MongoDB may not answer for long. The end of the event loop closes what is open.
                 starting.cancel()
+                self._leave_lifespan()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
         if self.started:
@@ -96,10 +102,19 @@ class Server(uvicorn.Server):
         self._connections.is_closing = True
         self._accept_waiting(sockets or ())
         await super().shutdown(sockets)
+        if self.force_exit:
+            self._leave_lifespan()
         if self._admin is not None:
             await self._admin.close()
         if self._watch is not None:
             await self._watch.aclose()
+
+    def _leave_lifespan(self) -> None:
+        """Leaves the application to the end of the event loop, which cancels it. uvicorn would log that as an error."""
+        silent = logging.getLogger(f"{__name__}.silent")
+        silent.disabled = True
+        lifespan: Any = self.lifespan
+        lifespan.logger = silent
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
@@ -145,6 +160,14 @@ class _Worker(multiprocess.Process):
         if self.serving.is_set():
             return super().is_alive(timeout)
         return self.process.is_alive() and time.monotonic() < self._start_ends
+
+    def start(self) -> None:
+        # A terminal sends Ctrl-C to all processes. Until a worker can handle it, its parent ends it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     @property
     def server(self) -> uvicorn.Server:

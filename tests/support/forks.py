@@ -27,7 +27,7 @@ from uvicorn import _subprocess
 from uvicorn.supervisors import multiprocess as supervisor
 
 from portico.gateway import domains
-from portico.gateway.cli.commands import main
+from portico.gateway.cli.entry import main
 
 PORTICO = str(Path(sys.executable).with_name("portico"))
 

@@ -1,0 +1,94 @@
+"""Ctrl-C ends a gateway without a traceback, whenever a user presses it, and however often."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from portico.gateway.settings import Settings
+from tests.support.processes import environment, eventually, served, started, workers_of
+
+# Python imports this module first. Only workers have the argument.
+SLOW_WORKERS = """
+import sys, time
+if "--multiprocessing-fork" in sys.argv:
+    time.sleep(60)
+"""
+SLOW_START = """
+import asyncio, contextlib
+import uvicorn
+from starlette.applications import Starlette
+from portico.gateway.cli.stopping import Server
+
+@contextlib.asynccontextmanager
+async def lifespan(app):
+    print("busy", flush=True)
+    await asyncio.sleep(60)
+    yield
+
+try:
+    Server(uvicorn.Config(Starlette(lifespan=lifespan), lifespan="on", log_level="warning")).run()
+except KeyboardInterrupt:
+    pass
+"""
+BUSY = """
+import atexit, sys, time
+from portico.gateway.cli import entry
+
+def work():
+    print("busy", flush=True)
+    time.sleep(60)
+
+class Loading:
+    def find_spec(self, name, *more):
+        name != "portico.gateway.cli.commands" or work()
+
+{when}
+sys.argv = ["portico", "--version"]
+entry.main()
+"""
+SLOW_LOAD = BUSY.format(when="sys.meta_path.insert(0, Loading())")
+SLOW_END = BUSY.format(when="atexit.register(work)")
+
+
+def test_ctrl_c_prints_nothing_while_workers_load(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW_WORKERS)
+    env = {**environment(settings), "PYTHONPATH": str(tmp_path)}
+    with started(tmp_path / "run", env, "serve", "--port", "0", "--workers", "2", is_new=True) as process:
+        eventually(lambda: len(workers_of(process.pid)) == 2, 60)
+        # As a terminal does, to all processes.
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait()
+
+    assert process.errors == ""
+
+
+def test_ctrl_c_twice_prints_nothing(settings: Settings, tmp_path: Path) -> None:
+    with served(tmp_path, environment(settings)) as gateway:
+        process = gateway.process
+        process.popen.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        process.popen.send_signal(signal.SIGINT)
+        process.wait()
+
+    assert process.errors == ""
+
+
+@pytest.mark.parametrize("script", [SLOW_LOAD, SLOW_START, SLOW_END], ids=["loads", "starts", "ends"])
+def test_ctrl_c_prints_nothing_while_a_command(script: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "busy\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+
+    assert errors == ""
