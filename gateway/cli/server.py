@@ -11,7 +11,6 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.supervisors import ChangeReload
 
 from portico.gateway.app import create_app
 from portico.gateway.http.forwarded import Forwarded
@@ -19,7 +18,7 @@ from portico.gateway.settings import Settings
 
 from .huge_pages import use_huge_pages
 from .listening import PortTaken, bind, protocols, require_free
-from .stopping import Server, Workers
+from .stopping import Reloading, Server, Workers
 
 __all__ = ["PortTaken", "bind", "require_free", "serve", "tune_process", "worker_app"]
 
@@ -95,7 +94,7 @@ def serve(
     )
     server = Server(config)
     if reload:
-        ChangeReload(config, target=server.run, sockets=[listening]).run()
+        Reloading(config, target=server.run, sockets=[listening]).run()
     elif workers > 1:
         Workers(config, sockets=[listening]).run()
     else:

@@ -12,13 +12,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess, multiprocess
+from uvicorn.supervisors import ChangeReload, Multiprocess, multiprocess
 
 from portico.gateway.http.connections import Connections
 from portico.gateway.work.loop_watch import LoopWatch
@@ -76,7 +77,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         parent = multiprocessing.parent_process()
         if parent is not None:
-            # `_Worker.start` has blocked it.
+            # See `_without_ctrl_c`.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
         starting = asyncio.create_task(super().startup(sockets))
@@ -149,6 +150,34 @@ def _stop_with(parent: Any) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Starts processes that serve. A terminal sends Ctrl-C to them, too; until they can handle it, this one ends them.
+
+    A process inherits what its parent blocks.
+    """
+    # When multiprocessing starts its tracker, it unblocks what was blocked.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# uvicorn declares its class as a variable.
+class Reloading(ChangeReload):  # type: ignore[misc, valid-type]
+    """One process that serves, and is replaced when a source file changes."""
+
+    def startup(self) -> None:
+        with _without_ctrl_c():
+            super().startup()
+
+    def restart(self) -> None:
+        with _without_ctrl_c():
+            super().restart()
+
+
 class _Worker(multiprocess.Process):
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
@@ -162,12 +191,8 @@ class _Worker(multiprocess.Process):
         return self.process.is_alive() and time.monotonic() < self._start_ends
 
     def start(self) -> None:
-        # A terminal sends Ctrl-C to all processes. Until a worker can handle it, its parent ends it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _without_ctrl_c():
             super().start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     @property
     def server(self) -> uvicorn.Server:

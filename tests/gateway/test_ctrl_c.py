@@ -57,11 +57,14 @@ SLOW_LOAD = BUSY.format(when="sys.meta_path.insert(0, Loading())")
 SLOW_END = BUSY.format(when="atexit.register(work)")
 
 
-def test_ctrl_c_prints_nothing_while_workers_load(settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "count"), [(["--workers", "2"], 2), (["--reload"], 1)], ids=["workers", "reload"])
+def test_ctrl_c_prints_nothing_while_workers_load(
+    settings: Settings, tmp_path: Path, options: list[str], count: int
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(SLOW_WORKERS)
     env = {**environment(settings), "PYTHONPATH": str(tmp_path)}
-    with started(tmp_path / "run", env, "serve", "--port", "0", "--workers", "2", is_new=True) as process:
-        eventually(lambda: len(workers_of(process.pid)) == 2, 60)
+    with started(tmp_path / "run", env, "serve", "--port", "0", *options, is_new=True) as process:
+        eventually(lambda: len(workers_of(process.pid)) == count, 60)
         # As a terminal does, to all processes.
         os.killpg(process.pid, signal.SIGINT)
         process.wait()
