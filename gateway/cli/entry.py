@@ -10,19 +10,16 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
-    """Runs a command. Ctrl-C ends it without a traceback, also while Python loads it, and when it has ended."""
+    """Runs a command. While Python loads and ends, Ctrl-C ends the process at once. Otherwise, see `loops.run`.
+
+    An exception that came in the middle of an import would show a traceback, or leave half of a module.
+    """
     # A shell can start a program with SIGINT ignored.
-    is_handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_handled:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from .commands import main as run  # noqa: PLC0415 - this takes most of the time of a short command
 
-    if is_handled:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    finally:
-        if is_handled:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)

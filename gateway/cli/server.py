@@ -18,6 +18,7 @@ from portico.gateway.settings import Settings
 
 from .huge_pages import use_huge_pages
 from .listening import PortTaken, bind, protocols, require_free
+from .loops import handling_ctrl_c
 from .stopping import Reloading, Server, Workers
 
 __all__ = ["PortTaken", "bind", "require_free", "serve", "tune_process", "worker_app"]
@@ -98,4 +99,5 @@ def serve(
     elif workers > 1:
         Workers(config, sockets=[listening]).run()
     else:
-        server.run(sockets=[listening])
+        with handling_ctrl_c():
+            server.run(sockets=[listening])
