@@ -95,7 +95,7 @@ def require_texts(values: Sequence[str], *, longest: int) -> list[str]:
     together = "".join(values)
     if together.isascii() and together.isprintable():
         texts = [value.strip() for value in values]
-        if all(texts) and max(map(len, texts), default=0) <= longest:
+        if all(texts) and (len(together) <= longest or max(map(len, texts)) <= longest):
             return texts
     return [require_text(value, longest=longest) for value in values]
 
