@@ -81,9 +81,11 @@ def word_terms(words_of: Iterable[str]) -> list[str]:
     return [term(kind, word) for word in words_of for kind in _WORD_KINDS]
 
 
-def words_in(product: Mapping[str, Any]) -> set[str]:
-    """Returns the words in the title and in the names of the people of a product, from its keywords."""
-    parts = (keyword.split(_SEPARATOR) for keyword in product.get("keywords") or () if isinstance(keyword, str))
+def words_in(*products: Mapping[str, Any]) -> set[str]:
+    """Returns the words in the titles and in the names of the people of products, from their keywords."""
+    # Products of a batch share many keywords.
+    keywords = {one for product in products for one in product.get("keywords") or () if isinstance(one, str)}
+    parts = (keyword.split(_SEPARATOR) for keyword in keywords)
     return {part[1] for part in parts if part[0] in _WORD_KINDS}
 
 
