@@ -55,7 +55,10 @@ def without_accents(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Returns the folded words of the text, each once, in order. A word can contain apostrophes."""
-    return list(dict.fromkeys(_WORD.findall(fold(text).replace("\u2019", "'"))))
+    folded = fold(text).replace("\u2019", "'")
+    # Splitting is faster, and enough for most texts.
+    found = folded.split() if folded.replace(" ", "").isalnum() else _WORD.findall(folded)
+    return list(dict.fromkeys(found))
 
 
 def prefix_range(prefix: str) -> dict[str, Any]:

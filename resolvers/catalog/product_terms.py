@@ -61,7 +61,7 @@ def type_name_term(product_type: str) -> str:
 
 
 def property_term(name: str, value: str) -> str:
-    return term("property", fold(name), fold(value))
+    return f"property{_SEPARATOR}{fold(name)}{_SEPARATOR}{fold(value)}"
 
 
 def stock_term(*, in_stock: bool) -> str:
@@ -102,9 +102,9 @@ def search_keys(product: Mapping[str, Any]) -> SearchKeys:
     keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
     if kind in {ALBUM, FILM}:
         terms += _terms("genre", map(fold, details.get("genres", ())))
-        keywords += _terms("actor", map(fold, details.get("actors", ())))
-        if details.get("artist"):
-            keywords.append(term("artist", fold(details["artist"])))
-        people = [details.get("artist") or "", *details.get("actors", ()), *details.get("directors", ())]
-        keywords += _terms("person", words(" ".join(people)))
+        artist, actors = details.get("artist") or "", details.get("actors", ())
+        keywords += _terms("actor", map(fold, actors))
+        if artist:
+            keywords.append(term("artist", fold(artist)))
+        keywords += _terms("person", words(" ".join([artist, *actors, *details.get("directors", ())])))
     return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}
