@@ -16,7 +16,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
 from portico.resolvers.texts import require_text, require_texts
 
-from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, plain_of
+from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, PlainFields
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys
 from .products import MerchantFields, Pricing, ProductDocument, Property, Shipping, priced
 
@@ -79,12 +79,14 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
     with InvalidInput.collect() as check:
         sku = check(require_text, fields.sku, "sku", longest=MAX_SKU)
         product_type = check(require_text, fields.type, "type", longest=MAX_SKU)
-        plain = check(plain_of, fields.plain)
+        # Those that are not given are None.
+        checked: Any = {name: check(field.check, fields.plain.get(name), name) for name, field in PLAIN.items()}
         pricing = check(pricing_of, fields.list_price, fields.retail_price)
         shipping = check(shipping_of, fields.weight, fields.dimensions)
         categories = check(_few, list(dict.fromkeys(category_ids)), "category_ids")
         properties = check(properties_of, fields.properties)
         details = check(details_of, fields.type.strip(), fields.details)
+    plain: PlainFields = checked
     document: MerchantFields = {
         "sku": sku,
         "type": product_type,
