@@ -114,8 +114,9 @@ def _price(pricing: Record, name: str) -> Price:
 def _properties(value: Any, *path: str) -> list[tuple[str, str]]:
     pairs = []
     for number, item in enumerate(as_list(value, *path)):
-        pair = object_of(item, _PROPERTY, *path, str(number))
-        pairs.append((text_at(pair, *path, str(number), "name"), text_at(pair, *path, str(number), "value")))
+        place = (*path, str(number))
+        pair = object_of(item, _PROPERTY, *place)
+        pairs.append((text_at(pair, *place, "name"), text_at(pair, *place, "value")))
     return pairs
 
 
