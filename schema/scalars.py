@@ -19,6 +19,7 @@ from strawberry.types.scalar import ScalarDefinition
 from .files import Upload, parse_upload, parse_upload_literal, serialize_upload
 
 BIG = 2**53 - 1
+_BOUND = f"`BigInt` must be between {-BIG} and {BIG}"
 
 BigInt = NewType("BigInt", int)
 JSON = NewType("JSON", object)
@@ -48,15 +49,14 @@ def parse_instant(value: object) -> datetime:
 
 
 def check_big_int(value: object) -> int:
-    bound = f"`BigInt` must be between {-BIG} and {BIG}"
     if isinstance(value, float) and math.isinf(value):
-        raise GraphQLError(f"The number is too large: {bound}.")
+        raise GraphQLError(f"The number is too large: {_BOUND}.")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise GraphQLError(f"BigInt cannot represent a value that is not a whole number: {_short(value)}.")
     if not -BIG <= value <= BIG:
-        raise GraphQLError(too_large(str(value), bound))
+        raise GraphQLError(too_large(str(value), _BOUND))
     return value
 
 

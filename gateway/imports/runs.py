@@ -43,6 +43,8 @@ _GZIP = b"\x1f\x8b"
 
 # The file and line of a record, and the record.
 Row = tuple[str, int, Any]
+# Rows by their keys, in the order of the file.
+Batch = dict[Hashable, Row]
 # Parses one line, with its line end. Raises InvalidInput.
 Parse = Callable[[bytes], Any]
 
@@ -141,7 +143,7 @@ class Import:
 
     async def run(self, files: Sequence[Path]) -> Summary:
         """Imports the files in order. Raises OSError for a file that cannot be read."""
-        in_flight: list[tuple[asyncio.Task[bool], set[Hashable]]] = []
+        in_flight: list[tuple[asyncio.Task[bool], Batch]] = []
         try:
             for file in files:
                 for batch in self._batches(file):
@@ -154,30 +156,27 @@ class Import:
             await self._patiently(self.importer.finish)
         return self.summary
 
-    async def _start_batch(self, batch: list[Row], in_flight: list[tuple[asyncio.Task[bool], set[Hashable]]]) -> None:
+    async def _start_batch(self, batch: Batch, in_flight: list[tuple[asyncio.Task[bool], Batch]]) -> None:
         """Stores a batch when a slot is free. Records with the same key keep the order of the file."""
-        keys = {self._key(row) for row in batch}
-        while in_flight and (len(in_flight) >= self._max_in_flight or any(keys & other for _, other in in_flight)):
+        while len(in_flight) >= self._max_in_flight or any(batch.keys() & other.keys() for _, other in in_flight):
             await in_flight.pop(0)[0]
-        in_flight.append((asyncio.create_task(self._store_batch(batch)), keys))
+        in_flight.append((asyncio.create_task(self._store_batch(batch)), batch))
 
     @property
     def _max_in_flight(self) -> int:
         return IN_FLIGHT if self.importer.is_parallel else 1
 
-    def _batches(self, file: Path) -> Iterator[list[Row]]:
+    def _batches(self, file: Path) -> Iterator[Batch]:
         return self._batched((str(file), line, record) for line, record in self._records(file))
 
-    def _batched(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
-        batch: list[Row] = []
-        keys: set[Hashable] = set()
+    def _batched(self, rows: Iterable[Row]) -> Iterator[Batch]:
+        batch: Batch = {}
         for row in rows:
             key = self._key(row)
-            if len(batch) == BATCH or key in keys:
+            if len(batch) == BATCH or key in batch:
                 yield batch
-                batch, keys = [], set()
-            batch.append(row)
-            keys.add(key)
+                batch = {}
+            batch[key] = row
         if batch:
             yield batch
 
@@ -196,12 +195,12 @@ class Import:
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self._reject((str(file), line + 1, None), f"the rest of the gzipped file cannot be read: {error}")
 
-    async def _store_batch(self, batch: list[Row]) -> bool:
+    async def _store_batch(self, batch: Batch) -> bool:
         """Stores a batch. Returns whether any record was settled, so that waiting ones may find their parents."""
         # If a record waits, later records with its key wait, too, because the last one wins.
         ready: list[Row] = []
-        for row in batch:
-            if self._key(row) in self._awaited:
+        for key, row in batch.items():
+            if key in self._awaited:
                 self._defer(row)
             else:
                 ready.append(row)
@@ -231,7 +230,7 @@ class Import:
                 break
             await asyncio.sleep(seconds)
             rows, found = found, []
-            outcomes = [outcome for batch in self._batched(rows) for outcome in await self._store(batch)]
+            outcomes = [outcome for batch in self._batched(rows) for outcome in await self._store([*batch.values()])]
             for row, outcome in zip(rows, outcomes, strict=True):
                 if outcome == "waiting":
                     waiting.append(row)

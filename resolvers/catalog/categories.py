@@ -95,6 +95,8 @@ CATEGORIES = CollectionSpec(
 )
 
 BY_NAME = Sort((("name", 1),))
+# What tells whether a category is usable.
+_STATE = {"deleting": 1, "pending": 1}
 
 
 async def find_by_slugs(
@@ -147,8 +149,10 @@ def lineage_below(category: CategoryDocument | None) -> list[Ancestor]:
     return [*category["ancestors"], {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}]
 
 
-async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, CategoryDocument]:
-    """Returns those of the categories that can get children or products, as whole documents.
+async def find_usable(
+    db: Database, ids: Iterable[ObjectId], *, are_whole: bool = True
+) -> dict[ObjectId, CategoryDocument]:
+    """Returns those of the categories that can get children or products, as whole documents unless told otherwise.
 
     Waits for categories that are being created or deleted. If a crash has left such a category, it is not usable until
     a job has settled it.
@@ -156,7 +160,7 @@ async def find_usable(db: Database, ids: Iterable[ObjectId]) -> dict[ObjectId, C
     wanted = list(dict.fromkeys(ids))
     usable: dict[ObjectId, CategoryDocument] = {}
     async for _ in settling():
-        found = await find_by_ids(db, wanted)
+        found = await find_by_ids(db, wanted, None if are_whole else _STATE)
         usable = {key: one for key, one in found.items() if "deleting" not in one and "pending" not in one}
         if len(usable) == len(found):
             break

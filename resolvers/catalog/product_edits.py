@@ -138,7 +138,7 @@ async def create_products(
     documents = [created_by(operation_id, one) for one in described]
     skus = [document["sku"] for document in documents]
     refused: dict[str, DomainError] = {}
-    await store_words(db, {word for document in documents for word in words_in(document)})
+    await store_words(db, words_in(*documents))
     await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
     claims = Claims(db, now)
     taken = await claims.mark(documents)
@@ -190,7 +190,7 @@ async def confirm_created(
     Returns:  the missing category of each removed product.
     Raises:   SweepFailed (products are damaged; the intent stays), after the others are settled.
     """
-    is_right = named is not None and named <= (await find_usable(db, named)).keys()
+    is_right = named is not None and named <= (await find_usable(db, named, are_whole=False)).keys()
     undone = {} if is_right else await _undo_misplaced(db, operation_id, skus, now)
     await intents.withdraw(db, operation_id)
     return undone

@@ -12,7 +12,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NotRequired
 
-from portico.resolvers.errors import InvalidInput
 from portico.resolvers.texts import check_length, require_slug, require_text
 from portico.resolvers.typed import TypedDict
 
@@ -74,11 +73,3 @@ PLAIN: Mapping[str, PlainField] = {
     ),
     "issue_date": PlainField("When the work or the product was released.", _check_nothing, datetime),
 }
-
-
-def plain_of(given: Mapping[str, Any]) -> PlainFields:
-    """Returns the plain fields of a new product as stored; those that are not given are None. Raises InvalidInput."""
-    with InvalidInput.collect() as check:
-        checked: Any = {name: check(field.check, given.get(name), name) for name, field in PLAIN.items()}
-    fields: PlainFields = checked
-    return fields

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from bson import ObjectId
 
@@ -13,7 +13,7 @@ from portico.resolvers.errors import Conflict, DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome
 from portico.resolvers.writes.marks import derived_nonce, random_operation_id
 
-from .categories import CATEGORIES
+from .categories import find_by_slugs
 from .product_edits import create_products, needs_mark, update_product
 from .product_rules import DescribedProduct, ProductFields, document_of
 from .product_terms import with_stock, words_in
@@ -21,8 +21,7 @@ from .products import PRODUCTS, ProductDocument, find_by_skus
 from .vocabulary import store_words
 
 
-@dataclass(frozen=True)
-class ProductRecord:
+class ProductRecord(NamedTuple):
     """A product as an import describes it: `fields` without category ids, and the categories' slugs."""
 
     fields: ProductFields
@@ -68,8 +67,7 @@ async def import_products(db: Database, records: Sequence[ProductRecord], *, now
 
 async def _find_categories(db: Database, records: Sequence[ProductRecord]) -> dict[str, ObjectId]:
     slugs = list({slug for record in records for slug in record.categories})
-    found = CATEGORIES.of(db).find({"slug": {"$in": slugs}}, {"slug": 1})
-    return {category["slug"]: category["_id"] async for category in found}
+    return {slug: category["_id"] for slug, category in (await find_by_slugs(db, slugs, {"_id": 1})).items()}
 
 
 def _ids(record: ProductRecord, categories: dict[str, ObjectId]) -> list[ObjectId]:
@@ -130,8 +128,8 @@ def _changes(present: ProductDocument, document: DescribedProduct) -> Document:
 
 async def _overtaken(db: Database, changed: dict[int, DescribedProduct], nonces: dict[str, str]) -> dict[int, Outcome]:
     """Returns a conflict for each record whose product was edited or deleted between the read and the write."""
-    found = PRODUCTS.of(db).find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1})
-    present = {product["sku"]: product["nonce"] async for product in found}
+    found = await PRODUCTS.of(db).find({"sku": {"$in": list(nonces)}}, {"sku": 1, "nonce": 1}).to_list()
+    present = {product["sku"]: product["nonce"] for product in found}
     overtaken = Conflict("Somebody else changed the product in the meantime. Try again.")
     return {
         number: overtaken

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from bson import ObjectId
 
@@ -17,7 +16,7 @@ from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
 from portico.resolvers.texts import require_text, require_texts
 
-from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, plain_of
+from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, PlainFields
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys
 from .products import MerchantFields, Pricing, ProductDocument, Property, Shipping, priced
 
@@ -42,16 +41,14 @@ _DETAILS: dict[str, dict[str, tuple[str, bool]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(NamedTuple):
     """An amount in minor units, and an ISO 4217 code."""
 
     amount: int
     currency: str
 
 
-@dataclass(frozen=True)
-class ProductFields:
+class ProductFields(NamedTuple):
     """A product as a merchant describes it. Weight in ounces; dimensions (width, height, depth) in inches.
 
     `plain` has the fields of `PLAIN`. They and `details` are unchecked input.
@@ -66,7 +63,7 @@ class ProductFields:
     dimensions: tuple[float, float, float] | None = None
     category_ids: Sequence[ObjectId] = ()
     properties: Sequence[tuple[str, str]] = ()
-    details: object = field(default_factory=dict)
+    details: object = MappingProxyType({})
 
 
 class DescribedProduct(MerchantFields, SearchKeys):
@@ -82,12 +79,14 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
     with InvalidInput.collect() as check:
         sku = check(require_text, fields.sku, "sku", longest=MAX_SKU)
         product_type = check(require_text, fields.type, "type", longest=MAX_SKU)
-        plain = check(plain_of, fields.plain)
+        # Those that are not given are None.
+        checked: Any = {name: check(field.check, fields.plain.get(name), name) for name, field in PLAIN.items()}
         pricing = check(pricing_of, fields.list_price, fields.retail_price)
         shipping = check(shipping_of, fields.weight, fields.dimensions)
         categories = check(_few, list(dict.fromkeys(category_ids)), "category_ids")
         properties = check(properties_of, fields.properties)
         details = check(details_of, fields.type.strip(), fields.details)
+    plain: PlainFields = checked
     document: MerchantFields = {
         "sku": sku,
         "type": product_type,
@@ -104,8 +103,10 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
 def pricing_of(list_price: Price, retail: Price) -> Pricing:
     with InvalidInput.collect() as check:
         for name, price in (("list", list_price), ("retail", retail)):
-            check(_require_amount, price.amount, "pricing", name, "amount")
-            check(_require_currency, price.currency, "pricing", name, "currency")
+            if not 0 <= price.amount <= MAX_AMOUNT:
+                check.refuse(_wrong_amount("pricing", name, "amount"))
+            if not _CURRENCY.fullmatch(price.currency):
+                check.refuse(_wrong_currency("pricing", name, "currency"))
     if list_price.currency != retail.currency:
         text = "Both prices must be in one currency."
         raise InvalidInput(text, "pricing", "retail", "currency", code=InvalidInput.NOT_ALLOWED)
@@ -115,16 +116,14 @@ def pricing_of(list_price: Price, retail: Price) -> Pricing:
     return priced(list_price.currency, list_price.amount, retail.amount)
 
 
-def _require_amount(amount: int, *path: str) -> None:
-    if not 0 <= amount <= MAX_AMOUNT:
-        text = "An amount must be from 0 to 2^53 - 1 minor units."
-        raise InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=0, most=MAX_AMOUNT)
+def _wrong_amount(*path: str) -> InvalidInput:
+    text = "An amount must be from 0 to 2^53 - 1 minor units."
+    return InvalidInput(text, *path, code=InvalidInput.OUT_OF_RANGE, least=0, most=MAX_AMOUNT)
 
 
-def _require_currency(currency: str, *path: str) -> None:
-    if not _CURRENCY.fullmatch(currency):
-        text = "A currency is three capital letters, e.g. USD."
-        raise InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT, pattern=_CURRENCY.pattern)
+def _wrong_currency(*path: str) -> InvalidInput:
+    text = "A currency is three capital letters, e.g. USD."
+    return InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT, pattern=_CURRENCY.pattern)
 
 
 def shipping_of(weight: float | None, dimensions: tuple[float, float, float] | None) -> Shipping | None:
@@ -151,13 +150,17 @@ def _measure(value: float, *path: str) -> float:
 
 
 def properties_of(pairs: Sequence[tuple[str, str]]) -> list[Property]:
+    few = _few(list(pairs), "properties")
+    texts = _all_texts([text for pair in few for text in pair])
+    if texts is not None:
+        return [{"name": name, "value": value} for name, value in zip(texts[::2], texts[1::2], strict=True)]
     with InvalidInput.collect() as check:
         found: list[Property] = [
             {
                 "name": check(require_text, name, "properties", str(number), "name", longest=MAX_TITLE),
                 "value": check(require_text, value, "properties", str(number), "value", longest=MAX_TITLE),
             }
-            for number, (name, value) in enumerate(_few(list(pairs), "properties"))
+            for number, (name, value) in enumerate(few)
         ]
     return found
 
@@ -194,12 +197,19 @@ def _texts(value: Any, key: str) -> list[str]:
     if not isinstance(value, list):
         raise InvalidInput("Must be a list of strings.", "details", key, code=InvalidInput.WRONG_TYPE)
     few = _few(value, "details", key)
-    # An album can have hundreds of tracks, and a film as many actors. Almost always, all are valid.
-    if all(isinstance(item, str) for item in few):
-        with contextlib.suppress(InvalidInput):
-            return require_texts(few, longest=MAX_TITLE)
+    texts = _all_texts(few)
+    if texts is not None:
+        return texts
     with InvalidInput.collect() as check:
         return [check(_text, item, "details", key, str(number)) for number, item in enumerate(few)]
+
+
+def _all_texts(values: list[Any]) -> list[str] | None:
+    """Returns the texts as stored, or None if one is invalid. Almost always all are valid, and this is cheaper."""
+    try:
+        return require_texts(values, longest=MAX_TITLE)
+    except (InvalidInput, TypeError):
+        return None
 
 
 def _text(value: Any, *path: str) -> str:

@@ -61,7 +61,7 @@ def type_name_term(product_type: str) -> str:
 
 
 def property_term(name: str, value: str) -> str:
-    return term("property", fold(name), fold(value))
+    return f"property{_SEPARATOR}{fold(name)}{_SEPARATOR}{fold(value)}"
 
 
 def stock_term(*, in_stock: bool) -> str:
@@ -81,9 +81,11 @@ def word_terms(words_of: Iterable[str]) -> list[str]:
     return [term(kind, word) for word in words_of for kind in _WORD_KINDS]
 
 
-def words_in(product: Mapping[str, Any]) -> set[str]:
-    """Returns the words in the title and in the names of the people of a product, from its keywords."""
-    parts = (keyword.split(_SEPARATOR) for keyword in product.get("keywords") or () if isinstance(keyword, str))
+def words_in(*products: Mapping[str, Any]) -> set[str]:
+    """Returns the words in the titles and in the names of the people of products, from their keywords."""
+    # Products of a batch share many keywords.
+    keywords = {one for product in products for one in product.get("keywords") or () if isinstance(one, str)}
+    parts = (keyword.split(_SEPARATOR) for keyword in keywords)
     return {part[1] for part in parts if part[0] in _WORD_KINDS}
 
 
@@ -100,9 +102,9 @@ def search_keys(product: Mapping[str, Any]) -> SearchKeys:
     keywords += [property_term(pair["name"], pair["value"]) for pair in product["properties"]]
     if kind in {ALBUM, FILM}:
         terms += _terms("genre", map(fold, details.get("genres", ())))
-        keywords += _terms("actor", map(fold, details.get("actors", ())))
-        if details.get("artist"):
-            keywords.append(term("artist", fold(details["artist"])))
-        people = [details.get("artist") or "", *details.get("actors", ()), *details.get("directors", ())]
-        keywords += _terms("person", words(" ".join(people)))
+        artist, actors = details.get("artist") or "", details.get("actors", ())
+        keywords += _terms("actor", map(fold, actors))
+        if artist:
+            keywords.append(term("artist", fold(artist)))
+        keywords += _terms("person", words(" ".join([artist, *actors, *details.get("directors", ())])))
     return {"terms": list(dict.fromkeys(terms)), "keywords": list(dict.fromkeys(keywords))}

@@ -80,7 +80,8 @@ async def store_words(db: Database, found: Iterable[str]) -> int:
     wanted = set(found)
     if not wanted:
         return 0
-    known = {one["_id"] async for one in WORDS.of(db).find({"_id": {"$in": sorted(wanted)}}, {"_id": 1})}
+    query = {"_id": {"$in": sorted(wanted)}}
+    known = {one["_id"] for one in await WORDS.of(db).find(query, {"_id": 1}, batch_size=len(wanted) + 1).to_list()}
     new: list[Any] = [
         {"_id": word, "plain": (simple := plain(word)), "near": shortened(simple)} for word in sorted(wanted - known)
     ]

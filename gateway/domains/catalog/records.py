@@ -37,6 +37,7 @@ _MAX_SLUGS = 500
 _PLAIN = {name: camel_case(name) for name in PLAIN}
 _PRODUCT = {"sku", "type", "pricing", "shipping", "categories", "properties", "details", *_PLAIN.values()}
 _READ = {str: as_text, datetime: as_instant}
+_PRICING, _PRICE, _PROPERTY = {"list", "retail"}, {"amount", "currency"}, {"name", "value"}
 
 
 def category_record(given: Any) -> CategoryRecord:
@@ -74,7 +75,7 @@ def image_record(given: Any, records: Path) -> ImageRecord:
 def product_record(given: Any) -> ProductRecord:
     """Parses the fields of `CreateProductInput`, with `categories` (slugs) for `categoryIds`. Raises InvalidInput."""
     record = object_of(given, _PRODUCT)
-    pricing = object_of(record.get("pricing"), {"list", "retail"}, "pricing")
+    pricing = object_of(record.get("pricing"), _PRICING, "pricing")
     shipping = optional(record, "shipping", _shipping)
     weight, dimensions = shipping or (None, None)
     fields = ProductFields(
@@ -102,7 +103,7 @@ def _plain(record: Record, field: PlainField, name: str) -> Any:
 
 
 def _price(pricing: Record, name: str) -> Price:
-    price = object_of(pricing.get(name), {"amount", "currency"}, "pricing", name)
+    price = object_of(pricing.get(name), _PRICE, "pricing", name)
     try:
         amount = check_big_int(price.get("amount"))
     except GraphQLError as error:
@@ -113,8 +114,9 @@ def _price(pricing: Record, name: str) -> Price:
 def _properties(value: Any, *path: str) -> list[tuple[str, str]]:
     pairs = []
     for number, item in enumerate(as_list(value, *path)):
-        pair = object_of(item, {"name", "value"}, *path, str(number))
-        pairs.append((text_at(pair, *path, str(number), "name"), text_at(pair, *path, str(number), "value")))
+        place = (*path, str(number))
+        pair = object_of(item, _PROPERTY, *place)
+        pairs.append((text_at(pair, *place, "name"), text_at(pair, *place, "value")))
     return pairs
 
 
