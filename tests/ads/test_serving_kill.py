@@ -47,7 +47,7 @@ async def test_caps_hold_and_sums_are_right_when_gateways_are_killed(
 
         # The keys and the claims of the killed gateways expire.
         clock.advance(seconds=31)
-        await settle_old_claims(gateway, clock, seconds=0)
+        await settle_old_claims(gateway, seconds=0)
         repeated = [await serve(gateway, page) for page in pages]
         await settled(gateway)
 

@@ -8,7 +8,7 @@ from tests.analytics.kit import KIT
 from tests.analytics.support.hits import HITS, RECORD, asked, hit, record_hits
 from tests.analytics.support.log_events import COUNTS, EVENTS, LOG, NOON, analyst, event, log, service
 from tests.analytics.support.page_roll_ups import roll_up
-from tests.support.harness import GatewayClient, SettableClock
+from tests.support.harness import GatewayClient
 from tests.support.sending import assert_sends
 
 BUDGETS = KIT.budgets
@@ -54,10 +54,10 @@ async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: Gate
 
 
 async def test_pages_of_days_that_are_over_are_read_by_the_indexed_commands_of_their_budget(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     await log(gateway, *(event(f"/{number % 3}", 4_000 * number) for number in range(60)))
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     days = {"from": "2026-03-09T00:00:00.000Z", "to": "2026-03-12T00:00:00.000Z"}
     for name in ("pages by day, rolled up", "pages by day, with late events"):
         call = analyst(gateway).data(COUNTS, days)
@@ -66,14 +66,12 @@ async def test_pages_of_days_that_are_over_are_read_by_the_indexed_commands_of_t
         await log(gateway, event("/late"))
 
 
-async def test_a_roll_up_of_a_day_sends_the_indexed_commands_of_its_budget(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_roll_up_of_a_day_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
     await log(gateway, *(event(f"/{number % 3}", number) for number in range(300)))
     tomorrow = NOON.replace(day=10)
-    clock.advance(seconds=(tomorrow - clock.now()).total_seconds())
+    gateway.clock.advance(seconds=(tomorrow - gateway.clock.now()).total_seconds())
     for name in ("roll up a day", "roll up nothing"):
-        astray = await assert_sends(gateway, roll_up(gateway, clock), BUDGETS[name], name)
+        astray = await assert_sends(gateway, roll_up(gateway), BUDGETS[name], name)
 
         # A run looks on all shards for marks and counts. So does a roll-up for the events of its day.
         assert set(astray) <= {

@@ -17,7 +17,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.analytics.periods import Granularity
 from tests.analytics.support.hits import RECORD, expected, hit, points, record_hits
 from tests.analytics.support.log_events import Given, service
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
 from tests.support.killed_servers import answers_until_killed
 from tests.support.processes import environment, served
 
@@ -78,15 +78,14 @@ async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_r
         sent = [one for batch in batches for one in batch]
         await assert_equal(gateway, sent)
         # What the killed gateways have decided is counted already.
-        await settle(gateway, clock)
+        await settle(gateway)
         await assert_equal(gateway, sent)
         await assert_invariants(gateway)
 
 
-async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
+async def settle(gateway: GatewayClient) -> None:
     # The leases of the killed gateways end.
-    clock.advance(seconds=31)
-    await run_jobs(gateway, clock, "settle-hits")
+    await gateway.run_jobs("settle-hits", seconds=31)
 
 
 async def assert_counted(gateway: GatewayClient, told: list[Given]) -> None:

@@ -49,11 +49,9 @@ def many(rng: random.Random, count: int) -> list[Given]:
     ]
 
 
-async def test_the_command_rolls_up_all_pending_sessions_and_says_how_many(
-    gateway: GatewayClient, settings: Settings
-) -> None:
+async def test_the_command_rolls_up_all_pending_sessions_and_says_how_many(gateway: GatewayClient) -> None:
     await recorded(gateway, session(), session(), session(user="bob"))
-    env = environment(settings)
+    env = environment(gateway.settings)
 
     done = await asyncio.to_thread(portico, "rollup", env=env)
 
@@ -64,13 +62,11 @@ async def test_the_command_rolls_up_all_pending_sessions_and_says_how_many(
     assert (again.returncode, again.stdout) == (0, "Sessions rolled up: 0. Periods stored: 0.\n")
 
 
-async def test_the_command_rolls_up_all_but_damaged_sessions_and_exits_with_status_1(
-    gateway: GatewayClient, settings: Settings
-) -> None:
+async def test_the_command_rolls_up_all_but_damaged_sessions_and_exits_with_status_1(gateway: GatewayClient) -> None:
     await recorded(gateway, session(), session(user="bob"))
     await gateway.db["analytics.sessions"].update_one({"user_id": "bob"}, {"$set": {"hour": ObjectId()}})
 
-    done = await asyncio.to_thread(portico, "rollup", env=environment(settings))
+    done = await asyncio.to_thread(portico, "rollup", env=environment(gateway.settings))
 
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout == (
@@ -140,7 +136,7 @@ async def test_figures_are_right_after_commands_are_killed_while_they_roll_up(
                 process.kill()
             interrupted += await pending(gateway.db) > 0
         assert interrupted
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
         assert await pending(gateway.db) == 0
         await assert_matches(gateway, model)
@@ -187,7 +183,7 @@ async def test_figures_are_right_after_gateways_are_killed_while_they_record_and
             await recorded(gateway, *sent[-1])
             for batch in sent:
                 model.record(batch)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
         await assert_matches(gateway, model)
         await assert_invariants(gateway)

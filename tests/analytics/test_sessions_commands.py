@@ -15,11 +15,11 @@ BUDGETS = KIT.budgets
 
 
 @pytest.fixture
-async def busy(gateway: GatewayClient, clock: SettableClock) -> GatewayClient:
+async def busy(gateway: GatewayClient) -> GatewayClient:
     """Many sessions of several users that are rolled up, and some that are pending."""
     for user in ("ann", "bob", "carl"):
         await recorded(gateway, *(session(f"2026-01-{day:02}T{day:02}:00:00Z", user=user) for day in range(1, 24)))
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await recorded(gateway, *(session(user=user) for user in ("ann", "bob")))
     return gateway
 
@@ -48,7 +48,7 @@ async def test_a_caller_without_the_role_sends_no_command(busy: GatewayClient) -
 async def test_roll_ups_and_gauges_use_indexes(busy: GatewayClient, clock: SettableClock) -> None:
     gauges = [gauge for gauge in busy.domains.gauges if gauge.name.startswith("portico_roll_up")]
     commands = [command for gauge in gauges for command in await sent(busy, gauge.read(busy.db, clock.now()))]
-    commands += await sent(busy, roll_up(busy, clock))
+    commands += await sent(busy, roll_up(busy))
 
     assert len(gauges) == 2
     # A run looks on all shards for what is pending, and for the sessions of its hours.

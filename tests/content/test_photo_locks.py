@@ -13,7 +13,7 @@ import pytest
 
 from portico.gateway.settings import Settings
 from tests.content.support.photos import Slow, create_gallery, noise, photo_input, send, stored, upload_body
-from tests.support.harness import GatewayClient, SettableClock, run_jobs, running
+from tests.support.harness import GatewayClient, SettableClock, running
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import pieces_of
 
@@ -34,11 +34,11 @@ async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
         await asyncio.sleep(0.4)
 
 
-async def test_an_upload_that_makes_progress_keeps_its_lock(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_upload_that_makes_progress_keeps_its_lock(gateway: GatewayClient) -> None:
     given = photo_input(await create_gallery(gateway))
     upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=_dripping(given, noise(1))))
     await asyncio.sleep(1.5)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
     uploaded = (await upload).json()["data"]["uploadPhoto"]
 
     assert uploaded["__typename"] == "PhotoPayload"

@@ -24,7 +24,7 @@ from tests.game.support.players import acting_for
 from tests.game.support.scene import Temple, add_temple, assert_settled
 from tests.game.support.worlds import machine_of
 from tests.support.crashing_databases import CrashingDatabases
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, some_of_part
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, some_of_part
 from tests.support.interruptions import database_of, interrupted
 from tests.support.leftovers import LONG_AGO
 
@@ -117,17 +117,15 @@ async def test_a_job_of_another_process_settles_everything_wherever_the_first_on
     assert databases.stop > 2
 
 
-async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    processes = Processes(gateway.db, await add_temple(gateway.db), clock)
-    clock.advance(seconds=6)
+async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(gateway: GatewayClient) -> None:
+    processes = Processes(gateway.db, await add_temple(gateway.db), gateway.clock)
+    gateway.clock.advance(seconds=6)
     await processes.remember()
     gateway.commands.clear()
     await processes.run_jobs()
     idle = gateway.commands.names()
     await pick_up(processes, gateway.db)
-    clock.advance(seconds=6)
+    gateway.clock.advance(seconds=6)
     assert await processes.run_jobs() == 1
     gateway.commands.clear()
 
@@ -245,8 +243,7 @@ async def is_interrupted(
         is_late = True
         # In the second run, the rooms forget what the turns of the first one have given.
         for _ in range(2):
-            clock.advance(seconds=31)
-            await run_jobs(other, clock)
+            await other.run_jobs(seconds=31)
         for one in meanwhile:
             if one is AGAIN:
                 repeated.append((await others.ask(late))["__typename"])

@@ -53,10 +53,8 @@ async def test_a_query_that_is_asked_again_does_not_run(gateway: GatewayClient, 
     assert_only_looked(commands)
 
 
-async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(
-    gateway: GatewayClient, jazz: str, settings: Settings
-) -> None:
-    async with running(replace(settings, cache_bytes=0)) as other:
+async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(gateway: GatewayClient, jazz: str) -> None:
+    async with running(replace(gateway.settings, cache_bytes=0)) as other:
         for number in range(20):
             writer = other if number % 2 else gateway
             await keep(gateway, NAME, JAZZ)

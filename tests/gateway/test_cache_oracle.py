@@ -141,11 +141,9 @@ async def test_no_answer_is_older_while_primaries_step_down_or_stall(
 
 
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
-async def test_no_answer_is_older_while_gateways_are_killed(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_no_answer_is_older_while_gateways_are_killed(gateway: GatewayClient, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        gateways = Gateways(settings, tmp_path, stack)
+        gateways = Gateways(gateway.settings, tmp_path, stack)
         await asyncio.gather(*(asyncio.to_thread(gateways.start) for _ in range(2)))
         async with httpx.AsyncClient(timeout=20.0) as http:
             remotes = [Remote(gateways, number, http, gateway.token()) for number in range(2)]

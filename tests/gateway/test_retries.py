@@ -17,7 +17,7 @@ from tests.accounts.support.accounts import balances, open_account, transfer_inp
 from tests.content.support.site import create_page
 from tests.shop.support.shop import add_input, new_cart, stock_up
 from tests.support.domains import INVARIANTS
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
 from tests.support.rooms import ROOT
@@ -138,7 +138,7 @@ async def _jobs(gateway: GatewayClient, clock: SettableClock) -> list[Exception]
     clock.advance(seconds=6)
     async with asyncio.timeout(20):
         try:
-            await run_jobs(gateway, clock, "finish-transfers")
+            await gateway.run_jobs("finish-transfers")
         except ExceptionGroup as failed:
             return list(failed.exceptions)
         except NotFound as error:

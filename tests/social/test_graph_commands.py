@@ -98,12 +98,10 @@ WRITES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 }
 
 
-async def test_every_write_sends_few_indexed_commands_and_each_to_one_shard(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_every_write_sends_few_indexed_commands_and_each_to_one_shard(gateway: GatewayClient) -> None:
     await prepare(gateway)
     for name, (text, given, expected) in WRITES.items():
-        clock.advance(seconds=60)
+        gateway.clock.advance(seconds=60)
         shown = text.replace("user { id name profile { about location website birthYear interests } }", "__typename")
 
         assert await assert_sends(gateway, gateway.data(shown, {"input": given}), expected, name) == [], name

@@ -15,7 +15,7 @@ from portico.gateway.settings import Settings
 from portico.resolvers.social import votes
 from tests.social.support.posts import POSTING, add_followers, call, feeds_with, new_post
 from tests.social.support.social import join
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
 from tests.support.processes import Served, environment, portico, served
 
 ROUNDS = 10 if IS_SOAK else 2
@@ -94,12 +94,11 @@ async def test_the_next_gateway_delivers_what_a_killed_gateway_has_stored(
     # The keys and the leases of the killed gateways expire.
     clock.advance(seconds=61)
     async with running(settings, clock=clock) as gateway:
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs()
         await assert_invariants(gateway)
 
         answers = {(await call(gateway, *one[:2], **one[2]))["__typename"] for one in calls}
-        clock.advance(seconds=11)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(seconds=11)
 
         assert answers == {"PostPayload"}
         posts = await gateway.db["social.posts"].find({"type": "status"}).to_list()
