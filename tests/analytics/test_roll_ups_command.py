@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import pytest
 from bson import ObjectId
 
 from portico.gateway.domains import OWN_COMMANDS
@@ -26,15 +25,11 @@ from tests.analytics.support.session_cases import (
     stats,
 )
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
+from tests.support.killed_servers import without_uvloop
 from tests.support.processes import environment, eventually, portico, served, started
 
 ROUNDS = 20 if IS_SOAK else 1
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
+anyio_backend = without_uvloop()
 
 
 def many(rng: random.Random, count: int) -> list[Given]:
