@@ -122,8 +122,7 @@ async def test_a_zone_that_has_not_changed_is_not_sent_again(gateway: GatewayCli
 
     assert await choose(gateway) == first
     (command,) = commands.sent
-    sent = await gateway.db["ads.zones"].find_one(command["filter"], command["projection"])
-    assert sent is not None
+    sent = await gateway.stored("ads.zones", command["filter"], projection=command["projection"])
     assert set(sent) == {"_id", "nonce"}
 
     await place(gateway, ad(unit="dearer", ecpm=900))

@@ -124,8 +124,7 @@ async def test_a_click_without_a_user_is_recorded(gateway: GatewayClient) -> Non
 
     await follow(gateway, await click_url(gateway, view(None)))
 
-    stored = await gateway.db["ads.clicks"].find_one({})
-    assert stored is not None
+    stored = await gateway.stored("ads.clicks")
     assert "profile" not in stored
     assert await profile(gateway) is None
 

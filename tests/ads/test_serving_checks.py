@@ -109,7 +109,6 @@ async def test_a_damaged_counter_does_not_keep_the_job_from_others(gateway: Gate
         await settle_old_claims(gateway)
 
     assert failed.value.subgroup(KeyError) is not None
-    found = await gateway.db["ads.counters"].find_one({"_id": ad_key("a:b", "c")})
-    assert found is not None
+    found = await gateway.stored("ads.counters", {"_id": ad_key("a:b", "c")})
     assert (found["claims"], found["shown"]) == ([], 0)
     assert await counts(gateway) == {BANNER: 2}

@@ -101,8 +101,7 @@ async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_b
 
 async def test_ads_of_a_deactivated_campaign_are_removed(gateway: GatewayClient) -> None:
     await place(gateway, ad(), ad("other:one"))
-    before = await gateway.db["ads.zones"].find_one({})
-    assert before is not None
+    before = await gateway.stored("ads.zones")
     await deactivate(gateway)
     await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": before["ads"]}})
 

@@ -73,8 +73,7 @@ async def repaired(gateway: GatewayClient) -> int:
 
 async def test_damaged_sessions_stop_no_others(gateway: GatewayClient) -> None:
     await recorded(gateway, LATE[0])
-    healthy = await gateway.db["analytics.sessions"].find_one({})
-    assert healthy is not None
+    healthy = await gateway.stored("analytics.sessions")
     await recorded(gateway, LATE[1])
     count = await damage_in_front(gateway.db, "analytics.sessions", healthy)
     assert count > 20
@@ -202,8 +201,7 @@ async def test_the_doctor_builds_all_roll_ups_from_the_sessions(rolled_up: Gatew
 
 
 async def test_the_doctor_deletes_a_roll_up_of_nothing(rolled_up: GatewayClient, model: Model) -> None:
-    hour = await rolled_up.db["analytics.session_roll_ups"].find_one(HOUR)
-    assert hour is not None
+    hour = await rolled_up.stored("analytics.session_roll_ups", HOUR)
     await rolled_up.db["analytics.session_roll_ups"].insert_one({**hour, "_id": ObjectId(), "user_id": "dave"})
 
     assert [problem.text for problem in await problems(rolled_up)] == ["there is nothing that it is computed from"]

@@ -242,8 +242,7 @@ async def test_jobs_and_checks_use_indexes_and_write_to_one_shard(gateway: Gatew
 async def test_a_page_of_a_long_list_examines_few_more_documents_than_it_shows(gateway: GatewayClient) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     await create_entry(gateway, blog, slug="first", tags=["t"])
-    one = await gateway.db[NODES].find_one({"slug": "first"})
-    assert one is not None
+    one = await gateway.stored(NODES, {"slug": "first"})
     day = timedelta(days=1)
     await gateway.db[NODES].insert_many(
         [

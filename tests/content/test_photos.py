@@ -88,8 +88,7 @@ async def test_a_photo_is_found_like_any_other_node(gateway: GatewayClient) -> N
 async def test_any_driver_reads_the_file_from_gridfs(gateway: GatewayClient, settings: Settings) -> None:
     data = noise(6)
     photo = await create_photo(gateway, await create_gallery(gateway), data)
-    node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
-    assert node is not None
+    node = await gateway.stored("cms.nodes", {"_id": key_in("ContentNode", photo["id"])})
 
     with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
         out = GridFSBucket(client[settings.database], "cms.assets").open_download_stream(node["detail"]["file"])

@@ -223,9 +223,7 @@ async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(gateway
 
 
 async def node_of(gateway: GatewayClient, photo: dict[str, Any]) -> Document:
-    node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
-    assert node is not None
-    return node
+    return await gateway.stored("cms.nodes", {"_id": key_in("ContentNode", photo["id"])})
 
 
 async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:

@@ -181,8 +181,7 @@ async def test_a_cart_gets_its_full_time_after_a_late_decline(gateway: GatewayCl
     declined = await gateway.result("checkout", checkout_input(cart, "decline"))
 
     assert declined["__typename"] == "PaymentDeclined"
-    found = await gateway.db["carts"].find_one({})
-    assert found is not None
+    found = await gateway.stored("carts")
     lasts = gateway.state.resources.of(ShopSettings).cart_lifetime
     assert found["expires_at"] - before >= lasts + timedelta(seconds=SLOW)
 

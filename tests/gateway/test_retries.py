@@ -163,8 +163,7 @@ async def test_a_transfer_ends_and_loses_no_money_if_an_account_is_deleted(
     assert deleted is not None
     assert all(isinstance(error, NotFound) and error.kind == "Account" for error in failed)
     if gone == "destination":
-        left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
-        assert left is not None
+        left = await gateway.stored("accounts", {"_id": key_in("Account", source)})
         assert left["balance"] == (90 if was_committed else 100)
         assert left["pending"] == []
         # What was withdrawn stays recorded: the doctor names the transfer.
@@ -197,6 +196,5 @@ async def test_a_transfer_that_its_destination_cannot_take_is_refunded_before_th
         answer = await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(source, destination)})
 
     assert answer.data["transfer"]["__typename"] == "NotFound"
-    left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
-    assert left is not None
+    left = await gateway.stored("accounts", {"_id": key_in("Account", source)})
     assert (left["balance"], left["pending"]) == (100, [])

@@ -78,9 +78,7 @@ async def put(gateway: GatewayClient, *documents: Document) -> None:
 
 
 async def stored(gateway: GatewayClient, sku: str) -> Document:
-    found = await gateway.db["products"].find_one({"sku": sku})
-    assert found is not None
-    return found
+    return await gateway.stored("products", {"sku": sku})
 
 
 async def test_an_old_album_is_served_in_the_current_form(gateway: GatewayClient) -> None:

@@ -93,9 +93,7 @@ def pseudonym(gateway: GatewayClient, user: str = "robin") -> str:
 
 
 async def stored_profile(gateway: GatewayClient, user: str = "robin") -> Document:
-    found = await gateway.db["ads.profiles"].find_one({"_id": pseudonym(gateway, user)})
-    assert found is not None
-    return found
+    return await gateway.stored("ads.profiles", {"_id": pseudonym(gateway, user)})
 
 
 async def counts(gateway: GatewayClient, user: str = "robin") -> dict[str, int]:
