@@ -18,14 +18,7 @@ from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from tests.analytics.support.hits import HITS, RECORD, asked, expected, hit, points, record_hits, total
 from tests.analytics.support.log_events import NOON, Given, analyst, service
-from tests.support.harness import (
-    IS_SOAK,
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    running,
-    with_settings,
-)
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running, with_settings
 
 pytestmark = pytest.mark.usefixtures("sound")
 DAY = timedelta(days=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC
 from email.utils import format_datetime
 from typing import Any
@@ -16,6 +14,7 @@ from pymongo.errors import ConnectionFailure
 from portico.gateway.settings import Settings
 from portico.resolvers.content.settings import ContentSettings
 from tests.content.support.site import FUTURE, create_entry, create_page, create_section, own
+from tests.support.fixtures import gateway_with
 from tests.support.harness import Commands, GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import database_of
 
@@ -361,10 +360,7 @@ async def test_an_invalid_host_header_is_not_repeated(gateway: GatewayClient, bl
         assert host not in response.text
 
 
-@pytest.fixture
-async def elsewhere(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, cors_origins="https://reader.example")) as gateway:
-        yield gateway
+elsewhere = gateway_with(cors_origins="https://reader.example")
 
 
 async def test_a_page_of_an_allowed_origin_may_read_a_feed(elsewhere: GatewayClient) -> None:

@@ -15,15 +15,11 @@ from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
-from tests.support.kept_answers import JAZZ, NAME, cache_of, caching, counts_of, create_jazz, follow_changes, keep
+from tests.support.kept_answers import JAZZ, NAME, cache_of, counts_of, create_jazz, follow_changes, keep, with_cache
 from tests.support.sockets import answered_by_stream, listening, opened, streamed, until
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return caching(settings)
+settings = with_cache()
 
 
 @pytest.fixture

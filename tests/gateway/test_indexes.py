@@ -20,15 +20,7 @@ from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
-from tests.catalog.support.catalog import (
-    add_categories,
-    add_products,
-    album,
-    film,
-    mark_in_stock,
-    pricing,
-    product,
-)
+from tests.catalog.support.catalog import add_categories, add_products, album, film, mark_in_stock, pricing, product
 from tests.support.domains import COLLECTIONS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.explaining import Plan, explain
 from tests.support.harness import (

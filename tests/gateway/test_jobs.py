@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from tests.catalog.support.cases import id_and_nonce
 from tests.gateway.support.workers import at_work, worker
 from tests.support.documents import only
 from tests.support.domains import DOMAINS, JOBS
+from tests.support.fixtures import gateway_with, settings_with
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -39,19 +40,10 @@ from tests.support.harness import (
 from tests.support.interruptions import crashing, interrupted
 
 pytestmark = pytest.mark.both_drivers
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings of a gateway that has run each job once, and pauses."""
-    return replace(settings, jobs=True, job_seconds=3600.0)
-
-
-@pytest.fixture
-async def idle(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
-    """A gateway without jobs, for tests that run a job themselves. The first run of all jobs takes most of a test."""
-    async with running(replace(settings, jobs=False), clock=clock) as client:
-        yield client
+# The gateway has run each job once, and pauses.
+settings = settings_with(jobs=True, job_seconds=3600.0)
+# A gateway without jobs, for tests that run a job themselves. The first run of all jobs takes most of a test.
+idle = gateway_with(jobs=False)
 
 
 class Mark(NamedTuple):

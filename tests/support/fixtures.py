@@ -1,8 +1,10 @@
-"""Fixtures for the modules of several domains."""
+"""Fixtures for the modules of several domains, and fixtures that a module has with settings of its own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,3 +25,24 @@ async def other(settings: Settings, clock: SettableClock, gateway: GatewayClient
     assert gateway.settings is settings
     async with running(settings, clock=clock) as found:
         yield found
+
+
+def settings_with(**changes: Any) -> Any:
+    """Returns a fixture: the settings of a test with these changes."""
+
+    @pytest.fixture
+    def settings(settings: Settings) -> Settings:
+        return replace(settings, **changes)
+
+    return settings
+
+
+def gateway_with(**changes: Any) -> Any:
+    """Returns a fixture: a running gateway with these settings."""
+
+    @pytest.fixture
+    async def gateway(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
+        async with running(replace(settings, **changes), clock=clock) as client:
+            yield client
+
+    return gateway
