@@ -57,10 +57,9 @@ async def test_a_click_takes_two_reads_and_one_insert(gateway: GatewayClient, ur
 
 
 async def test_a_link_that_is_followed_many_times_at_once_on_two_gateways_records_one_click(
-    gateway: GatewayClient, url: str
+    gateway: GatewayClient, other: GatewayClient, url: str
 ) -> None:
-    async with running(gateway.settings) as other:
-        answers = await asyncio.gather(*(follow(one, url) for one in 10 * [gateway, other]))
+    answers = await asyncio.gather(*(follow(one, url) for one in 10 * [gateway, other]))
 
     assert {(one.status_code, one.headers["location"]) for one in answers} == {(303, LINK)}
     assert await clicks(gateway) == 1

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
+from portico.resolvers.writes.settler import Settler
 from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running
+from tests.support.settling import Never
 
 
 @pytest.fixture
@@ -17,6 +19,13 @@ async def sound(gateway: GatewayClient) -> AsyncIterator[None]:
     """Asserts all invariants at the end of the test, as `portico doctor` checks them."""
     yield
     await assert_invariants(gateway)
+
+
+@pytest.fixture
+def unsettled(gateway: GatewayClient) -> GatewayClient:
+    """The gateway, which leaves what its calls decide to the jobs, like a process that ends after its answers."""
+    gateway.state.resources[Settler] = Never()
+    return gateway
 
 
 @pytest.fixture
