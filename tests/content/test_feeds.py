@@ -222,17 +222,15 @@ async def test_a_head_request_returns_only_the_headers(gateway: GatewayClient, b
     assert dict(head.headers) == dict(whole.headers)
 
 
-async def test_an_unchanged_feed_is_rendered_once(
-    gateway: GatewayClient, blog: dict[str, Any], commands: Commands
-) -> None:
+async def test_an_unchanged_feed_is_rendered_once(gateway: GatewayClient, blog: dict[str, Any]) -> None:
     await create_entry(gateway, blog)
     first = await get(gateway, "/feeds/blog.atom")
-    commands.clear()
+    gateway.commands.clear()
 
     second = await get(gateway, "/feeds/blog.atom")
 
     assert second.content == first.content
-    assert commands.names() == ["find cms.nodes", "find cms.nodes"]
+    assert gateway.commands.names() == ["find cms.nodes", "find cms.nodes"]
 
 
 async def test_an_empty_blog_has_an_empty_feed_that_does_not_change(

@@ -217,9 +217,7 @@ async def test_without_a_cache_nothing_of_it_runs(without: GatewayClient, comman
     assert commands.names() == ["find categories"] * 3
 
 
-async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
-    gateway: GatewayClient, jazz: str, commands: Commands
-) -> None:
+async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(gateway: GatewayClient, jazz: str) -> None:
     async def get(known: str = "", query: str = NAME) -> Any:
         headers = {"authorization": f"Bearer {gateway.token()}", "if-none-match": known}
         return await gateway.http.get(
@@ -229,10 +227,10 @@ async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
     await keep(gateway, NAME, JAZZ)
     first = await get()
     tag = first.headers["etag"]
-    commands.clear()
+    gateway.commands.clear()
     again = await get(tag)
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    assert_only_looked(commands)
+    assert_only_looked(gateway.commands)
 
     await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
     changed = await get(tag)
