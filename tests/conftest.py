@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left])
         items[:] = [item for item in items if item not in left]
     if _chosen(config) != VARIANTS[0]:
-        kept = [item for item in items if {"settings", "reader"} & {*getattr(item, "fixturenames", ())}]
+        kept = [item for item in items if {"settings", "shared"} & {*getattr(item, "fixturenames", ())}]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
