@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left])
         items[:] = [item for item in items if item not in left]
     if _chosen(config) != VARIANTS[0]:
-        kept = [item for item in items if {"settings", "reader"} & {*getattr(item, "fixturenames", ())}]
+        kept = [item for item in items if {"settings", "shared"} & {*getattr(item, "fixturenames", ())}]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
@@ -205,14 +205,20 @@ async def gateway(settings: Settings, clock: SettableClock, commands: Commands) 
 
 
 @pytest.fixture(scope="module")
-async def reader(
+async def shared(
     mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> AsyncIterator[GatewayClient]:
-    """A running gateway on an empty database. The tests of a module share it, so they must not write."""
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("reader"), pytestconfig) as gateway:
-        before = await stored_in(gateway.db)
+    """A running gateway on an empty database, which a fixture of the module may fill for all tests of the module."""
+    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shared"), pytestconfig) as gateway:
         yield gateway
-        assert await stored_in(gateway.db) == before, "a test that uses `reader` has written"
+
+
+@pytest.fixture(scope="module")
+async def reader(shared: GatewayClient) -> AsyncIterator[GatewayClient]:
+    """A running gateway on an empty database. The tests of a module share it, so they must not write."""
+    before = await stored_in(shared.db)
+    yield shared
+    assert await stored_in(shared.db) == before, "a test that uses `reader` has written"
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.writes import settlements
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import Attempt
-from portico.resolvers.writes.settler import Settler
 from tests.accounts.support.accounts import (
     OWNER,
     assert_money,
@@ -30,17 +29,10 @@ from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, asser
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of, interrupted
 from tests.support.moments import meanwhile
-from tests.support.settling import Never
 
 ACCOUNTS = "{ viewer { accounts { id balance { amount } pendingTransfers { id } } } }"
 NODES = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Account { balance { amount } pendingTransfers { id } } } }"
 TRANSFER = "query ($id: ID!) { node(id: $id) { ... on Transfer { state source { balance { amount } } } } }"
-
-
-@pytest.fixture
-def unsettled(gateway: GatewayClient) -> GatewayClient:
-    gateway.state.resources[Settler] = Never()
-    return gateway
 
 
 async def notes_in(db: Database) -> list[Document]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from portico.testing.kits import mutation_text
@@ -12,8 +11,7 @@ from tests.ads.support.creatives import banner, creative, send, set_creative
 from tests.ads.support.serving import PROFILE
 from tests.support.domains import SCHEMA
 from tests.support.harness import MUTATIONS, GatewayClient
-from tests.support.routing import unroutable
-from tests.support.sending import assert_indexed, names, sent
+from tests.support.sending import assert_sends, names, sent
 
 BUDGETS = KIT.budgets
 READS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -54,50 +52,40 @@ async def test_every_read_sends_the_indexed_commands_of_its_budget_each_to_one_s
         astray = ["find ads.clicks profile"] if name == "the events of a user" else []
         # The first choice reads the whole zone, later ones its nonce.
         for _ in range(2):
-            commands = await sent(gateway, partial(gateway.data, text, variables))
-
-            assert names(commands) == BUDGETS[name], name
-            assert unroutable(commands) == astray, name
-            await assert_indexed(gateway, commands)
+            assert await assert_sends(gateway, gateway.data(text, variables), BUDGETS[name], name) == astray, name
 
 
 async def test_every_write_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
     await place(gateway, ad())
     for name, (mutation, given) in WRITES.items():
-        commands = await sent(gateway, partial(gateway.data, MUTATIONS[mutation], {"input": given}))
+        call = gateway.data(MUTATIONS[mutation], {"input": given})
 
-        assert names(commands) == BUDGETS[name], name
-        assert unroutable(commands) == ASTRAY.get(name, []), name
-        await assert_indexed(gateway, commands)
+        assert await assert_sends(gateway, call, BUDGETS[name], name) == ASTRAY.get(name, []), name
 
 
 async def test_an_image_takes_two_more_commands(gateway: GatewayClient) -> None:
     await place(gateway, ad())
     await set_creative(gateway)
 
-    commands = await sent(gateway, partial(send, gateway, creative(), banner()))
-
-    assert names(commands) == BUDGETS["set a creative with an image"]
-    assert unroutable(commands) == []
-    await assert_indexed(gateway, commands)
+    name = "set a creative with an image"
+    assert await assert_sends(gateway, send(gateway, creative(), banner()), BUDGETS[name], name) == []
 
 
 async def test_a_creative_finds_the_zones_of_its_ad_by_an_index(gateway: GatewayClient) -> None:
     await place(gateway, ad(), ad(unit="other"))
     text = mutation_text(SCHEMA._schema, "setAdCreative", "... on AdCreativePayload { changedZones { id } }")
 
-    commands = await sent(gateway, partial(gateway.data, text, {"input": creative()}))
+    expected = sorted([*BUDGETS["set a creative"], "find ads.zones", "find ads.zones"])
+    astray = await assert_sends(gateway, gateway.data(text, {"input": creative()}), expected, "setAdCreative")
 
-    assert names(commands) == sorted([*BUDGETS["set a creative"], "find ads.zones", "find ads.zones"])
-    assert unroutable(commands) == ["find ads.zones ads ads.campaign_id"]
-    await assert_indexed(gateway, commands)
+    assert astray == ["find ads.zones ads ads.campaign_id"]
 
 
 async def test_choices_of_a_zone_with_a_thousand_ads_send_as_many_commands(gateway: GatewayClient) -> None:
     await place(gateway, ad(keywords=["jazz"]))
     await fill_zone(gateway, ({"ad_unit_id": f"unit-{number:03}", "ecpm": 1000 - number} for number in range(1000)))
 
-    commands = await sent(gateway, partial(choose, gateway, user="robin", keywords=["jazz"], limit=100))
+    commands = await sent(gateway, choose(gateway, user="robin", keywords=["jazz"], limit=100))
     chosen = await choose(gateway, keywords=["jazz"], limit=100)
 
     assert names(commands) == BUDGETS["a choice of ads for a user"]

@@ -16,7 +16,7 @@ from tests.ads.support.creatives import banner, follow, served_page
 from tests.ads.support.serving import counts, profile, record, seen, serve, shown, view
 from tests.support import real_data
 from tests.support.domains import IMPORTERS
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 
 Line = dict[str, Any]
 BANNER: Line = {"siteId": "shop.example", "zoneId": "front", "adUnitId": "banner", "ecpm": 100}
@@ -234,13 +234,11 @@ async def test_past_impressions_count_for_no_cap(gateway: GatewayClient, clock: 
     await assert_invariants(gateway)
 
 
-async def test_an_import_after_midnight_begins_the_new_day_of_a_profile(
-    gateway: GatewayClient, clock: SettableClock, imported: Any
-) -> None:
+async def test_an_import_after_midnight_begins_the_new_day_of_a_profile(gateway: GatewayClient, imported: Any) -> None:
     await place(gateway, ad(dailyCap=2))
     await serve(gateway)
-    then = clock.now().isoformat() + "Z"
-    clock.advance(seconds=86_400)
+    then = gateway.clock.now().isoformat() + "Z"
+    gateway.clock.advance(seconds=86_400)
 
     await imported("ad-events", {**CLICKED, "kind": "IMPRESSION", "at": then, "adUnitId": "other"})
 
@@ -249,11 +247,9 @@ async def test_an_import_after_midnight_begins_the_new_day_of_a_profile(
     await assert_invariants(gateway)
 
 
-async def test_bad_events_are_named_by_line_and_the_others_are_stored(
-    gateway: GatewayClient, clock: SettableClock, imported: Any
-) -> None:
+async def test_bad_events_are_named_by_line_and_the_others_are_stored(gateway: GatewayClient, imported: Any) -> None:
     await place(gateway, ad())
-    now = clock.now()
+    now = gateway.clock.now()
     bad: list[tuple[Line, str]] = [
         ({**CLICKED, "kind": "VIEW"}, "kind: must be CLICK or IMPRESSION"),
         ({**CLICKED, "userId": ""}, "userId: must not be empty"),
@@ -289,14 +285,10 @@ async def test_a_profile_keeps_the_latest_200_events_of_an_import(gateway: Gatew
     await assert_invariants(gateway)
 
 
-async def test_imported_events_are_forgotten_like_others(
-    gateway: GatewayClient, clock: SettableClock, imported: Any
-) -> None:
+async def test_imported_events_are_forgotten_like_others(gateway: GatewayClient, imported: Any) -> None:
     await place(gateway, ad())
     await imported("ad-events", CLICKED)
-    clock.advance(seconds=86_400)
-
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events", seconds=86_400)
 
     assert await profile(gateway, kind="CLICK") is None
 

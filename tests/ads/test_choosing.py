@@ -72,21 +72,17 @@ async def test_yesterdays_impressions_do_not_count(gateway: GatewayClient, clock
     assert units((await choose(gateway, user="robin"))["ads"]) == ["banner"]
 
 
-async def test_impressions_of_a_day_that_has_begun_elsewhere_count(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_impressions_of_a_day_that_has_begun_elsewhere_count(gateway: GatewayClient) -> None:
     await place(gateway, ad())
-    await seen(gateway, "robin", day=clock.now() + timedelta(days=1), banner=1)
+    await seen(gateway, "robin", day=gateway.clock.now() + timedelta(days=1), banner=1)
 
     assert (await choose(gateway, user="robin"))["ads"] == []
 
 
-async def test_a_user_who_has_seen_too_many_ads_in_a_day_gets_no_others(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_user_who_has_seen_too_many_ads_in_a_day_gets_no_others(gateway: GatewayClient) -> None:
     await place(gateway, ad(unit="known", dailyCap=5), ad(unit="new", dailyCap=5))
     many = {f"unit{number}": 1 for number in range(MAX_COUNTED_ADS - 1)}
-    await seen(gateway, "robin", day=clock.now(), known=1, **many)
+    await seen(gateway, "robin", day=gateway.clock.now(), known=1, **many)
 
     chosen = await choose(gateway, user="robin", limit=2)
 
@@ -126,8 +122,7 @@ async def test_a_zone_that_has_not_changed_is_not_sent_again(gateway: GatewayCli
 
     assert await choose(gateway) == first
     (command,) = commands.sent
-    sent = await gateway.db["ads.zones"].find_one(command["filter"], command["projection"])
-    assert sent is not None
+    sent = await gateway.stored("ads.zones", command["filter"], projection=command["projection"])
     assert set(sent) == {"_id", "nonce"}
 
     await place(gateway, ad(unit="dearer", ecpm=900))

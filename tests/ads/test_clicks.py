@@ -16,7 +16,7 @@ from portico.resolvers.ads.clicks import ClickLinks
 from tests.ads.support.ads import ad, deactivate, keyed, place
 from tests.ads.support.creatives import LINK, PAGE, click_url, clicks, creative, follow, served_page, set_creative
 from tests.ads.support.serving import profile, view
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.harness import GatewayClient, assert_invariants, running
 from tests.support.interruptions import crashing
 from tests.support.stored import assert_typed
 
@@ -57,10 +57,9 @@ async def test_a_click_takes_two_reads_and_one_insert(gateway: GatewayClient, ur
 
 
 async def test_a_link_that_is_followed_many_times_at_once_on_two_gateways_records_one_click(
-    gateway: GatewayClient, url: str
+    gateway: GatewayClient, other: GatewayClient, url: str
 ) -> None:
-    async with running(gateway.settings) as other:
-        answers = await asyncio.gather(*(follow(one, url) for one in 10 * [gateway, other]))
+    answers = await asyncio.gather(*(follow(one, url) for one in 10 * [gateway, other]))
 
     assert {(one.status_code, one.headers["location"]) for one in answers} == {(303, LINK)}
     assert await clicks(gateway) == 1
@@ -86,9 +85,7 @@ async def test_a_repeated_call_gets_the_same_link(gateway: GatewayClient) -> Non
     assert again == first
 
 
-async def test_a_call_that_is_repeated_after_a_crash_gets_links_that_record_one_click(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_call_that_is_repeated_after_a_crash_gets_links_that_record_one_click(gateway: GatewayClient) -> None:
     await place(gateway, ad(dailyCap=99, totalCap=9))
     await set_creative(gateway)
     for stop in range(1, 8):
@@ -96,7 +93,7 @@ async def test_a_call_that_is_repeated_after_a_crash_gets_links_that_record_one_
         given = keyed(**view(user))
         with crashing(gateway, stop):
             crashed = await gateway.ask(PAGE, {"input": given}, token=None)
-        clock.advance(seconds=40)
+        gateway.clock.advance(seconds=40)
         pages = [await served_page(gateway, given) for _ in range(2)]
 
         urls = [one["clickUrl"] for page in pages for one in page]
@@ -126,16 +123,13 @@ async def test_a_click_without_a_user_is_recorded(gateway: GatewayClient) -> Non
 
     await follow(gateway, await click_url(gateway, view(None)))
 
-    stored = await gateway.db["ads.clicks"].find_one({})
-    assert stored is not None
+    stored = await gateway.stored("ads.clicks")
     assert "profile" not in stored
     assert await profile(gateway) is None
 
 
-async def test_a_link_that_has_expired_leads_on_and_records_nothing(
-    gateway: GatewayClient, clock: SettableClock, url: str
-) -> None:
-    clock.advance(seconds=timedelta(hours=24).total_seconds())
+async def test_a_link_that_has_expired_leads_on_and_records_nothing(gateway: GatewayClient, url: str) -> None:
+    gateway.clock.advance(seconds=timedelta(hours=24).total_seconds())
 
     answer = await follow(gateway, url)
 
@@ -225,14 +219,12 @@ async def test_an_ad_without_a_creative_leads_nowhere(gateway: GatewayClient) ->
     assert answer.status_code == 404
 
 
-async def test_clicks_are_forgotten_with_the_events(gateway: GatewayClient, clock: SettableClock, url: str) -> None:
+async def test_clicks_are_forgotten_with_the_events(gateway: GatewayClient, url: str) -> None:
     await follow(gateway, url)
-    clock.advance(seconds=timedelta(days=29).total_seconds())
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events", seconds=timedelta(days=29).total_seconds())
     assert await clicks(gateway) == 1
 
-    clock.advance(seconds=timedelta(days=1).total_seconds())
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events", seconds=timedelta(days=1).total_seconds())
 
     assert await clicks(gateway) == 0
     assert (await follow(gateway, url)).status_code == 303

@@ -12,7 +12,7 @@ from portico.resolvers.ads.ads import ad_key
 from tests.ads.support.ads import Given, ad, deactivate, keyed, place, problems_of
 from tests.ads.support.creatives import LINK, banner, creative, follow, send, served_page, set_creative
 from tests.ads.support.serving import view
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import GatewayClient, assert_invariants
 
 NO_LINK = "The URL must begin with http:// or https://, and must have a host and no blanks."
 ZONE = """{ adZone(siteId: "shop.example", zoneId: "front") {
@@ -169,26 +169,22 @@ async def test_a_repeated_upload_has_one_effect_and_another_file_is_refused(gate
     assert other.codes == ["IDEMPOTENCY_KEY_REUSED"]
 
 
-async def test_an_image_that_no_creative_uses_is_forgotten_after_a_day(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_an_image_that_no_creative_uses_is_forgotten_after_a_day(gateway: GatewayClient) -> None:
     await place(gateway, ad(), ad(unit="second"))
     old = await set_creative(gateway, image=banner(color="red"))
     await set_creative(gateway, creative(unit="second"), banner(color="blue"))
     new = await set_creative(gateway, image=banner(color="green"))
     used = {url.rpartition("/")[2].partition(".")[0] for url in (new["imageUrl"],)}
 
-    await run_jobs(gateway, clock, "forget-ad-images")
+    await gateway.run_jobs("forget-ad-images")
     assert len(await images(gateway)) == 3
-    clock.advance(seconds=timedelta(days=1).total_seconds())
-    await run_jobs(gateway, clock, "forget-ad-images")
+    await gateway.run_jobs("forget-ad-images", seconds=timedelta(days=1).total_seconds())
 
     assert used < await images(gateway)
     assert len(await images(gateway)) == 2
     assert (await follow(gateway, old["imageUrl"])).status_code == 404
     assert (await follow(gateway, new["imageUrl"])).status_code == 200
-    clock.advance(seconds=timedelta(days=3).total_seconds())
-    await run_jobs(gateway, clock, "forget-ad-images")
+    await gateway.run_jobs("forget-ad-images", seconds=timedelta(days=3).total_seconds())
     assert len(await images(gateway)) == 2
     await assert_invariants(gateway)
 

@@ -37,7 +37,7 @@ from tests.ads.support.serving import (
     stored_profile,
     view,
 )
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
 
 BANNER = ad_key("acme:spring", "banner")
 # So many calls with the largest ads. Unbounded, half a megabyte of each would be in the profile.
@@ -84,12 +84,10 @@ async def test_parallel_calls_at_midnight_each_count_on_exactly_one_day(
     await assert_invariants(gateway)
 
 
-async def test_a_day_that_is_over_is_not_counted_again(
-    gateway: GatewayClient, settings: Settings, clock: SettableClock
-) -> None:
+async def test_a_day_that_is_over_is_not_counted_again(gateway: GatewayClient, settings: Settings) -> None:
     await place(gateway, ad(dailyCap=2))
     behind = SettableClock()
-    set_time(clock, 0, 5)
+    set_time(gateway.clock, 0, 5)
     async with running(settings, clock=behind) as other:
         assert await shown(gateway) == ["banner"]
 
@@ -97,7 +95,7 @@ async def test_a_day_that_is_over_is_not_counted_again(
         assert await shown(other) == []
         assert (await choose(other, user="robin"))["rejected"][0]["reason"] == "FREQUENCY_CAP"
 
-    assert (await stored_profile(gateway))["day"] == profiles.day_of(clock.now())
+    assert (await stored_profile(gateway))["day"] == profiles.day_of(gateway.clock.now())
     assert await counts(gateway) == {BANNER: 2}
 
 
@@ -197,23 +195,20 @@ async def test_a_profile_forgets_the_calls_that_cannot_be_repeated_any_more(gate
     await assert_invariants(gateway)
 
 
-async def test_events_are_forgotten_after_30_days_and_then_the_profile(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_events_are_forgotten_after_30_days_and_then_the_profile(gateway: GatewayClient) -> None:
     await place(gateway, ad(dailyCap=9, totalCap=99))
     await serve(gateway, keyed(**view()))
-    clock.advance(days=20)
+    gateway.clock.advance(days=20)
     await record(gateway, seen("CLICK"))
     await settled(gateway)
 
-    clock.advance(days=10, seconds=1)
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events", days=10, seconds=1)
     assert await profile(gateway) == []
     assert len(await profile(gateway, kind="CLICK")) == 1
 
-    clock.advance(days=20)
+    gateway.clock.advance(days=20)
     await gateway.db["operations"].delete_many({})
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events")
     assert await profile(gateway) is None
     assert await counted(gateway) == 1
     await assert_invariants(gateway)
@@ -228,7 +223,7 @@ async def test_an_active_profile_keeps_the_caps_of_the_day_when_old_events_are_f
     given = keyed(**view())
     await serve(gateway, given)
 
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events")
 
     assert len(await profile(gateway)) == 1
     assert await shown(gateway) == []
@@ -236,32 +231,28 @@ async def test_an_active_profile_keeps_the_caps_of_the_day_when_old_events_are_f
 
 
 async def test_the_profile_of_a_call_without_a_user_goes_when_the_call_cannot_be_repeated(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     await place(gateway, ad(totalCap=99))
     await serve(gateway, keyed(**view(None)))
     await settled(gateway)
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events")
     assert await gateway.db["ads.profiles"].count_documents({}) == 1
 
-    clock.advance(hours=25)
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events", hours=25)
 
     assert await gateway.db["ads.profiles"].count_documents({}) == 0
 
 
-async def test_a_profile_that_a_crashed_call_has_created_is_forgotten(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    await gateway.db["ads.profiles"].insert_one(profiles.new_profile(pseudonym(gateway), now=clock.now()))
+async def test_a_profile_that_a_crashed_call_has_created_is_forgotten(gateway: GatewayClient) -> None:
+    await gateway.db["ads.profiles"].insert_one(profiles.new_profile(pseudonym(gateway), now=gateway.clock.now()))
 
-    clock.advance(days=31)
-    await run_jobs(gateway, clock, "forget-ad-events")
+    await gateway.run_jobs("forget-ad-events", days=31)
 
     assert await gateway.db["ads.profiles"].count_documents({}) == 0
 
 
-async def test_a_user_id_is_nowhere_in_the_database(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_user_id_is_nowhere_in_the_database(gateway: GatewayClient) -> None:
     secret = "plain-user@example.com"
     await place(gateway, ad(totalCap=9, dailyCap=9))
     await serve(gateway, view(secret), why=True)
@@ -269,7 +260,7 @@ async def test_a_user_id_is_nowhere_in_the_database(gateway: GatewayClient, cloc
     await record(gateway, keyed(**seen(user=secret)))
     await gateway.ask(RECORD, {"input": keyed(**seen(user=secret, campaignId="no:such"))}, token=None)
     await profile(gateway, secret)
-    await settle_old_claims(gateway, clock)
+    await settle_old_claims(gateway)
     await choose(gateway, user=secret)
 
     documents = [text async for text in everything(gateway)]
@@ -326,13 +317,11 @@ async def record_click(gateway: GatewayClient) -> None:
     assert await record(gateway, seen("CLICK"))
 
 
-async def test_a_profile_shows_the_events_of_one_advertiser_latest_first(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_profile_shows_the_events_of_one_advertiser_latest_first(gateway: GatewayClient) -> None:
     await place(gateway, ad("acme:spring"), ad("acme:autumn"), ad("acme-2:x"), ad("zoo:x"))
     for campaign in ("acme:spring", "zoo:x", "acme:autumn", "acme-2:x", "acme:spring"):
         await record(gateway, seen("CLICK", campaignId=campaign))
-        clock.advance(seconds=1)
+        gateway.clock.advance(seconds=1)
 
     events = await profile(gateway, kind="CLICK")
 

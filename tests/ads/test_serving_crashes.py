@@ -64,17 +64,15 @@ async def test_a_call_without_a_key_that_resumes_after_the_jobs_counts_once(scen
         await scene.assert_is(CASES[name].after, place=call.command)
 
 
-async def test_the_last_impression_of_a_crashed_call_is_given_to_another_after_the_jobs(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_the_last_impression_of_a_crashed_call_is_given_to_another_after_the_jobs(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=1), ad(unit="next", ecpm=1, dailyCap=9))
     # The call creates the profile, claims, and crashes before it decides.
     with crashing(gateway, 2):
         await gateway.ask(SERVE, {"input": view()}, token=None)
 
-    clock.advance(seconds=2)
+    gateway.clock.advance(seconds=2)
     assert [one["adUnitId"] for one in (await serve(gateway, view("sam")))["ads"]] == ["next"]
-    await settle_old_claims(gateway, clock)
+    await settle_old_claims(gateway)
     assert [one["adUnitId"] for one in (await serve(gateway, view("sam")))["ads"]] == ["banner"]
     assert await counted(gateway) == 1
 

@@ -8,24 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from portico.gateway.settings import Settings
 from tests.ads.support.ads import Given, ad, place
 from tests.ads.support.serving import SERVE, pseudonym, serve, settle_old_claims, settled, units_of, view
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
-from tests.support.killed_servers import answers_until_killed
+from tests.support.killed_servers import Call, answers_until_killed, without_uvloop
 from tests.support.processes import environment, served
 
 ROUNDS = 30 if IS_SOAK else 2
 USERS = [f"user-{number}" for number in range(40)]
 CAPS = {"banner": 150, "poster": 60}
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
+anyio_backend = without_uvloop()
 
 
 async def test_caps_hold_and_sums_are_right_when_gateways_are_killed(
@@ -40,14 +33,16 @@ async def test_caps_hold_and_sums_are_right_when_gateways_are_killed(
             batch = [view(user, idempotencyKey=f"{number}-{user}-{page}") for user in USERS for page in range(3)]
             rng.shuffle(batch)
             with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
-                answers += await answers_until_killed(server, SERVE, batch, seconds=rng.uniform(0.1, 0.5))
+                answers += await answers_until_killed(
+                    server, [Call(SERVE, page) for page in batch], seconds=rng.uniform(0.1, 0.5)
+                )
             pages += batch
             await assert_shown_at_most(gateway)
         assert None in answers
 
         # The keys and the claims of the killed gateways expire.
         clock.advance(seconds=31)
-        await settle_old_claims(gateway, clock, seconds=0)
+        await settle_old_claims(gateway, seconds=0)
         repeated = [await serve(gateway, page) for page in pages]
         await settled(gateway)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ads.support.ads import ad, deactivate, place, problems_of, units, zone_of
 from tests.ads.support.serving import serve, units_of, view
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import GatewayClient, assert_invariants
 
 
 async def assert_mended(gateway: GatewayClient, text: str) -> None:
@@ -81,9 +81,7 @@ async def test_a_wrong_cap_is_worked_out_again(gateway: GatewayClient, collectio
     await assert_mended(gateway, "the cap of its ad banner is ")
 
 
-async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_by_jobs(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_by_jobs(gateway: GatewayClient) -> None:
     await place(gateway, ad(totalCap=2))
     await place(gateway, ad(), zone="side")
     old = {"schema_version": "", "ads.0.cap": "", "ads.0.cap_version": ""}
@@ -92,8 +90,8 @@ async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_b
     # The zone with the cap keeps to it meanwhile.
     await assert_invariants(gateway)
 
-    await run_jobs(gateway, clock, "upgrade-documents")
-    await run_jobs(gateway, clock, "settle-ads")
+    await gateway.run_jobs("upgrade-documents")
+    await gateway.run_jobs("settle-ads")
 
     served = [await serve(gateway, view(f"user-{number}", "side")) for number in range(3)]
     assert units_of(served) == {"banner": 2}
@@ -103,8 +101,7 @@ async def test_caps_of_zones_that_an_earlier_version_has_stored_are_worked_out_b
 
 async def test_ads_of_a_deactivated_campaign_are_removed(gateway: GatewayClient) -> None:
     await place(gateway, ad(), ad("other:one"))
-    before = await gateway.db["ads.zones"].find_one({})
-    assert before is not None
+    before = await gateway.stored("ads.zones")
     await deactivate(gateway)
     await gateway.db["ads.zones"].update_one({}, {"$set": {"ads": before["ads"]}})
 

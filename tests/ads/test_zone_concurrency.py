@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tests.ads.support.ads import ad, ads_in, deactivate, place, placement, zone_of
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient
 from tests.support.interruptions import database_of, delayed
 
 pytestmark = pytest.mark.usefixtures("sound")
@@ -24,7 +24,7 @@ async def assert_gone(gateway: GatewayClient, campaign: str) -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_request_after_a_deactivation_gets_an_ad_that_is_placed_meanwhile(
-    gateway: GatewayClient, other: GatewayClient, clock: SettableClock, seed: int
+    gateway: GatewayClient, other: GatewayClient, seed: int
 ) -> None:
     rng = random.Random(seed)
     for zone in ZONES[:5]:
@@ -49,8 +49,7 @@ async def test_no_request_after_a_deactivation_gets_an_ad_that_is_placed_meanwhi
     # It was taken out of every zone where it was before, and maybe of some where it was placed meanwhile.
     assert 5 <= ended[0]["zones"] <= len(ZONES)
     assert set(answers) <= {"AdZonePayload", "InvalidInput"}
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock, "settle-ads")
+    await gateway.run_jobs("settle-ads", seconds=6)
 
 
 async def test_concurrent_placements_in_one_zone_are_all_kept(gateway: GatewayClient) -> None:

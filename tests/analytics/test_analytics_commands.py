@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from tests.analytics.kit import KIT
 from tests.analytics.support.hits import HITS, RECORD, asked, hit, record_hits
 from tests.analytics.support.log_events import COUNTS, EVENTS, LOG, NOON, analyst, event, log, service
 from tests.analytics.support.page_roll_ups import roll_up
-from tests.support.harness import GatewayClient, SettableClock
-from tests.support.routing import unroutable
-from tests.support.sending import assert_indexed, names, sent
+from tests.support.harness import GatewayClient
+from tests.support.sending import assert_sends
 
 BUDGETS = KIT.budgets
 MONTH_LATER = NOON.replace(month=4)
@@ -50,54 +48,44 @@ async def test_every_read_sends_the_indexed_commands_of_its_budget(gateway: Gate
     await log(gateway, *(event(f"/{number % 3}", number) for number in range(300)))
     await record_hits(gateway, hit(), hit(at=MONTH_LATER))
     for name, (text, variables) in READS.items():
-        commands = await sent(gateway, partial(analyst(gateway).data, text, variables))
+        call = analyst(gateway).data(text, variables)
 
-        assert names(commands) == BUDGETS[name], name
-        assert unroutable(commands) == ASTRAY.get(name, []), name
-        await assert_indexed(gateway, commands)
+        assert await assert_sends(gateway, call, BUDGETS[name], name) == ASTRAY.get(name, []), name
 
 
 async def test_pages_of_days_that_are_over_are_read_by_the_indexed_commands_of_their_budget(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     await log(gateway, *(event(f"/{number % 3}", 4_000 * number) for number in range(60)))
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     days = {"from": "2026-03-09T00:00:00.000Z", "to": "2026-03-12T00:00:00.000Z"}
     for name in ("pages by day, rolled up", "pages by day, with late events"):
-        commands = await sent(gateway, partial(analyst(gateway).data, COUNTS, days))
+        call = analyst(gateway).data(COUNTS, days)
 
-        assert names(commands) == BUDGETS[name], name
-        assert unroutable(commands) == ASTRAY[name], name
-        await assert_indexed(gateway, commands)
+        assert await assert_sends(gateway, call, BUDGETS[name], name) == ASTRAY[name], name
         await log(gateway, event("/late"))
 
 
-async def test_a_roll_up_of_a_day_sends_the_indexed_commands_of_its_budget(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_roll_up_of_a_day_sends_the_indexed_commands_of_its_budget(gateway: GatewayClient) -> None:
     await log(gateway, *(event(f"/{number % 3}", number) for number in range(300)))
     tomorrow = NOON.replace(day=10)
-    clock.advance(seconds=(tomorrow - clock.now()).total_seconds())
+    gateway.clock.advance(seconds=(tomorrow - gateway.clock.now()).total_seconds())
     for name in ("roll up a day", "roll up nothing"):
-        commands = await sent(gateway, partial(roll_up, gateway, clock))
+        astray = await assert_sends(gateway, roll_up(gateway), BUDGETS[name], name)
 
-        assert names(commands) == BUDGETS[name], name
         # A run looks on all shards for marks and counts. So does a roll-up for the events of its day.
-        assert set(unroutable(commands)) <= {
+        assert set(astray) <= {
             "aggregate analytics.log_events time",
             "aggregate analytics.log_events uncounted",
             "aggregate analytics.page_days ",
             "find analytics.log_events time",
             "find analytics.log_events uncounted",
         }
-        await assert_indexed(gateway, commands)
 
 
 async def test_every_write_sends_the_indexed_commands_of_its_budget_each_to_one_shard(gateway: GatewayClient) -> None:
     await record_hits(gateway, hit())
     for name, (text, given) in WRITES.items():
-        commands = await sent(gateway, partial(service(gateway).data, text, {"input": given}))
+        call = service(gateway).data(text, {"input": given})
 
-        assert names(commands) == BUDGETS[name], name
-        assert unroutable(commands) == [], name
-        await assert_indexed(gateway, commands)
+        assert await assert_sends(gateway, call, BUDGETS[name], name) == [], name

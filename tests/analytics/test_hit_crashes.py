@@ -56,8 +56,7 @@ class Scene:
         self.gateway.state.resources[HitWriter] = HitWriter()
 
     async def run_jobs(self) -> None:
-        self.clock.advance(seconds=31)
-        await run_jobs(self.gateway, self.clock, "settle-hits")
+        await self.gateway.run_jobs("settle-hits", seconds=31)
 
     async def let_another_count(self) -> None:
         """Lets the lease of the slot end, a job settle it, and another gateway take it and count seven hits."""

@@ -11,14 +11,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from portico.gateway.settings import Settings
 from portico.resolvers.analytics.periods import Granularity
 from tests.analytics.support.hits import RECORD, expected, hit, points, record_hits
 from tests.analytics.support.log_events import Given, service
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
-from tests.support.killed_servers import answers_until_killed
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
+from tests.support.killed_servers import Call, answers_until_killed, without_uvloop
 from tests.support.processes import environment, served
 
 ROUNDS = 30 if IS_SOAK else 2
@@ -28,12 +26,7 @@ PAGES = ("/", "/other", "/third")
 BEGIN = datetime(2026, 2, 28)  # noqa: DTZ001 - stored times are naive UTC
 END = BEGIN + timedelta(days=3)
 LEVELS: tuple[Granularity, ...] = ("MINUTE", "HOUR", "DAY", "MONTH")
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
+anyio_backend = without_uvloop()
 
 
 def batches_of(rng: random.Random, number: int) -> list[list[Given]]:
@@ -58,9 +51,8 @@ async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_r
         for number in range(ROUNDS):
             new = batches_of(rng, number)
             with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
-                found = await answers_until_killed(
-                    server, RECORD, new, token=token, at_once=8, first=True, seconds=rng.uniform(0, 0.1)
-                )
+                calls = [Call(RECORD, batch, token) for batch in new]
+                found = await answers_until_killed(server, calls, at_once=8, first=True, seconds=rng.uniform(0, 0.1))
             # Another gateway gets a part of the batches again, at once.
             for place in rng.sample(range(BATCHES), BATCHES // 3):
                 found[place] = await record_hits(gateway, *new[place])
@@ -78,15 +70,14 @@ async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_r
         sent = [one for batch in batches for one in batch]
         await assert_equal(gateway, sent)
         # What the killed gateways have decided is counted already.
-        await settle(gateway, clock)
+        await settle(gateway)
         await assert_equal(gateway, sent)
         await assert_invariants(gateway)
 
 
-async def settle(gateway: GatewayClient, clock: SettableClock) -> None:
+async def settle(gateway: GatewayClient) -> None:
     # The leases of the killed gateways end.
-    clock.advance(seconds=31)
-    await run_jobs(gateway, clock, "settle-hits")
+    await gateway.run_jobs("settle-hits", seconds=31)
 
 
 async def assert_counted(gateway: GatewayClient, told: list[Given]) -> None:

@@ -87,8 +87,7 @@ async def test_lost_hits_of_the_latest_flush_are_rebuilt_and_others_stay_in_thei
     assert await problem.mend()
     assert await counts(counted) == REPAIRED
     await assert_invariants(counted)
-    day = await counted.db["analytics.hit_days"].find_one({"start": FIRST, "page": "/"})
-    assert day is not None
+    day = await counted.stored("analytics.hit_days", {"start": FIRST, "page": "/"})
     assert day["unplaced"] == 2
 
 

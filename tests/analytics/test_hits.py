@@ -18,15 +18,7 @@ from portico.schema.roles import Role
 from portico.schema.scalars import format_instant
 from tests.analytics.support.hits import HITS, RECORD, asked, expected, hit, points, record_hits, total
 from tests.analytics.support.log_events import NOON, Given, analyst, service
-from tests.support.harness import (
-    IS_SOAK,
-    GatewayClient,
-    SettableClock,
-    assert_invariants,
-    run_jobs,
-    running,
-    with_settings,
-)
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running, with_settings
 
 pytestmark = pytest.mark.usefixtures("sound")
 DAY = timedelta(days=1)
@@ -204,16 +196,14 @@ async def test_ids_of_hits_are_forgotten_after_the_days_of_the_setting(settings:
     clock = SettableClock()
     async with running(with_settings(settings, AnalyticsSettings, hit_id_days=10.0), clock=clock) as gateway:
         for days, count in ((0, 1), (9, 1), (2, 2)):
-            clock.advance(days=days)
-            await run_jobs(gateway, clock)
+            await gateway.run_jobs(days=days)
             await record_hits(gateway, hit(eventId="one"))
             assert await total(gateway) == count
 
 
-async def test_ids_of_hits_are_kept_for_good_by_default(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_ids_of_hits_are_kept_for_good_by_default(gateway: GatewayClient) -> None:
     await record_hits(gateway, hit(eventId="one"))
-    clock.advance(days=5_000)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(days=5_000)
 
     await record_hits(gateway, hit(eventId="one"))
 

@@ -31,23 +31,21 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def imported(gateway: GatewayClient, clock: SettableClock, tmp_path: Path) -> Any:
+def imported(gateway: GatewayClient, tmp_path: Path) -> Any:
     """A function that imports a file of this content. Returns the counts, and the reasons of bad lines."""
 
     async def run(content: bytes | str, **options: Any) -> tuple[Counts, dict[int, str]]:
         file = tmp_path / "access.log"
         file.write_bytes(content.encode() if isinstance(content, str) else content)
-        return await run_import(gateway, clock, file, **options)
+        return await run_import(gateway, file, **options)
 
     return run
 
 
-async def run_import(
-    gateway: GatewayClient, clock: SettableClock, *files: Path, **options: Any
-) -> tuple[Counts, dict[int, str]]:
+async def run_import(gateway: GatewayClient, *files: Path, **options: Any) -> tuple[Counts, dict[int, str]]:
     bad: list[BadRecord] = []
     importer = IMPORTERS["logs"].configured(options)
-    work = Import(gateway.db, importer, clock, bad.append, lambda _: None, gateway.state.resources)
+    work = Import(gateway.db, importer, gateway.clock, bad.append, lambda _: None, gateway.state.resources)
     summary = await work.run(files)
     return dict(summary.counts), {one.line: one.reason for one in bad}
 
@@ -161,7 +159,7 @@ async def test_lines_that_are_too_old_to_be_kept_are_refused(
         file = tmp_path / "access.log"
         file.write_text("".join(line().replace("09/Mar/2026:12:00:00 +0000", one) for one in times))
 
-        counts, reasons = await run_import(gateway, clock, file)
+        counts, reasons = await run_import(gateway, file)
 
         assert (counts, list(reasons)) == ({"created": 1, "failed": 1}, [2])
         assert reasons[2] == "time: The time is too long ago: such events are deleted."
@@ -182,29 +180,25 @@ def time_of(row: dict[str, Any]) -> datetime:
     return datetime.strptime(row["time"], "%d/%b/%Y:%H:%M:%S +0000")  # noqa: DTZ007 - stored times are naive UTC
 
 
-async def test_a_real_log_is_counted_as_pythons_counter_counts_it(
-    gateway: GatewayClient, clock: SettableClock, tmp_path: Path
-) -> None:
+async def test_a_real_log_is_counted_as_pythons_counter_counts_it(gateway: GatewayClient, tmp_path: Path) -> None:
     rows = real_data.rows("access_logs")
     source = shared_folder() / "access_logs.jsonl"
     packed = tmp_path / "access_logs.jsonl.gz"
     packed.write_bytes(gzip.compress(source.read_bytes()))
 
-    assert await run_import(gateway, clock, source) == ({"created": 10_000}, {})
-    assert await run_import(gateway, clock, packed) == ({"unchanged": 10_000}, {})
+    assert await run_import(gateway, source) == ({"created": 10_000}, {})
+    assert await run_import(gateway, packed) == ({"unchanged": 10_000}, {})
     await assert_counted(gateway, rows)
 
 
-async def test_the_lines_of_a_real_log_are_counted_the_same(
-    gateway: GatewayClient, clock: SettableClock, tmp_path: Path
-) -> None:
+async def test_the_lines_of_a_real_log_are_counted_the_same(gateway: GatewayClient, tmp_path: Path) -> None:
     rows = real_data.rows("access_logs")
     rebuilt, packed = tmp_path / "access.log", tmp_path / "access.log.1.gz"
     rebuilt.write_text("".join(map(combined_line, rows)))
     packed.write_bytes(gzip.compress(rebuilt.read_bytes()))
 
-    assert await run_import(gateway, clock, rebuilt) == ({"created": 10_000}, {})
-    assert await run_import(gateway, clock, packed) == ({"unchanged": 10_000}, {})
+    assert await run_import(gateway, rebuilt) == ({"created": 10_000}, {})
+    assert await run_import(gateway, packed) == ({"unchanged": 10_000}, {})
     await assert_counted(gateway, rows)
 
 

@@ -217,10 +217,8 @@ async def test_many_requests_are_recorded_before_the_second_is_over(
         assert max(len(command["documents"]) for command in sent) == 10
 
 
-async def test_a_gateway_that_stops_records_the_requests_that_wait(
-    settings: Settings, start: Start, gateway: GatewayClient
-) -> None:
-    async with start(logging(settings), SECONDS=3_600) as stopping:
+async def test_a_gateway_that_stops_records_the_requests_that_wait(start: Start, gateway: GatewayClient) -> None:
+    async with start(logging(gateway.settings), SECONDS=3_600) as stopping:
         for number in range(600):
             await stopping.http.get(f"/{number % 3}")
             if number == 400:

@@ -49,13 +49,11 @@ async def keys_of(gateway: GatewayClient, *arguments: datetime, **variables: Any
     return total
 
 
-async def test_days_that_are_over_are_counted_as_the_log_counts_them(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_days_that_are_over_are_counted_as_the_log_counts_them(gateway: GatewayClient) -> None:
     events = events_of(4)
     await log(gateway, *events)
     before = await page_counts(gateway, MIDNIGHT, MIDNIGHT + 4 * DAY, limit=1_000)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     assert await marks(gateway.db) == 0
     assert before == counted(events)
@@ -74,12 +72,10 @@ async def test_days_that_are_over_are_counted_as_the_log_counts_them(
     await assert_invariants(gateway)
 
 
-async def test_what_a_page_count_reads_does_not_grow_with_the_events_of_its_days(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_what_a_page_count_reads_does_not_grow_with_the_events_of_its_days(gateway: GatewayClient) -> None:
     await log(gateway, *events_of(5, 180))
     before = await keys_of(gateway, MIDNIGHT, MIDNIGHT + 5 * DAY, limit=3)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     after = await keys_of(gateway, MIDNIGHT, MIDNIGHT + 5 * DAY, limit=3)
 
@@ -88,66 +84,56 @@ async def test_what_a_page_count_reads_does_not_grow_with_the_events_of_its_days
     assert after <= 4 * 5 + 5 + 3 + 5
 
 
-async def test_today_and_a_day_that_has_just_ended_are_counted_from_the_log(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+async def test_today_and_a_day_that_has_just_ended_are_counted_from_the_log(gateway: GatewayClient) -> None:
+    today = gateway.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     given = [event(time=format_instant(today + timedelta(seconds=number))) for number in range(3)]
     await log(gateway, *given)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     assert await rolled_days(gateway.db) == []
     assert await page_counts(gateway, today, today + DAY) == counted(given)
 
-    clock.advance(seconds=(today + DAY - clock.now()).total_seconds())
-    await run_jobs(gateway, clock, JOB)
+    await gateway.run_jobs(JOB, seconds=(today + DAY - gateway.clock.now()).total_seconds())
     assert await rolled_days(gateway.db) == []
 
-    clock.advance(minutes=11)
-    await run_jobs(gateway, clock, JOB)
+    await gateway.run_jobs(JOB, minutes=11)
     assert await rolled_days(gateway.db) == [today]
     assert await page_counts(gateway, today, today + DAY) == counted(given)
 
 
-async def test_a_late_event_counts_at_once_and_once(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_late_event_counts_at_once_and_once(gateway: GatewayClient) -> None:
     events = events_of(3)
     await log(gateway, *events)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     for number in range(3):
         late = event("/late", number, eventId=f"{number}")
         await log(gateway, late, late)
         events.append(late)
 
         assert await page_counts(gateway, MIDNIGHT, MIDNIGHT + 3 * DAY, limit=1_000) == counted(events)
-        assert await roll_up(gateway, clock) > 0
+        assert await roll_up(gateway) > 0
         assert await page_counts(gateway, MIDNIGHT, MIDNIGHT + 3 * DAY, limit=1_000) == counted(events)
         assert await marks(gateway.db) == 0
     await log(gateway, events[-1])
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     assert await page_counts(gateway, MIDNIGHT, MIDNIGHT + 3 * DAY, limit=1_000) == counted(events)
     assert await unused_counts(gateway.db) == 0
     await assert_invariants(gateway)
 
 
-async def test_a_day_is_rolled_up_again_at_most_every_five_minutes(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_day_is_rolled_up_again_at_most_every_five_minutes(gateway: GatewayClient) -> None:
     await log(gateway, event())
-    await run_jobs(gateway, clock, JOB)
+    await gateway.run_jobs(JOB)
     await log(gateway, event())
 
-    clock.advance(minutes=4)
-    await run_jobs(gateway, clock, JOB)
+    await gateway.run_jobs(JOB, minutes=4)
     assert await marks(gateway.db) == 1
 
-    clock.advance(minutes=2)
-    await run_jobs(gateway, clock, JOB)
+    await gateway.run_jobs(JOB, minutes=2)
     assert await marks(gateway.db) == 0
 
 
-async def test_a_database_without_roll_ups_gets_them_backwards_and_31_in_a_run(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_database_without_roll_ups_gets_them_backwards_and_31_in_a_run(gateway: GatewayClient) -> None:
     events = [event(f"/{day}", day * DAY.total_seconds()) for day in range(0, 80, 2)]
     # A device whose clock was not set.
     events.append(event("/first", time="1970-01-01T00:00:00.000Z"))
@@ -155,11 +141,11 @@ async def test_a_database_without_roll_ups_gets_them_backwards_and_31_in_a_run(
     # As an earlier version has left them.
     await gateway.db["analytics.log_events"].update_many({}, {"$unset": {"uncounted": ""}})
     end = NOON.replace(hour=0) + 79 * DAY
-    clock.advance(seconds=(end + timedelta(hours=1) - clock.now()).total_seconds())
+    gateway.clock.advance(seconds=(end + timedelta(hours=1) - gateway.clock.now()).total_seconds())
     lasts: list[datetime] = []
     for _ in range(9):
         assert await page_counts(gateway, datetime(1970, 1, 1), end, limit=1_000) == counted(events)  # noqa: DTZ001 - naive UTC
-        if await run_jobs(gateway, clock, JOB) == 0:
+        if await run_jobs(gateway, gateway.clock, JOB) == 0:
             break
         lasts.append((await rolled_days(gateway.db))[0])
 
@@ -170,24 +156,24 @@ async def test_a_database_without_roll_ups_gets_them_backwards_and_31_in_a_run(
 
 
 async def test_more_days_than_mongodb_merges_are_read_in_parts(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "_MERGED", 2)
     events = events_of(7)
     await log(gateway, *events)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     for limit in (1, 5, 1_000):
         assert await page_counts(gateway, MIDNIGHT, MIDNIGHT + 7 * DAY, limit=limit) == counted(events)[:limit]
 
 
 async def test_of_many_stretches_without_roll_ups_the_rest_of_the_range_is_one(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "_MOST_STRETCHES", 3)
     events = events_of(12)
     await log(gateway, *events)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     for day in range(1, 12, 2):
         late = event("/late", day * DAY.total_seconds())
         await log(gateway, late)
@@ -202,7 +188,7 @@ async def test_only_events_without_a_roll_up_count_towards_the_limit(settings: S
     async with running(limited, clock=clock) as gateway:
         events = [event("/a", number) for number in range(30)]
         await log(gateway, *events)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
         assert await page_counts(gateway, MIDNIGHT, MIDNIGHT + DAY) == counted(events)
 
@@ -218,7 +204,7 @@ async def test_roll_ups_go_before_their_events_expire(settings: Settings) -> Non
         ]
         await log(gateway, *events)
         clock.advance(days=1)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
         assert len(await rolled_days(gateway.db)) == 5
         now = today + 28 * DAY + timedelta(hours=12)
         clock.advance(seconds=(now - clock.now()).total_seconds())
@@ -226,8 +212,8 @@ async def test_roll_ups_go_before_their_events_expire(settings: Settings) -> Non
         # Two days have expired, and half of the third.
         left = [one for one in events if one["time"] >= format_instant(now - 30 * DAY)]
         for _ in range(2):
-            await run_jobs(gateway, clock, "forget-log-events")
-            await roll_up(gateway, clock)
+            await gateway.run_jobs("forget-log-events")
+            await roll_up(gateway)
 
             assert await page_counts(gateway, today - 9 * DAY, today, limit=1_000) == counted(left)
             assert await unused_counts(gateway.db) == 0
@@ -235,16 +221,14 @@ async def test_roll_ups_go_before_their_events_expire(settings: Settings) -> Non
         assert min(await rolled_days(gateway.db)) == today - DAY
 
 
-async def test_the_doctor_finds_a_roll_up_that_differs_from_its_events_and_mends_it(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_the_doctor_finds_a_roll_up_that_differs_from_its_events_and_mends_it(gateway: GatewayClient) -> None:
     (invariant,) = [one for one in gateway.domains.invariants if one.name.startswith("Every roll-up of log")]
     counts, events = gateway.db["analytics.page_days"], gateway.db["analytics.log_events"]
     # So few days later, the job rolls up few days, and the doctor checks few.
-    clock.advance(seconds=(MIDNIGHT + 4 * DAY - clock.now()).total_seconds())
+    gateway.clock.advance(seconds=(MIDNIGHT + 4 * DAY - gateway.clock.now()).total_seconds())
     given = events_of(2)
     await log(gateway, *given)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     async def changed(collection: Any, change: Given, **conditions: Any) -> None:
         assert (await collection.update_one({"day": MIDNIGHT, **conditions}, change)).modified_count == 1
@@ -266,7 +250,7 @@ async def test_the_doctor_finds_a_roll_up_that_differs_from_its_events_and_mends
         assert await problem.mend()
         assert [problem async for problem in invariant.problems(gateway.db)] == []
         # Deletes the counts that were mended, so that the next damage is to valid ones.
-        await run_jobs(gateway, clock, JOB)
+        await gateway.run_jobs(JOB)
     found = await page_counts(gateway, MIDNIGHT, MIDNIGHT + 2 * DAY, limit=1_000)
     assert [one for one in found if one["path"] != "/x"] == counted(given)
 

@@ -27,7 +27,6 @@ from tests.support.harness import (
     GatewayClient,
     SettableClock,
     assert_invariants,
-    run_jobs,
     running,
     some_stops,
     stops,
@@ -58,22 +57,22 @@ async def all_counts(gateway: GatewayClient) -> Any:
     return await page_counts(gateway, MIDNIGHT, END, limit=1_000)
 
 
-async def assert_settled(gateway: GatewayClient, clock: SettableClock, events: list[Given]) -> None:
+async def assert_settled(gateway: GatewayClient, events: list[Given]) -> None:
     """Runs the job twice. Asserts that the roll-ups are those of the events, and that nothing else is left."""
     for _ in range(2):
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
     assert await all_counts(gateway) == counted(events)
     assert (await marks(gateway.db), await unused_counts(gateway.db)) == (0, 0)
     await assert_invariants(gateway)
 
 
 async def test_a_run_that_crashes_anywhere_twice_leaves_exact_counts_and_is_finished_by_the_next(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_roll_ups, "_INSERTED_AT_ONCE", 2)
     monkeypatch.setattr(page_roll_ups, "_UNMARKED_AT_ONCE", 10)
     await log(gateway, *EVENTS)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await log(gateway, *LATE)
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
@@ -84,10 +83,10 @@ async def test_a_run_that_crashes_anywhere_twice_leaves_exact_counts_and_is_fini
         await snapshot.restore()
         for stop in (first, second):
             with crashing(gateway, stop) as faulty, stopping():
-                await roll_up(gateway, clock)
+                await roll_up(gateway)
             crashes += faulty.has_crashed
             assert await all_counts(gateway) == counted([*EVENTS, *LATE])
-        await assert_settled(gateway, clock, [*EVENTS, *LATE])
+        await assert_settled(gateway, [*EVENTS, *LATE])
     assert crashes > len(pairs) * 5 / 8
 
 
@@ -98,19 +97,19 @@ async def test_an_expiry_that_crashes_anywhere_counts_no_deleted_events(settings
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         events = [event(time=format_instant(today - day * DAY)) for day in range(1, 5)]
         await log(gateway, *events)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
         clock.advance(days=28)
         snapshot = Snapshot(gateway.db, COLLECTIONS)
         await snapshot.take()
         for stop in stops():
             await snapshot.restore()
             with crashing(gateway, stop) as faulty, stopping():
-                await run_jobs(gateway, clock, "forget-log-events")
+                await gateway.run_jobs("forget-log-events")
             stored = [one["time"] async for one in gateway.db["analytics.log_events"].find()]
             left = [one for one in events if one["time"] in {format_instant(time) for time in stored}]
 
             assert await page_counts(gateway, today - 9 * DAY, today) == counted(left)
-            await roll_up(gateway, clock)
+            await roll_up(gateway)
             assert await page_counts(gateway, today - 9 * DAY, today) == counted(left)
             await assert_invariants(gateway)
             if not faulty.has_crashed:
@@ -120,25 +119,25 @@ async def test_an_expiry_that_crashes_anywhere_counts_no_deleted_events(settings
 
 # What happens between any two commands of a roll-up.
 
-Action = Callable[[GatewayClient, SettableClock], Awaitable[None]]
+Action = Callable[[GatewayClient], Awaitable[None]]
 
 
-async def another_build(gateway: GatewayClient, clock: SettableClock) -> None:
-    await roll_up_day(gateway.db, MIDNIGHT, now=clock.now())
+async def another_build(gateway: GatewayClient) -> None:
+    await roll_up_day(gateway.db, MIDNIGHT, now=gateway.clock.now())
 
 
-async def another_run(gateway: GatewayClient, clock: SettableClock) -> None:
-    await roll_up_days(gateway.db, now=clock.now() + timedelta(minutes=6), days=None)
+async def another_run(gateway: GatewayClient) -> None:
+    await roll_up_days(gateway.db, now=gateway.clock.now() + timedelta(minutes=6), days=None)
 
 
-async def late_events(gateway: GatewayClient, _clock: SettableClock) -> None:
+async def late_events(gateway: GatewayClient) -> None:
     await log(gateway, *LATE)
 
 
 def one_after_the_other(*actions: Action) -> Action:
-    async def act(gateway: GatewayClient, clock: SettableClock) -> None:
+    async def act(gateway: GatewayClient) -> None:
         for action in actions:
-            await action(gateway, clock)
+            await action(gateway)
 
     return act
 
@@ -161,14 +160,14 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
     events = [*EVENTS, MORE, *(LATE if "late events" in name else [])]
 
     async def act() -> None:
-        await BETWEEN[name](gateway, clock)
+        await BETWEEN[name](gateway)
         # What the paused process has not done yet is missing in no answer.
         assert await all_counts(gateway) == counted(events)
 
     for skip in some_stops(3):
         await empty(gateway.db, COLLECTIONS)
         await log(gateway, *EVENTS)
-        await another_build(gateway, clock)
+        await another_build(gateway)
         await log(gateway, MORE)
         with meanwhile(gateway, act, skip=skip) as outcome:
             await roll_up_day(gateway.db, MIDNIGHT, now=clock.now())
@@ -176,26 +175,26 @@ async def test_whatever_happens_between_two_commands_of_a_build_each_event_count
             break
 
         assert await all_counts(gateway) == counted(events)
-        await assert_settled(gateway, clock, events)
+        await assert_settled(gateway, events)
     assert skip >= 6
 
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", BETWEEN)
 async def test_whatever_happens_between_two_commands_of_a_read_it_counts_each_earlier_event_once(
-    gateway: GatewayClient, clock: SettableClock, name: str
+    gateway: GatewayClient, name: str
 ) -> None:
     wanted = [tuple(one.values()) for one in counted(EVENTS)]
 
     async def act() -> None:
-        await BETWEEN[name](gateway, clock)
+        await BETWEEN[name](gateway)
         # Deletes the counts that were replaced.
-        await another_run(gateway, clock)
+        await another_run(gateway)
 
     for skip in some_stops(3):
         await empty(gateway.db, COLLECTIONS)
         await log(gateway, *EVENTS)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
         with meanwhile(gateway, act, skip=skip) as outcome:
             found = await reads.count_pages(gateway.db, MIDNIGHT, END, limit=1_000, max_events=1_000)
         if not outcome:
@@ -207,11 +206,9 @@ async def test_whatever_happens_between_two_commands_of_a_read_it_counts_each_ea
     assert skip >= 4
 
 
-async def test_a_read_whose_roll_ups_are_replaced_again_and_again_counts_the_log(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_read_whose_roll_ups_are_replaced_again_and_again_counts_the_log(gateway: GatewayClient) -> None:
     await log(gateway, *EVENTS)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     replaced = 0
 
     class Replacing:
@@ -220,7 +217,7 @@ async def test_a_read_whose_roll_ups_are_replaced_again_and_again_counts_the_log
             if name != "analytics.page_days":
                 return gateway.db[name]
             replaced += 1
-            return interrupted(gateway.db, None, None, lambda: another_build(gateway, clock))[name]
+            return interrupted(gateway.db, None, None, lambda: another_build(gateway))[name]
 
     database: Any = Replacing()
     found = await reads.count_pages(database, MIDNIGHT, END, limit=1_000, max_events=1_000)
@@ -229,9 +226,7 @@ async def test_a_read_whose_roll_ups_are_replaced_again_and_again_counts_the_log
     assert [one["hits"] for one in found] == [one["hits"] for one in counted(EVENTS)]
 
 
-async def test_roll_ups_reads_and_late_events_at_the_same_time_lose_and_double_nothing(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_roll_ups_reads_and_late_events_at_the_same_time_lose_and_double_nothing(gateway: GatewayClient) -> None:
     rng = random.Random(3)
     await log(gateway, *EVENTS)
     acknowledged = list(EVENTS)
@@ -249,9 +244,9 @@ async def test_roll_ups_reads_and_late_events_at_the_same_time_lose_and_double_n
         while not is_over:
             database = delayed(gateway.db, rng, 0.005)
             # As if five minutes had passed.
-            await roll_up_days(database, now=clock.now() + timedelta(minutes=6), days=None)
+            await roll_up_days(database, now=gateway.clock.now() + timedelta(minutes=6), days=None)
             for day in range(3):
-                await roll_up_day(database, MIDNIGHT + day * DAY, now=clock.now())
+                await roll_up_day(database, MIDNIGHT + day * DAY, now=gateway.clock.now())
 
     async def read() -> None:
         while not is_over:
@@ -269,7 +264,7 @@ async def test_roll_ups_reads_and_late_events_at_the_same_time_lose_and_double_n
 
     await asyncio.gather(record_all(), build(), build(), read(), read())
 
-    await assert_settled(gateway, clock, acknowledged)
+    await assert_settled(gateway, acknowledged)
 
 
 # Random steps
@@ -302,7 +297,7 @@ STEPS = st.one_of(
 @examples(8, 400)
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 async def test_random_events_roll_ups_crashes_and_reads_have_the_counts_of_the_model(
-    gateway: GatewayClient, clock: SettableClock, steps: list[tuple[str, Any]]
+    gateway: GatewayClient, steps: list[tuple[str, Any]]
 ) -> None:
     await empty(gateway.db, COLLECTIONS)
     model: dict[Any, Given] = {}
@@ -313,7 +308,7 @@ async def test_random_events_roll_ups_crashes_and_reads_have_the_counts_of_the_m
                 model.setdefault(one["eventId"] or len(model), one)
         elif step == "roll up":
             with crashing(gateway, value), stopping():
-                await roll_up(gateway, clock)
+                await roll_up(gateway)
         elif step == "read":
             begin, end, limit = value
             found = await page_counts(gateway, begin, end, limit=limit)
@@ -323,16 +318,16 @@ async def test_random_events_roll_ups_crashes_and_reads_have_the_counts_of_the_m
         found = await page_counts(gateway, MIDNIGHT, MIDNIGHT + 4 * DAY, limit=1_000)
         assert found == counted(model.values())
     for _ in range(2):
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
     assert await page_counts(gateway, MIDNIGHT, MIDNIGHT + 4 * DAY, limit=1_000) == counted(model.values())
     assert (await marks(gateway.db), await unused_counts(gateway.db)) == (0, 0)
     await assert_invariants(gateway)
 
 
-async def test_events_sent_again_after_a_crash_count_once(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_events_sent_again_after_a_crash_count_once(gateway: GatewayClient) -> None:
     for stop in range(2):
         with crashing(gateway, stop):
             await service(gateway).ask(LOG, {"input": LATE})
-        await run_jobs(gateway, clock, JOB)
+        await gateway.run_jobs(JOB)
         await log(gateway, *LATE)
-        await assert_settled(gateway, clock, LATE)
+        await assert_settled(gateway, LATE)

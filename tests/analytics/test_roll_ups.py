@@ -51,7 +51,7 @@ class Scene(Stage):
         self.first = [session(f"2026-01-31T1{number % 2}:05:00Z", number + 1) for number in range(6)]
         self.late = [session(f"2026-01-31T1{number % 2}:45:00Z", 7, user) for number, user in enumerate(("ann", "bob"))]
         await recorded(self.gateway, *self.first)
-        await roll_up(self.gateway, self.clock)
+        await roll_up(self.gateway)
         self.clock.advance(hours=1)
         await recorded(self.gateway, *self.late)
 
@@ -70,7 +70,7 @@ def scene(gateway: GatewayClient, clock: SettableClock) -> Scene:
 
 async def test_without_pending_sessions_the_figures_are_as_of_now(gateway: GatewayClient, clock: SettableClock) -> None:
     await recorded(gateway, session())
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     clock.advance(hours=1)
 
     before, found, after = clock.now(), await report(gateway), clock.now()
@@ -95,7 +95,7 @@ async def test_pending_sessions_of_the_user_hold_the_time_back_and_those_of_othe
     assert all(shown(before) <= one <= shown(after) for one in found)
     now = clock.now()
     assert (await report(gateway, user="carl"))["asOf"] >= shown(now)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     assert (await report(gateway))["asOf"] > later(after, hours=1)
     assert len((await report(gateway))["stats"]) == 1
 
@@ -124,7 +124,7 @@ async def test_every_session_that_was_acknowledged_before_the_time_is_in_the_fig
                 scene.clock.advance(seconds=1)
 
         with meanwhile(scene.gateway, read, skip=stop) as outcome:
-            await roll_up(scene.gateway, scene.clock)
+            await roll_up(scene.gateway)
         await assert_complete(other, acknowledged)
         if not outcome:
             break
@@ -141,7 +141,7 @@ async def test_a_read_during_which_sessions_are_rolled_up_promises_no_more_than_
         async def overtake(acknowledged: list[datetime] = acknowledged) -> None:
             await recorded(other, session(length=3))
             acknowledged.append(scene.clock.now())
-            await roll_up(other, scene.clock)
+            await roll_up(other)
             scene.clock.advance(seconds=1)
 
         with meanwhile(scene.gateway, overtake, skip=stop) as outcome:
@@ -166,12 +166,12 @@ async def test_a_run_that_is_suspended_anywhere_and_resumes_late_replaces_nothin
                 late = [session(f"2026-01-31T11:5{number}:00Z", 9), session("2025-01-31T11:50:00Z", 9, "bob")]
                 await recorded(other, *late)
                 model.record(late)
-                await roll_up(other, scene.clock)
-            await roll_up(other, scene.clock)
+                await roll_up(other)
+            await roll_up(other)
             assert await pending(other.db) == 0
 
         with meanwhile(scene.gateway, overtake, skip=stop) as outcome:
-            await roll_up(scene.gateway, scene.clock)
+            await roll_up(scene.gateway)
         if not outcome:
             break
         await assert_matches(scene.gateway, model)
@@ -181,7 +181,7 @@ async def test_a_run_that_is_suspended_anywhere_and_resumes_late_replaces_nothin
 
 @pytest.mark.parametrize("step", range(4), ids=["hours", "days", "weeks and months", "years"])
 async def test_a_run_that_is_overtaken_by_an_older_sum_sums_again(
-    gateway: GatewayClient, other: GatewayClient, clock: SettableClock, step: int
+    gateway: GatewayClient, other: GatewayClient, step: int
 ) -> None:
     has_summed, may_store = asyncio.Event(), asyncio.Event()
 
@@ -202,11 +202,11 @@ async def test_a_run_that_is_overtaken_by_an_older_sum_sums_again(
     overtaken = interrupted(gateway.db, name, "bulk_write", resume, skip=step)
 
     with database_of(other, suspended), database_of(gateway, overtaken):
-        slow = asyncio.create_task(roll_up(other, clock))
+        slow = asyncio.create_task(roll_up(other))
         await has_summed.wait()
         await recorded(gateway, second)
         # Before this stores what has both sessions, the other stores what has only the first.
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
     assert slow.done()
     assert await pending(gateway.db) == 0
@@ -221,7 +221,7 @@ async def test_a_run_does_not_rely_on_roll_ups_that_a_change_of_the_primary_undo
     before = await rolled_up.find(levels).to_list()
     # A run has stored this step, and crashes.
     with crashing(scene.gateway, step + 1), stopping():
-        await roll_up(scene.gateway, scene.clock)
+        await roll_up(scene.gateway)
 
     async def undo() -> None:
         await rolled_up.delete_many(levels)
@@ -230,7 +230,7 @@ async def test_a_run_does_not_rely_on_roll_ups_that_a_change_of_the_primary_undo
     # The next run has read what the first has stored, when it is undone.
     undone = interrupted(scene.gateway.db, rolled_up.name, "bulk_write", undo, skip=step)
     with database_of(scene.gateway, undone):
-        await roll_up(scene.gateway, scene.clock)
+        await roll_up(scene.gateway)
 
     assert await pending(scene.gateway.db) == 0
     await assert_matches(scene.gateway, model)
@@ -238,7 +238,7 @@ async def test_a_run_does_not_rely_on_roll_ups_that_a_change_of_the_primary_undo
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_runs_at_the_same_time_as_each_other_and_as_recordings_leave_the_right_figures(
-    gateway: GatewayClient, other: GatewayClient, clock: SettableClock, seed: int
+    gateway: GatewayClient, other: GatewayClient, seed: int
 ) -> None:
     rng = random.Random(seed)
     model = Model()
@@ -255,7 +255,7 @@ async def test_runs_at_the_same_time_as_each_other_and_as_recordings_leave_the_r
 
     async def roll_up_often(through: GatewayClient) -> None:
         for _ in range(6):
-            await roll_up(through, clock)
+            await roll_up(through)
 
     one, two = delayed(gateway.db, rng, 0.01), delayed(other.db, rng, 0.01)
     with database_of(gateway, one), database_of(other, two):
@@ -264,7 +264,7 @@ async def test_runs_at_the_same_time_as_each_other_and_as_recordings_leave_the_r
                 group.create_task(record_all(through, some))
                 group.create_task(roll_up_often(through))
 
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await assert_matches(gateway, model)
     await assert_invariants(gateway)
 
@@ -273,15 +273,13 @@ async def test_a_run_whose_writes_are_sent_twice_leaves_the_right_figures(scene:
     model = await scene.model()
 
     with database_of(scene.gateway, RepeatedWrites.of(scene.gateway.db)):
-        await roll_up(scene.gateway, scene.clock)
+        await roll_up(scene.gateway)
 
     assert await pending(scene.gateway.db) == 0
     await assert_matches(scene.gateway, model)
 
 
-async def test_a_run_sends_as_many_commands_for_a_thousand_periods_as_for_one(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_run_sends_as_many_commands_for_a_thousand_periods_as_for_one(gateway: GatewayClient) -> None:
     one = [session()]
     many = [session(f"20{year}-0{month}-1{day}T10:00:00Z", user=f"user {year} {month}")
             for year in range(10, 30) for month in range(1, 6) for day in range(10)]  # fmt: skip
@@ -290,7 +288,7 @@ async def test_a_run_sends_as_many_commands_for_a_thousand_periods_as_for_one(
         await recorded(gateway, *sessions)
         model.record(sessions)
         gateway.commands.clear()
-        assert await roll_up(gateway, clock) == len(sessions)
+        assert await roll_up(gateway) == len(sessions)
         # MongoDB ends a cursor that has returned its last batch only when it is asked again.
         sent = [name for name in gateway.commands.names() if not name.startswith("getMore")]
         assert sent == COMMANDS
@@ -300,12 +298,12 @@ async def test_a_run_sends_as_many_commands_for_a_thousand_periods_as_for_one(
     await assert_invariants(gateway)
 
 
-async def test_a_run_takes_batches_of_a_thousand_sessions(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_run_takes_batches_of_a_thousand_sessions(gateway: GatewayClient) -> None:
     for _ in range(3):
         await recorded(gateway, *(session(length=1, user=f"user {number % 7}") for number in range(700)))
     gateway.commands.clear()
 
-    assert await roll_up(gateway, clock) == 2_100
+    assert await roll_up(gateway) == 2_100
 
     names: list[Any] = gateway.commands.names()
     assert names.count("update analytics.sessions") == 3

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import pytest
 from bson import ObjectId
 
 from portico.gateway.domains import OWN_COMMANDS
@@ -26,15 +25,11 @@ from tests.analytics.support.session_cases import (
     stats,
 )
 from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, running
+from tests.support.killed_servers import without_uvloop
 from tests.support.processes import environment, eventually, portico, served, started
 
 ROUNDS = 20 if IS_SOAK else 1
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
+anyio_backend = without_uvloop()
 
 
 def many(rng: random.Random, count: int) -> list[Given]:
@@ -49,11 +44,9 @@ def many(rng: random.Random, count: int) -> list[Given]:
     ]
 
 
-async def test_the_command_rolls_up_all_pending_sessions_and_says_how_many(
-    gateway: GatewayClient, settings: Settings
-) -> None:
+async def test_the_command_rolls_up_all_pending_sessions_and_says_how_many(gateway: GatewayClient) -> None:
     await recorded(gateway, session(), session(), session(user="bob"))
-    env = environment(settings)
+    env = environment(gateway.settings)
 
     done = await asyncio.to_thread(portico, "rollup", env=env)
 
@@ -64,13 +57,11 @@ async def test_the_command_rolls_up_all_pending_sessions_and_says_how_many(
     assert (again.returncode, again.stdout) == (0, "Sessions rolled up: 0. Periods stored: 0.\n")
 
 
-async def test_the_command_rolls_up_all_but_damaged_sessions_and_exits_with_status_1(
-    gateway: GatewayClient, settings: Settings
-) -> None:
+async def test_the_command_rolls_up_all_but_damaged_sessions_and_exits_with_status_1(gateway: GatewayClient) -> None:
     await recorded(gateway, session(), session(user="bob"))
     await gateway.db["analytics.sessions"].update_one({"user_id": "bob"}, {"$set": {"hour": ObjectId()}})
 
-    done = await asyncio.to_thread(portico, "rollup", env=environment(settings))
+    done = await asyncio.to_thread(portico, "rollup", env=environment(gateway.settings))
 
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout == (
@@ -140,7 +131,7 @@ async def test_figures_are_right_after_commands_are_killed_while_they_roll_up(
                 process.kill()
             interrupted += await pending(gateway.db) > 0
         assert interrupted
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
         assert await pending(gateway.db) == 0
         await assert_matches(gateway, model)
@@ -187,7 +178,7 @@ async def test_figures_are_right_after_gateways_are_killed_while_they_record_and
             await recorded(gateway, *sent[-1])
             for batch in sent:
                 model.record(batch)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
         await assert_matches(gateway, model)
         await assert_invariants(gateway)

@@ -20,7 +20,7 @@ from tests.analytics.support.session_cases import (
     stats,
     stored_roll_ups,
 )
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, stops
+from tests.support.harness import GatewayClient, assert_invariants, stops
 from tests.support.interruptions import crashing, stopping
 from tests.support.stored import empty
 
@@ -30,10 +30,10 @@ SESSIONS = [session(time, 0.1 * number, user) for number, time in enumerate(TIME
 
 
 @pytest.fixture
-async def whole(gateway: GatewayClient, clock: SettableClock) -> list[bytes]:
+async def whole(gateway: GatewayClient) -> list[bytes]:
     """The roll-ups of all sessions, recorded at once and rolled up without a crash."""
     await recorded(gateway, *SESSIONS)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     model = Model()
     model.record(SESSIONS)
     await assert_matches(gateway, model)
@@ -43,7 +43,7 @@ async def whole(gateway: GatewayClient, clock: SettableClock) -> list[bytes]:
 
 
 async def test_a_recording_that_crashes_anywhere_and_is_repeated_counts_once(
-    gateway: GatewayClient, clock: SettableClock, whole: list[bytes]
+    gateway: GatewayClient, whole: list[bytes]
 ) -> None:
     for stop in stops():
         await empty(gateway.db, COLLECTIONS)
@@ -52,30 +52,28 @@ async def test_a_recording_that_crashes_anywhere_and_is_repeated_counts_once(
         if not faulty.has_crashed:
             break
         assert answer.codes == ["INTERNAL"]
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
         assert await recorded(gateway, *SESSIONS) == len(SESSIONS)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
         assert await stored_roll_ups(gateway.db) == whole
     assert stop == 1
 
 
-async def test_a_recording_whose_answer_is_lost_is_in_the_figures(
-    gateway: GatewayClient, clock: SettableClock, whole: list[bytes]
-) -> None:
+async def test_a_recording_whose_answer_is_lost_is_in_the_figures(gateway: GatewayClient, whole: list[bytes]) -> None:
     # The caller never learns that this has succeeded, and sends half of it again.
     await gateway.ask(RECORD, {"input": SESSIONS})
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await recorded(gateway, *SESSIONS[:4])
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     assert await stored_roll_ups(gateway.db) == whole
 
 
 async def test_a_run_that_crashes_anywhere_twice_is_finished_by_the_next(
-    gateway: GatewayClient, clock: SettableClock, whole: list[bytes]
+    gateway: GatewayClient, whole: list[bytes]
 ) -> None:
     await recorded(gateway, *SESSIONS[3:])
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await recorded(gateway, *SESSIONS[:3])
     snapshot = Snapshot(gateway.db, COLLECTIONS)
     await snapshot.take()
@@ -84,12 +82,12 @@ async def test_a_run_that_crashes_anywhere_twice_is_finished_by_the_next(
         await snapshot.restore()
         for stop in (first, second):
             with crashing(gateway, stop) as faulty, stopping():
-                await roll_up(gateway, clock)
+                await roll_up(gateway)
             crashes += faulty.has_crashed
         # The marks are removed last, and together.
         assert await pending(gateway.db) == 3 or await stored_roll_ups(gateway.db) == whole
 
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
         assert await stored_roll_ups(gateway.db) == whole
         assert await pending(gateway.db) == 0
@@ -100,7 +98,7 @@ async def test_a_run_that_crashes_anywhere_twice_is_finished_by_the_next(
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(6))
 async def test_any_order_with_repetitions_and_crashes_gives_the_same_bytes(
-    gateway: GatewayClient, clock: SettableClock, whole: list[bytes], seed: int
+    gateway: GatewayClient, whole: list[bytes], seed: int
 ) -> None:
     rng = random.Random(seed)
     sent = [*SESSIONS, *SESSIONS]
@@ -113,9 +111,9 @@ async def test_any_order_with_repetitions_and_crashes_gives_the_same_bytes(
         if "errors" in answer.body:
             sent += batch
         with crashing(gateway, rng.choice([None, *range(6)])), stopping():
-            await roll_up(gateway, clock)
+            await roll_up(gateway)
 
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
 
     assert await stored_roll_ups(gateway.db) == whole
     assert await stats(gateway, "YEAR") == [

@@ -86,12 +86,12 @@ async def test_random_recordings_crashes_and_reads_have_the_figures_of_the_model
             told += [(clock.now(), one["userId"]) for one in model.record(value) if one["at"] < "2150"]
         elif step == "crash":
             with crashing(gateway, value), stopping():
-                await roll_up(gateway, clock)
+                await roll_up(gateway)
         elif step == "roll up":
-            await roll_up(gateway, clock)
+            await roll_up(gateway)
         else:
             await read(gateway, model, value, told)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await assert_matches(gateway, model)
     for user, (level, end) in product(model.users(), END.items()):
         found = await stats(gateway, level, "1970-01-01T00:00:00Z", end, user=user)

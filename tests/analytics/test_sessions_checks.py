@@ -34,7 +34,7 @@ from tests.analytics.support.session_cases import (
     stored_roll_ups,
 )
 from tests.support.damage import damage_in_front
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
+from tests.support.harness import GatewayClient, assert_invariants, some_stops
 from tests.support.interruptions import database_of, delayed
 from tests.support.moments import meanwhile
 from tests.support.stored import empty
@@ -51,10 +51,10 @@ def model() -> Model:
 
 
 @pytest.fixture
-async def rolled_up(gateway: GatewayClient, clock: SettableClock, model: Model) -> GatewayClient:
+async def rolled_up(gateway: GatewayClient, model: Model) -> GatewayClient:
     """Sessions that are rolled up."""
     await recorded(gateway, *FIRST)
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await assert_matches(gateway, model)
     return gateway
 
@@ -71,16 +71,15 @@ async def repaired(gateway: GatewayClient) -> int:
     return sum([await problem.mend() for invariant in DOMAIN.invariants async for problem in invariant.problems(db)])
 
 
-async def test_damaged_sessions_stop_no_others(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_damaged_sessions_stop_no_others(gateway: GatewayClient) -> None:
     await recorded(gateway, LATE[0])
-    healthy = await gateway.db["analytics.sessions"].find_one({})
-    assert healthy is not None
+    healthy = await gateway.stored("analytics.sessions")
     await recorded(gateway, LATE[1])
     count = await damage_in_front(gateway.db, "analytics.sessions", healthy)
     assert count > 20
 
     with pytest.raises(ExceptionGroup, match="could not be finished"):
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
     left = await gateway.db["analytics.sessions"].find_one({"_id": healthy["_id"]}, {"pending_since": 1})
     assert left == {"_id": healthy["_id"]}
@@ -89,19 +88,19 @@ async def test_damaged_sessions_stop_no_others(gateway: GatewayClient, clock: Se
     # A second run does not wait for the damaged ones, either.
     await recorded(gateway, session(user="carl"))
     with pytest.raises(ExceptionGroup):
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
     assert await stats(gateway, "DAY", user="carl") == [("2026-01-31T00", 1, 60)]
 
 
 async def test_a_session_whose_user_is_damaged_takes_no_roll_up_of_the_user_with_this_text(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     await recorded(gateway, session(user="7"))
     await gateway.db["analytics.sessions"].update_one({}, {"$set": {"user_id": 7}})
-    await run_once(gateway, clock)
+    await run_once(gateway)
 
     await recorded(gateway, session(user="7"))
-    await run_once(gateway, clock)
+    await run_once(gateway)
 
     assert await stats(gateway, "YEAR", user="7") == [("2026-01-01T00", 2, 120)]
     assert await pending(gateway.db) == 1
@@ -134,7 +133,7 @@ DAMAGE: dict[str, tuple[Document, Document]] = {
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", DAMAGE)
 async def test_a_damaged_roll_up_stops_no_other_user_and_the_doctor_repairs_it(
-    rolled_up: GatewayClient, clock: SettableClock, model: Model, name: str
+    rolled_up: GatewayClient, model: Model, name: str
 ) -> None:
     chosen, change = DAMAGE[name]
     assert (await rolled_up.db["analytics.session_roll_ups"].update_one(chosen, change)).modified_count == 1
@@ -149,13 +148,13 @@ async def test_a_damaged_roll_up_stops_no_other_user_and_the_doctor_repairs_it(
     await rolled_up.db["analytics.session_roll_ups"].update_one(chosen, change)
     await recorded(rolled_up, *LATE)
     model.record(LATE)
-    await run_once(rolled_up, clock)
+    await run_once(rolled_up)
     assert await stats(rolled_up, "YEAR", user="bob") == [("2026-01-01T00", 1, 7)]
     # The late session of the other user is in all figures, or still pending.
     assert await pending(rolled_up.db) or chosen is not HOUR or await has_late(rolled_up, model)
     for _ in range(2):
         await repaired(rolled_up)
-        await run_once(rolled_up, clock)
+        await run_once(rolled_up)
     assert await pending(rolled_up.db) == 0
     assert await problems(rolled_up) == []
 
@@ -169,10 +168,10 @@ async def has_late(gateway: GatewayClient, model: Model) -> bool:
     return figures == [model.figures("ann", level)[start] for level, start in wanted]
 
 
-async def run_once(gateway: GatewayClient, clock: SettableClock) -> None:
+async def run_once(gateway: GatewayClient) -> None:
     """Runs the job. A worker logs its error, and goes on."""
     with contextlib.suppress(Conflict, SweepFailed, *DAMAGED):
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -190,9 +189,7 @@ async def test_the_doctor_finds_and_repairs_missing_roll_ups(
     await assert_matches(rolled_up, model)
 
 
-async def test_the_doctor_builds_all_roll_ups_from_the_sessions(
-    rolled_up: GatewayClient, clock: SettableClock, model: Model
-) -> None:
+async def test_the_doctor_builds_all_roll_ups_from_the_sessions(rolled_up: GatewayClient, model: Model) -> None:
     whole = await stored_roll_ups(rolled_up.db)
     await rolled_up.db["analytics.session_roll_ups"].delete_many({})
 
@@ -200,12 +197,11 @@ async def test_the_doctor_builds_all_roll_ups_from_the_sessions(
 
     assert await stored_roll_ups(rolled_up.db) == whole
     await assert_matches(rolled_up, model)
-    assert await roll_up(rolled_up, clock) == 0
+    assert await roll_up(rolled_up) == 0
 
 
 async def test_the_doctor_deletes_a_roll_up_of_nothing(rolled_up: GatewayClient, model: Model) -> None:
-    hour = await rolled_up.db["analytics.session_roll_ups"].find_one(HOUR)
-    assert hour is not None
+    hour = await rolled_up.stored("analytics.session_roll_ups", HOUR)
     await rolled_up.db["analytics.session_roll_ups"].insert_one({**hour, "_id": ObjectId(), "user_id": "dave"})
 
     assert [problem.text for problem in await problems(rolled_up)] == ["there is nothing that it is computed from"]
@@ -215,9 +211,7 @@ async def test_the_doctor_deletes_a_roll_up_of_nothing(rolled_up: GatewayClient,
     await assert_matches(rolled_up, model)
 
 
-async def test_a_repair_deletes_no_roll_up_that_is_stored_meanwhile(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_repair_deletes_no_roll_up_that_is_stored_meanwhile(gateway: GatewayClient) -> None:
     roll_ups = gateway.db["analytics.session_roll_ups"]
     sessions = [session(shown(HOUR["start"]))]
     model = Model()
@@ -226,7 +220,7 @@ async def test_a_repair_deletes_no_roll_up_that_is_stored_meanwhile(
 
     async def record_and_roll_up() -> None:
         await recorded(gateway, *sessions)
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
 
     for skip in some_stops(2):
         await empty(gateway.db, COLLECTIONS)
@@ -264,7 +258,7 @@ async def test_the_doctor_names_a_damaged_session(rolled_up: GatewayClient, name
 
 
 async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_rolled_up(
-    gateway: GatewayClient, other: GatewayClient, clock: SettableClock
+    gateway: GatewayClient, other: GatewayClient
 ) -> None:
     rng = random.Random(5)
     is_over = False
@@ -273,7 +267,7 @@ async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_
         while not is_over:
             times = [f"2026-01-{rng.randint(10, 20)}T1{rng.randint(0, 9)}:00:00Z" for _ in range(5)]
             await recorded(through, *(session(time) for time in times))
-            await roll_up(through, clock)
+            await roll_up(through)
 
     found: list[Any] = []
     with database_of(gateway, delayed(gateway.db, rng, 0.005)):
@@ -284,5 +278,5 @@ async def test_the_doctor_raises_no_false_alarm_while_sessions_are_recorded_and_
         is_over = True
         await busy
     assert [problem for problem in found if not problem.is_open] == []
-    await roll_up(gateway, clock)
+    await roll_up(gateway)
     await assert_invariants(gateway)

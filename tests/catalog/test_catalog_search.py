@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.catalog.support.catalog import SKUS, add_categories, add_products, mark_in_stock, shared_gateway, skus
+from tests.catalog.support.catalog import SKUS, add_categories, add_products, mark_in_stock, skus
 from tests.catalog.support.record_shop import ALL, CATEGORIES, DATED, IN_STOCK, PRODUCTS
 from tests.support.harness import GatewayClient
 
@@ -15,15 +14,12 @@ pytestmark = pytest.mark.both_drivers
 
 
 @pytest.fixture(scope="module")
-async def shop(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> AsyncIterator[GatewayClient]:
+async def shop(shared: GatewayClient) -> GatewayClient:
     """Return a gateway with the products of the shop. Three of them are in stock."""
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
-        await add_categories(gateway.db, CATEGORIES)
-        await add_products(gateway.db, PRODUCTS)
-        await mark_in_stock(gateway.db, {"sku": {"$in": list(IN_STOCK)}})
-        yield gateway
+    await add_categories(shared.db, CATEGORIES)
+    await add_products(shared.db, PRODUCTS)
+    await mark_in_stock(shared.db, {"sku": {"$in": list(IN_STOCK)}})
+    return shared
 
 
 async def refused(shop: GatewayClient, conditions: dict[str, Any], sort: str = "NEWEST") -> tuple[str, list[str]]:

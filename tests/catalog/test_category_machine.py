@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.operation_records import record_id_of
 from portico.schema.kinds import Kind
-from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, assert_invariants
 from tests.support.interruptions import crashing
 from tests.support.machines import Machine, examples, step_lists
 
@@ -200,7 +200,7 @@ class Hierarchy(Machine):
         self.clock.advance(seconds=31)
         if len(self.crashed) > 1 or step.text % 2:
             # The retry must not wait for the marks of other crashed calls.
-            await run_jobs(self.gateway, self.clock)
+            await self.gateway.run_jobs()
 
         outcome = (await self.gateway.result(call.mutation, await self.given(call)))["__typename"]
 

@@ -88,8 +88,7 @@ async def test_a_claim_that_meets_another_of_the_same_product_is_made_again(gate
     claims = product_slugs.Claims(interrupted(gateway.db, SLUGS, "bulk_write", meet), gateway.clock.now())
 
     assert await claims.mark([one]) == set()
-    claim = await gateway.db[SLUGS].find_one({"_id": "blue"})
-    assert claim is not None
+    claim = await gateway.stored(SLUGS, {"_id": "blue"})
     assert claim["by"] == claims.key
 
 

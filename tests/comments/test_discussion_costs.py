@@ -4,7 +4,6 @@ query takes a fixed number of commands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from portico.resolvers.comments.comments import (
 from portico.resolvers.comments.discussions import DOCUMENTS, EMBEDDED, PAGES, discussion_id
 from portico.resolvers.documents import Document
 from portico.schema.kinds import Kind
-from tests.catalog.support.catalog import add_products, product, shared_gateway
+from tests.catalog.support.catalog import add_products, product
 from tests.comments.support.discussions import ON_EACH, STORAGES
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
@@ -61,17 +60,14 @@ AT_MOST = {
 
 
 @pytest.fixture(scope="module")
-async def large(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> AsyncIterator[tuple[GatewayClient, dict[str, tuple[Document, list[Document]]]]]:
-    """Yield a gateway and a discussion in each storage, with the same comments."""
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("large"), pytestconfig) as gateway:
-        await add_products(gateway.db, [product(sku=storage) for storage in STORAGES])
-        found = {}
-        for storage in STORAGES:
-            made = _comments(discussion_id("Product", storage))
-            found[storage] = await put_discussion(gateway.db, kind="Product", key=storage, storage=storage, made=made)
-        yield gateway, found
+async def large(shared: GatewayClient) -> Large:
+    """A gateway and a discussion in each storage, with the same comments."""
+    await add_products(shared.db, [product(sku=storage) for storage in STORAGES])
+    found = {}
+    for storage in STORAGES:
+        made = _comments(discussion_id("Product", storage))
+        found[storage] = await put_discussion(shared.db, kind="Product", key=storage, storage=storage, made=made)
+    return shared, found
 
 
 def _comments(discussion: Any) -> list[Document]:

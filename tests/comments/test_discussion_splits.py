@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from bson import ObjectId
 
 from portico.gateway.clock import SystemClock
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.gateway.settings import Settings
 from portico.resolvers.comments.backward_walks import BackwardWalk
 from portico.resolvers.comments.buckets import FULL, finish_split
 from portico.resolvers.comments.comments import THREADED, listing_of
@@ -31,6 +29,7 @@ from tests.comments.support.discussions import (
     threaded,
     use_small_pages,
 )
+from tests.support.fixtures import settings_with
 from tests.support.harness import IS_SOAK, GatewayClient, assert_invariants
 from tests.support.ids import key_in
 
@@ -64,12 +63,8 @@ query ($ids: [ID!]!) {{
 }}
 """
 LINKS = "query ($id: ID!) {{ node(id: $id) {{ ... on Discussion {{ {links} }} }} }}"
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings of a gateway that lets a test read everything at once."""
-    return replace(settings, max_cost=1_000_000)
+# A test reads everything at once.
+settings = settings_with(max_cost=1_000_000)
 
 
 async def split_in_turn(gateway: GatewayClient, page: Document, steps: list[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portico.resolvers.content import assets
-from tests.catalog.support.catalog import shared_gateway
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, noise_of, result, use_pictures
 from tests.content.support.site import own
 from tests.support.harness import GatewayClient, SettableClock
@@ -25,18 +24,10 @@ FROM = {"range": "bytes=1000-1999"}
 
 
 @pytest.fixture(scope="module")
-def monkeymodule() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        yield patch
-
-
-@pytest.fixture(scope="module")
-async def gateway(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config, monkeymodule: Any
-) -> AsyncIterator[GatewayClient]:
+def gateway(shared: GatewayClient) -> Iterator[GatewayClient]:
     """Yield a gateway that stores photos in chunks of 1,000 bytes."""
-    monkeymodule.setattr(assets, "CHUNK_BYTES", 1_000)
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("assets"), pytestconfig) as shared:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assets, "CHUNK_BYTES", 1_000)
         use_pictures(shared, PicturesHere())
         yield shared
 
@@ -203,8 +194,7 @@ async def test_any_range_equals_the_slice_of_the_bytes(
 )
 async def test_other_paths_do_not_lead_to_a_photo(gateway: GatewayClient, photo: dict[str, Any], path: str) -> None:
     key = str(key_in("ContentNode", photo["id"]))
-    node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
-    assert node is not None
+    node = await gateway.stored("cms.nodes", {"_id": key_in("ContentNode", photo["id"])})
     chosen = path.format(
         id=key,
         upper=key.upper() + "A",

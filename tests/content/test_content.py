@@ -24,7 +24,7 @@ from tests.content.support.site import (
     page_input,
     section_input,
 )
-from tests.support.harness import GatewayClient, SettableClock
+from tests.support.harness import GatewayClient
 from tests.support.ids import key_in
 
 CHILDREN = """
@@ -256,16 +256,14 @@ async def test_children_are_sorted_by_title_and_paged(gateway: GatewayClient) ->
 
 
 @pytest.mark.both_drivers
-async def test_readers_see_only_published_nodes_and_editors_see_all(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_readers_see_only_published_nodes_and_editors_see_all(gateway: GatewayClient) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     made = {
         "draft": await create_entry(gateway, blog, slug="draft", publishOn=None, tags=["t"]),
         "future": await create_entry(gateway, blog, slug="future", publishOn=FUTURE, tags=["t"]),
         "past": await create_entry(gateway, blog, slug="past", publishOn=PAST, tags=["t"]),
     }
-    now = clock.now()
+    now = gateway.clock.now()
     soon = format_instant(now + timedelta(hours=2))
     made["soon"] = await create_entry(gateway, blog, slug="soon", publishOn=soon, tags=["t"])
     merchant = gateway.token(roles=[MERCHANT])
@@ -288,7 +286,7 @@ async def test_readers_see_only_published_nodes_and_editors_see_all(
     for token in (None, merchant, ""):
         assert await entries(gateway, "/blog", token=token) == ["past"]
 
-    clock.advance(hours=3)
+    gateway.clock.advance(hours=3)
 
     assert await seen(token=None) == {name: {"past", "soon"} for name in LISTS}
     assert await entries(gateway, "/blog", token=None) == ["soon", "past"]
@@ -317,16 +315,14 @@ async def test_only_editors_see_a_photo_without_bytes(gateway: GatewayClient) ->
     assert await children(gateway, "/pictures", token=None) == await tagged(gateway, "t", token=None) == ["bike"]
 
 
-async def test_entries_are_paged_newest_first_and_a_cursor_stays_valid_as_time_passes(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_entries_are_paged_newest_first_and_a_cursor_stays_valid_as_time_passes(gateway: GatewayClient) -> None:
     blog = await create_section(gateway, "BLOG", slug="blog")
     for day in (2, 4, 1, 3):
         await create_entry(gateway, blog, slug=f"day-{day}", publishOn=f"2020-01-0{day}T00:00:00Z")
     await create_section(gateway, parentId=blog["id"], slug="attic")
 
     first = (await gateway.data(ENTRIES, {"path": "/blog", "first": 2}, token=None))["content"]["entries"]
-    clock.advance(minutes=5)
+    gateway.clock.advance(minutes=5)
     after = {"path": "/blog", "first": 2, "after": first["pageInfo"]["endCursor"]}
     second = (await gateway.data(ENTRIES, after, token=None))["content"]["entries"]
 

@@ -20,7 +20,7 @@ from portico.schema.roles import Role
 from tests.content.support.patches import patched
 from tests.content.support.site import REVISIONS, at, create_page, create_section, own, page_input, section_input
 from tests.support.domains import DOMAINS
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
+from tests.support.harness import IS_SOAK, GatewayClient
 from tests.support.ids import key_in
 from tests.support.interruptions import database_of, delayed
 
@@ -183,9 +183,7 @@ async def test_no_node_is_left_below_a_section_that_is_deleted_concurrently(gate
 
 
 @pytest.mark.parametrize("seed", range(8 if IS_SOAK else 2))
-async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
-    gateway: GatewayClient, clock: SettableClock, seed: int
-) -> None:
+async def test_the_jobs_settle_what_random_crashes_of_writers_leave(gateway: GatewayClient, seed: int) -> None:
     rng = random.Random(seed)
     author: Author = {"id": "a", "name": "A"}
     sections = [await create_section(gateway) for _ in range(2)]
@@ -193,7 +191,7 @@ async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
     async def write(number: int) -> None:
         section = key_in("ContentNode", rng.choice(sections)["id"])
         _, database = FaultyDatabase.around(gateway.db, rng.choice([None, *range(6)]))
-        now, operation_id = clock.now(), f"r-{seed}-{number}"
+        now, operation_id = gateway.clock.now(), f"r-{seed}-{number}"
         try:
             if rng.random() < 0.7:
                 node = NewNode(f"page-{number}", "Page", author, section)
@@ -215,12 +213,12 @@ async def test_the_jobs_settle_what_random_crashes_of_writers_leave(
     async def jobs() -> None:
         for _ in range(5):
             await asyncio.sleep(0.02)
-            clock.advance(seconds=6)
-            await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=clock.now())
+            gateway.clock.advance(seconds=6)
+            await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=gateway.clock.now())
 
     await asyncio.gather(*(write(number) for number in range(20)), jobs())
-    clock.advance(seconds=6)
-    await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=clock.now())
+    gateway.clock.advance(seconds=6)
+    await content_jobs.finish_changes(gateway.db, DOMAINS.attachments, now=gateway.clock.now())
 
     for mark in ("pending", "unrevised", "deleting"):
         assert await gateway.db["cms.nodes"].find_one({mark: {"$exists": True}}) is None

@@ -29,8 +29,7 @@ async def test_an_edit_first_keeps_a_text_whose_revision_a_crash_prevented(scene
         given = await scene.set("another text")
         if not await scene.crash("editText", given, stop):
             break
-        page = await scene.gateway.db["cms.nodes"].find_one({"slug": "page"})
-        assert page is not None
+        page = await scene.gateway.stored("cms.nodes", {"slug": "page"})
         accepted = page["detail"]["text"]
 
         edit = Edit(page["_id"], page["nonce"], {"id": "b", "name": "B"}, scene.clock.now(), "r-next")
@@ -44,8 +43,7 @@ async def test_an_edit_first_keeps_a_text_whose_revision_a_crash_prevented(scene
 
 async def delete(scene: Site, slug: str) -> str:
     """Deletes a node as it is now. Returns the type of the result."""
-    node = await scene.gateway.db["cms.nodes"].find_one({"slug": slug})
-    assert node is not None
+    node = await scene.gateway.stored("cms.nodes", {"slug": slug})
     given = {"id": Kind.encode_id("ContentNode", node["_id"]), "nonce": node["nonce"]}
     return await scene.typename_of("deleteContent", given)
 
@@ -69,8 +67,7 @@ async def test_an_edit_of_an_unrevised_text_that_pauses_while_its_page_is_delete
 ) -> None:
     for skip in some_stops(2):
         assert await scene.crash("editText", await scene.set("another text"), 2)
-        page = await scene.gateway.db["cms.nodes"].find_one({"slug": "page"})
-        assert page is not None
+        page = await scene.gateway.stored("cms.nodes", {"slug": "page"})
         assert "unrevised" in page
         given = {"id": Kind.encode_id("ContentNode", page["_id"]), "nonce": page["nonce"]}
         delete_it = partial(scene.typename_of, "deleteContent", given)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC
 from email.utils import format_datetime
 from typing import Any
@@ -16,6 +14,7 @@ from pymongo.errors import ConnectionFailure
 from portico.gateway.settings import Settings
 from portico.resolvers.content.settings import ContentSettings
 from tests.content.support.site import FUTURE, create_entry, create_page, create_section, own
+from tests.support.fixtures import gateway_with
 from tests.support.harness import Commands, GatewayClient, SettableClock, running, with_settings
 from tests.support.interruptions import database_of
 
@@ -223,17 +222,15 @@ async def test_a_head_request_returns_only_the_headers(gateway: GatewayClient, b
     assert dict(head.headers) == dict(whole.headers)
 
 
-async def test_an_unchanged_feed_is_rendered_once(
-    gateway: GatewayClient, blog: dict[str, Any], commands: Commands
-) -> None:
+async def test_an_unchanged_feed_is_rendered_once(gateway: GatewayClient, blog: dict[str, Any]) -> None:
     await create_entry(gateway, blog)
     first = await get(gateway, "/feeds/blog.atom")
-    commands.clear()
+    gateway.commands.clear()
 
     second = await get(gateway, "/feeds/blog.atom")
 
     assert second.content == first.content
-    assert commands.names() == ["find cms.nodes", "find cms.nodes"]
+    assert gateway.commands.names() == ["find cms.nodes", "find cms.nodes"]
 
 
 async def test_an_empty_blog_has_an_empty_feed_that_does_not_change(
@@ -361,10 +358,7 @@ async def test_an_invalid_host_header_is_not_repeated(gateway: GatewayClient, bl
         assert host not in response.text
 
 
-@pytest.fixture
-async def elsewhere(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, cors_origins="https://reader.example")) as gateway:
-        yield gateway
+elsewhere = gateway_with(cors_origins="https://reader.example")
 
 
 async def test_a_page_of_an_allowed_origin_may_read_a_feed(elsewhere: GatewayClient) -> None:

@@ -63,8 +63,7 @@ async def test_missing_or_wrong_bytes_of_a_photo_are_reported(
     gateway: GatewayClient, photo: dict[str, Any], spoil: Callable[[Database, Any], Awaitable[None]], text: str
 ) -> None:
     key = key_in("ContentNode", photo["id"])
-    node = await gateway.db[NODES].find_one({"_id": key})
-    assert node is not None
+    node = await gateway.stored(NODES, {"_id": key})
 
     await spoil(gateway.db, node["detail"]["file"])
 

@@ -208,8 +208,7 @@ async def test_a_title_that_is_edited_during_an_upload_is_kept(scene: Photos) ->
         assert await scene.outcome("replacePhoto", given) == "PhotoPayload"
 
     assert [one["__typename"] for one in edited] == ["ContentPayload"]
-    node = await scene.gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", given["id"])})
-    assert node is not None
+    node = await scene.gateway.stored("cms.nodes", {"_id": key_in("ContentNode", given["id"])})
     assert (node["title"], node["detail"]["checksum"], node["revision"]) == ("Other", sha256(NEW), 3)
     await scene.run_jobs(seconds=61)
     await scene.assert_settled()

@@ -27,7 +27,7 @@ from tests.content.support.photos import (
     upload_body,
 )
 from tests.content.support.site import at, own
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, with_settings
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, running, with_settings
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,7 @@ REFUSED: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("name", REFUSED)
-async def test_a_file_that_is_not_a_picture_is_refused_and_leaves_nothing(
-    gateway: GatewayClient, clock: SettableClock, name: str
-) -> None:
+async def test_a_file_that_is_not_a_picture_is_refused_and_leaves_nothing(gateway: GatewayClient, name: str) -> None:
     made, message = REFUSED[name]
     data = made if isinstance(made, bytes) else made()
     gallery = await create_gallery(gateway, slug="gallery")
@@ -163,8 +161,7 @@ async def test_a_file_that_is_not_a_picture_is_refused_and_leaves_nothing(
     assert await stored(gateway.db) == (0, 0)
     # The path is free.
     assert await create_photo(gateway, gallery)
-    clock.advance(days=2)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(days=2)
     assert await gateway.db["cms.assets.files"].count_documents({}) == 1
     await assert_invariants(gateway)
 

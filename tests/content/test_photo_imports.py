@@ -122,9 +122,7 @@ REFUSED: list[tuple[dict[str, str], str]] = [
 ]
 
 
-async def test_invalid_records_are_reported_and_the_others_are_imported(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_invalid_records_are_reported_and_the_others_are_imported(gateway: GatewayClient, tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
     (tmp_path / "outside.png").write_bytes(picture())
@@ -134,7 +132,7 @@ async def test_invalid_records_are_reported_and_the_others_are_imported(
     await create_page(gateway, slug="a-page")
     invalid = [*UNREADABLE, *REFUSED]
 
-    result = await imported(settings, folder, [GOOD, *(record for record, _ in invalid), {**GOOD, "slug": ""}])
+    result = await imported(gateway.settings, folder, [GOOD, *(record for record, _ in invalid), {**GOOD, "slug": ""}])
 
     reasons = [f"{line}: {reason}" for line, (_, reason) in enumerate(invalid, 2)]
     assert result == [*reasons, "photos: 1 created, 1 unchanged, 13 failed"]
@@ -142,14 +140,12 @@ async def test_invalid_records_are_reported_and_the_others_are_imported(
     await assert_invariants(gateway)
 
 
-async def test_a_repeated_import_compares_normalized_values(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_a_repeated_import_compares_normalized_values(gateway: GatewayClient, tmp_path: Path) -> None:
     (tmp_path / "one.png").write_bytes(picture())
     line = {"file": "one.png", "title": " One  and\ttwo e\u0301", "tags": ["a  b", " e\u0301 "]}
     line |= {"sha256": sha256(picture()).upper()}
 
-    result = [await imported(settings, tmp_path, [line]) for _ in range(2)]
+    result = [await imported(gateway.settings, tmp_path, [line]) for _ in range(2)]
 
     assert result == [["photos: 1 created"], ["photos: 1 unchanged"]]
     (photo,) = await photos_at(gateway, "/gallery")

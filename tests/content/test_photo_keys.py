@@ -24,7 +24,7 @@ from tests.content.support.photos import (
     use_pictures,
 )
 from tests.content.support.site import own
-from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops
+from tests.support.harness import GatewayClient, SettableClock, stops
 from tests.support.interruptions import crashing
 
 pytestmark = pytest.mark.usefixtures("sound")
@@ -80,7 +80,7 @@ async def test_a_key_has_one_effect_and_one_answer_and_belongs_to_one_file_and_o
 
 @pytest.mark.parametrize("mutation", CASES)
 async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
-    gateway: GatewayClient, clock: SettableClock, mutation: str
+    gateway: GatewayClient, mutation: str
 ) -> None:
     given, _ = await CASES[mutation](gateway)
 
@@ -89,8 +89,7 @@ async def test_concurrent_calls_with_one_key_have_one_effect_and_one_answer(
     assert answers[0]["__typename"] == "PhotoPayload"
     assert answers == [answers[0]] * 8
     assert await gateway.db[OPERATIONS.name].count_documents({}) == 1
-    clock.advance(days=2)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(days=2)
     assert await gateway.db["cms.assets.files"].count_documents({}) == (1 if mutation == "uploadPhoto" else 2)
 
 
@@ -106,7 +105,7 @@ async def test_a_finished_call_without_a_stored_answer_is_not_repeated_with_anot
         clock.advance(seconds=61)
         if await finished(gateway) is not None or not faulty.has_crashed:
             break
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs()
     assert faulty.has_crashed
 
     another = await answer(gateway, mutation, given, OTHER)
@@ -116,9 +115,7 @@ async def test_a_finished_call_without_a_stored_answer_is_not_repeated_with_anot
     assert same["__typename"] == "PhotoPayload"
 
 
-async def test_a_deleted_photo_is_not_uploaded_again_by_a_retry_of_its_upload(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_deleted_photo_is_not_uploaded_again_by_a_retry_of_its_upload(gateway: GatewayClient) -> None:
     given, _ = await _upload(gateway)
     whole = 0
     for stop in stops():
@@ -126,10 +123,10 @@ async def test_a_deleted_photo_is_not_uploaded_again_by_a_retry_of_its_upload(
             await answer(gateway, "uploadPhoto", given, DATA)
         if not faulty.has_crashed:
             break
-        clock.advance(seconds=61)
+        gateway.clock.advance(seconds=61)
         photo = await finished(gateway)
         if photo is None:
-            await run_jobs(gateway, clock)
+            await gateway.run_jobs()
             continue
         whole += 1
         deletion = {"id": Kind.encode_id("ContentNode", photo["_id"]), "nonce": photo["nonce"]}
@@ -142,20 +139,16 @@ async def test_a_deleted_photo_is_not_uploaded_again_by_a_retry_of_its_upload(
     assert whole > 1
 
 
-async def test_an_upload_that_was_given_up_just_before_its_end_can_be_retried(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_an_upload_that_was_given_up_just_before_its_end_can_be_retried(gateway: GatewayClient) -> None:
     given, _ = await _upload(gateway)
     for stop in stops():
         with crashing(gateway, stop):
             await answer(gateway, "uploadPhoto", given, DATA)
         if await gateway.db["operations"].find_one({"notes.done": True}) is not None:
             break
-        clock.advance(seconds=61)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(seconds=61)
     assert await finished(gateway) is None
-    clock.advance(seconds=61)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=61)
 
     again = await result(gateway, "uploadPhoto", given, DATA)
 

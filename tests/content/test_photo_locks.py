@@ -5,26 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Settings
 from tests.content.support.photos import Slow, create_gallery, noise, photo_input, send, stored, upload_body
-from tests.support.harness import GatewayClient, SettableClock, run_jobs, running
+from tests.support.fixtures import gateway_with
+from tests.support.harness import GatewayClient
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import pieces_of
 
 pytestmark = [pytest.mark.both_drivers, pytest.mark.usefixtures("sound")]
-
-
-@pytest.fixture
-async def gateway(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
-    """Yield a gateway that renews the lock of an upload within a second."""
-    async with running(replace(settings, upload_stall_seconds=1), clock=clock) as client:
-        yield client
+# It renews the lock of an upload within a second.
+gateway = gateway_with(upload_stall_seconds=1)
 
 
 async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
@@ -34,11 +28,11 @@ async def _dripping(given: dict[str, Any], data: bytes) -> AsyncIterator[bytes]:
         await asyncio.sleep(0.4)
 
 
-async def test_an_upload_that_makes_progress_keeps_its_lock(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_upload_that_makes_progress_keeps_its_lock(gateway: GatewayClient) -> None:
     given = photo_input(await create_gallery(gateway))
     upload = asyncio.create_task(send(gateway, "uploadPhoto", given, b"", content=_dripping(given, noise(1))))
     await asyncio.sleep(1.5)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
     uploaded = (await upload).json()["data"]["uploadPhoto"]
 
     assert uploaded["__typename"] == "PhotoPayload"

@@ -32,7 +32,7 @@ from tests.content.support.photos import (
     stored,
 )
 from tests.content.support.site import create_section, own
-from tests.support.harness import GatewayClient, SettableClock, run_jobs, running
+from tests.support.harness import GatewayClient, running
 from tests.support.ids import key_in
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import body_of, part
@@ -88,8 +88,7 @@ async def test_a_photo_is_found_like_any_other_node(gateway: GatewayClient) -> N
 async def test_any_driver_reads_the_file_from_gridfs(gateway: GatewayClient, settings: Settings) -> None:
     data = noise(6)
     photo = await create_photo(gateway, await create_gallery(gateway), data)
-    node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
-    assert node is not None
+    node = await gateway.stored("cms.nodes", {"_id": key_in("ContentNode", photo["id"])})
 
     with MongoClient[dict[str, Any]](settings.mongodb_uri) as client:
         out = GridFSBucket(client[settings.database], "cms.assets").open_download_stream(node["detail"]["file"])
@@ -97,7 +96,7 @@ async def test_any_driver_reads_the_file_from_gridfs(gateway: GatewayClient, set
         assert (out.length, out.chunk_size, out.filename) == (len(data), CHUNK, "a-photo.png")
 
 
-async def test_a_replaced_photo_has_the_new_bytes_and_another_url(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_replaced_photo_has_the_new_bytes_and_another_url(gateway: GatewayClient) -> None:
     old, new = picture(color="red"), picture(20, 50, "JPEG")
     photo = await create_photo(gateway, await create_gallery(gateway), old)
 
@@ -113,19 +112,17 @@ async def test_a_replaced_photo_has_the_new_bytes_and_another_url(gateway: Gatew
     assert (await gateway.http.get(photo["url"])).status_code == 404
     # Readers of the old bytes have a minute.
     assert await stored(gateway.db) == (2, 2)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
     assert await stored(gateway.db) == (2, 2)
-    clock.advance(seconds=61)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=61)
     assert await stored(gateway.db) == (1, 1)
 
 
-async def test_a_photo_can_be_replaced_by_the_same_bytes(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_photo_can_be_replaced_by_the_same_bytes(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway), picture())
 
     replaced = await result(gateway, "replacePhoto", own(photo), picture())
-    clock.advance(seconds=61)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=61)
 
     assert replaced["photo"]["url"] == photo["url"]
     assert await bytes_of(gateway, photo) == picture()
@@ -288,9 +285,7 @@ async def test_the_old_bytes_are_served_until_the_new_ones_are_complete(gateway:
     assert replaced["photo"]["checksum"] == sha256(noise(3))
 
 
-async def test_exactly_one_of_many_concurrent_replacements_succeeds(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_exactly_one_of_many_concurrent_replacements_succeeds(gateway: GatewayClient) -> None:
     photo = await create_photo(gateway, await create_gallery(gateway))
     given = own(photo)
     pictures = [noise(2, seed=number) for number in range(8)]
@@ -302,20 +297,18 @@ async def test_exactly_one_of_many_concurrent_replacements_succeeds(
     assert {found["__typename"] for found in answers} <= {"PhotoPayload", "PhotoLocked", "EditConflict"}
     assert sha256(await bytes_of(gateway, done[0])) == done[0]["checksum"]
     assert done[0]["checksum"] in map(sha256, pictures)
-    clock.advance(days=2)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(days=2)
     assert await stored(gateway.db) == (1, 2)
     assert await gateway.db["cms.assets.files"].count_documents({}) == 1
 
 
-async def test_exactly_one_of_many_uploads_to_one_path_succeeds(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_exactly_one_of_many_uploads_to_one_path_succeeds(gateway: GatewayClient) -> None:
     given = photo_input(await create_gallery(gateway))
 
     answers = await asyncio.gather(*(result(gateway, "uploadPhoto", given, noise(2, seed=n)) for n in range(8)))
 
     assert sorted(found["__typename"] for found in answers) == ["PhotoPayload", *["SlugTaken"] * 7]
-    clock.advance(days=2)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(days=2)
     assert await stored(gateway.db) == (1, 2)
 
 

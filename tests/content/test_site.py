@@ -31,9 +31,7 @@ MAY = "query ($ids: [ID!]!) { nodes(ids: $ids) { ... on ContentNode { viewerCanE
 DELETE = "mutation ($input: DeleteContentInput!) { deleteContent(input: $input) { __typename } }"
 
 
-async def test_the_navigation_has_the_sections_at_the_root_with_their_children(
-    gateway: GatewayClient, commands: Commands
-) -> None:
+async def test_the_navigation_has_the_sections_at_the_root_with_their_children(gateway: GatewayClient) -> None:
     docs = await create_section(gateway, slug="docs", title="Docs")
     await create_section(gateway, "BLOG", slug="blog", title="A blog")
     await create_page(gateway, title="About")
@@ -41,7 +39,7 @@ async def test_the_navigation_has_the_sections_at_the_root_with_their_children(
     await create_section(gateway, parentId=docs["id"], slug="api", title="API")
     for _ in range(20):
         await create_page(gateway)
-    commands.clear()
+    gateway.commands.clear()
 
     found = await gateway.data(NAVIGATION, token=None)
 
@@ -50,8 +48,8 @@ async def test_the_navigation_has_the_sections_at_the_root_with_their_children(
         {"title": "A blog", "path": "/blog", "children": {"nodes": []}},
         {"title": "Docs", "path": "/docs", "children": {"nodes": children}},
     ]
-    assert sorted(commands.names()) == ["aggregate cms.nodes", "find cms.nodes", "find cms.nodes"]
-    plans = [plan for one in list(commands.sent) for plan in await explain(gateway.db, one)]
+    assert sorted(gateway.commands.names()) == ["aggregate cms.nodes", "find cms.nodes", "find cms.nodes"]
+    plans = [plan for one in list(gateway.commands.sent) for plan in await explain(gateway.db, one)]
     assert not any(plan.scans_collection or plan.sorts_in_memory for plan in plans)
     assert max(plan.documents_examined for plan in plans) <= 4
 

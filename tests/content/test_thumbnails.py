@@ -19,7 +19,7 @@ from portico.resolvers.content import photo_jobs, thumbnails
 from portico.resolvers.documents import Database, Document
 from tests.content.support.photos import PicturesHere, create_gallery, create_photo, picture, result, use_pictures
 from tests.content.support.site import own
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, stops
+from tests.support.harness import GatewayClient, assert_invariants, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing, database_of, stopping
 from tests.support.moments import meanwhile
@@ -203,15 +203,12 @@ async def crash(gateway: GatewayClient, photo: dict[str, Any], stop: int) -> boo
     return faulty.has_crashed
 
 
-async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(gateway: GatewayClient) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     for stop in stops():
         has_crashed = await crash(gateway, photo, stop)
-        clock.advance(minutes=4)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(minutes=4)
         assert (await gateway.db[FILES].count_documents({"metadata.unsettled": {"$ne": None}})) == 0
 
         assert (await small(gateway, photo, 80)).size == (80, 40)
@@ -226,9 +223,7 @@ async def test_a_thumbnail_whose_creation_crashes_anywhere_is_made_again(
 
 
 async def node_of(gateway: GatewayClient, photo: dict[str, Any]) -> Document:
-    node = await gateway.db["cms.nodes"].find_one({"_id": key_in("ContentNode", photo["id"])})
-    assert node is not None
-    return node
+    return await gateway.stored("cms.nodes", {"_id": key_in("ContentNode", photo["id"])})
 
 
 async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
@@ -238,22 +233,18 @@ async def file_of(gateway: GatewayClient, photo: dict[str, Any]) -> ObjectId:
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("skip", range(10))
-async def test_a_thumbnail_of_a_photo_that_is_replaced_meanwhile_is_not_kept(
-    gateway: GatewayClient, clock: SettableClock, skip: int
-) -> None:
+async def test_a_thumbnail_of_a_photo_that_is_replaced_meanwhile_is_not_kept(gateway: GatewayClient, skip: int) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
 
     async def others() -> None:
         replaced = await result(gateway, "replacePhoto", own(photo), picture(90, 90))
         assert replaced["__typename"] == "PhotoPayload"
-        clock.advance(seconds=90)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(seconds=90)
 
     with meanwhile(gateway, others, skip=skip):
         response = await gateway.http.get(photo["url"], params={"width": "80"})
-    clock.advance(minutes=5)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(minutes=5)
 
     assert response.status_code in {200, 404}
     assert await gateway.db[FILES].count_documents({"metadata.removed": None}) == 1
@@ -266,7 +257,7 @@ async def bytes_left(gateway: GatewayClient) -> tuple[int, int]:
 
 
 async def test_a_thumbnail_that_crashes_anywhere_while_its_photo_is_deleted_leaves_nothing(
-    gateway: GatewayClient, clock: SettableClock
+    gateway: GatewayClient,
 ) -> None:
     gallery = await create_gallery(gateway)
     for stop in stops():
@@ -278,8 +269,7 @@ async def test_a_thumbnail_that_crashes_anywhere_while_its_photo_is_deleted_leav
         if not deleting.is_done:
             assert (await gateway.result("deleteContent", deleting.given))["__typename"] == "DeletedPayload"
         for _ in range(2):
-            clock.advance(days=1, minutes=4)
-            await run_jobs(gateway, clock)
+            await gateway.run_jobs(days=1, minutes=4)
 
         assert await bytes_left(gateway) == (0, 0), stop
         if not has_crashed:
@@ -304,23 +294,20 @@ class Deleting(PicturesHere):
         return drawn
 
 
-async def test_jobs_that_crash_anywhere_leave_no_bytes_of_an_abandoned_thumbnail(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_jobs_that_crash_anywhere_leave_no_bytes_of_an_abandoned_thumbnail(gateway: GatewayClient) -> None:
     use_pictures(gateway, PicturesHere())
     photo = await create_photo(gateway, await create_gallery(gateway), picture(1_000, 500))
     for stop in range(16):
         node = await node_of(gateway, photo)
         # The bytes are stored, and the file is not yet marked as complete.
         with crashing(gateway, 3), pytest.raises(Crash):
-            await thumbnails.get_thumbnail(gateway.state.database, node, 80, PicturesHere(), now=clock.now())
+            await thumbnails.get_thumbnail(gateway.state.database, node, 80, PicturesHere(), now=gateway.clock.now())
         assert await bytes_left(gateway) == (2, 2)
-        clock.advance(minutes=4)
+        gateway.clock.advance(minutes=4)
         with crashing(gateway, stop) as faulty, stopping():
-            await photo_jobs.finish_uploads(gateway.state.database, now=clock.now())
+            await photo_jobs.finish_uploads(gateway.state.database, now=gateway.clock.now())
         for _ in range(2):
-            clock.advance(days=1, minutes=4)
-            await run_jobs(gateway, clock)
+            await gateway.run_jobs(days=1, minutes=4)
 
         assert await bytes_left(gateway) == (1, 1), stop
         if not faulty.has_crashed:

@@ -96,8 +96,7 @@ async def test_concurrent_callers_get_as_many_passes_as_there_are_places(festiva
 async def test_a_place_that_comes_back_before_the_call_sees_why_it_has_none_is_taken(festival: GatewayClient) -> None:
     """The note that held the place is gone then, so nothing in the concert says any more that it was there."""
     await add_concerts(festival, 1)
-    concert = await festival.db["concerts"].find_one({})
-    assert concert is not None
+    concert = await festival.stored("concerts")
     part = PLACES.part(concert["_id"], allowed={"free": {"$gte": 1}}, taken={"free": -1})
     now = SystemClock().now()
     other = Attempt(ObjectId(), [part], now)

@@ -120,10 +120,8 @@ async def test_a_turn_that_crashes_anywhere_leaves_nothing_but_its_slot(
     assert databases.stop > 2
 
 
-async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_more(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    cave, rooms = await Cave.of(gateway.db, clock), Rooms()
+async def test_an_action_refreshes_no_copies_and_a_move_reads_the_new_room_once_more(gateway: GatewayClient) -> None:
+    cave, rooms = await Cave.of(gateway.db, gateway.clock), Rooms()
     for room in (cave.cave, cave.hall):
         await rooms.glance(gateway.db, room["_id"])
     gateway.commands.clear()

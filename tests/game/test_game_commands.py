@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.game.support.world import character_id, keeper_id
 from tests.support.explaining import explain
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient
 from tests.support.routing import unroutable
-from tests.support.sending import assert_indexed, names, sent
+from tests.support.sending import assert_indexed, assert_sends, names, sent
 
 ME = "tester"
 STACKS, TRADES, PAIRS = "game.stacks", "game.trades", "game.trade_pairs"
@@ -103,19 +102,16 @@ async def inputs(gateway: GatewayClient) -> dict[str, dict[str, Any]]:
 async def test_every_write_sends_few_indexed_commands_and_each_to_one_shard(gateway: GatewayClient) -> None:
     given = await inputs(gateway)
     for name, (mutation, expected) in WRITES.items():
-        gateway.commands.clear()
-        await gateway.data(MUTATIONS[mutation], {"input": given[name]})
-
         operation = OPERATION[:1] if name in DECIDED_BY_RECORD else OPERATION
-        assert sorted(gateway.commands.names()) == sorted([*expected, *operation]), name
-        assert unroutable(gateway.commands.sent) == [], name
-        await assert_indexed(gateway, list(gateway.commands.sent))
+        call = gateway.data(MUTATIONS[mutation], {"input": given[name]})
+
+        assert await assert_sends(gateway, call, sorted([*expected, *operation]), name) == [], name
 
 
 async def test_every_read_sends_its_indexed_commands_and_lists_go_to_all_shards(gateway: GatewayClient) -> None:
     await inputs(gateway)
     for name, (text, expected) in READS.items():
-        commands = await sent(gateway, partial(gateway.data, text))
+        commands = await sent(gateway, gateway.data(text))
 
         assert names(commands) == expected, name
         assert unroutable(commands) == ([] if name == "items of two bags" else list(map(_astray, commands))), name
@@ -144,7 +140,7 @@ async def test_any_page_of_a_large_inventory_examines_its_own_rows(gateway: Gate
         for _ in range(3):
             text = f"""{{ inventory(owner: "{ME}") {{ stacks({arguments}{after}) {{
               nodes {{ name }} pageInfo {{ endCursor }} }} }} }}"""
-            (command,) = await sent(gateway, partial(gateway.data, text))
+            (command,) = await sent(gateway, gateway.data(text))
             page = (await gateway.data(text))["inventory"]["stacks"]
             (plan,) = await explain(gateway.db, command)
 
@@ -226,11 +222,9 @@ async def test_every_read_of_the_world_sends_the_indexed_commands_of_its_budget(
     ids = {"me": character_id(temple.me), "room": Kind.encode_id("Location", temple.room["_id"])}
     ids["keeper"] = keeper_id(temple.room)
     for name, text in WORLD_READS.items():
-        gateway.commands.clear()
-        await gateway.data(text, {key: value for key, value in ids.items() if f"${key}:" in text})
+        variables = {key: value for key, value in ids.items() if f"${key}:" in text}
 
-        assert sorted(gateway.commands.names()) == BUDGETS[name], name
-        await assert_indexed(gateway, list(gateway.commands.sent))
+        await assert_sends(gateway, gateway.data(text, variables), BUDGETS[name], name)
 
 
 @pytest.mark.parametrize("name", [*ACTIONS, *OWN_WRITES])

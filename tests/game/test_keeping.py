@@ -21,7 +21,7 @@ from tests.game.support.scene import action, add_temple, assert_settled, world
 from tests.game.support.stacks import call
 from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks, room_id
 from tests.support.documents import stored
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock
 
 LIST = """query ($owner: String, $room: ID, $first: Int, $after: String) {
   characters(owner: $owner, locationId: $room, first: $first, after: $after) {
@@ -179,14 +179,12 @@ async def test_a_deleted_character_counts_for_a_day_and_no_id_is_used_again(
     await assert_settled(db)
 
 
-async def test_concurrent_creations_after_deletions_stay_within_the_bound(
-    gateway: GatewayClient, db: Database, clock: SettableClock
-) -> None:
+async def test_concurrent_creations_after_deletions_stay_within_the_bound(gateway: GatewayClient, db: Database) -> None:
     await add_room(db, "Temple", start=0)
     ids = [(await create(gateway, "ann"))["character"]["id"] for _ in range(6)]
     for one in ids:
         await call(gateway, "deleteCharacter", "ann", {"characterId": one})
-    clock.advance(hours=25)
+    gateway.clock.advance(hours=25)
     processes = [Rooms(), Rooms()]
 
     async def create_one(number: int) -> Document | LimitReached:
@@ -199,7 +197,7 @@ async def test_concurrent_creations_after_deletions_stay_within_the_bound(
                 character_class="thief",
                 intrinsics=dict.fromkeys(("strength", "dexterity", "intelligence", "charisma"), 10),
                 gold=100,
-                now=clock.now(),
+                now=gateway.clock.now(),
                 operation_id=random_operation_id(),
             )
         except LimitReached as error:
@@ -266,9 +264,7 @@ async def test_an_item_on_the_floor_after_a_deletion_is_like_any_other(gateway: 
     await assert_settled(db)
 
 
-async def test_characters_are_deleted_and_moved_while_everybody_acts(
-    gateway: GatewayClient, db: Database, clock: SettableClock
-) -> None:
+async def test_characters_are_deleted_and_moved_while_everybody_acts(gateway: GatewayClient, db: Database) -> None:
     """Gifts, pick-ups, deletions and moves by an operator race. Every item stays in exactly one place."""
     rings = [item(f"ring {number}") for number in range(8)]
     market = await add_room(db, "Market")
@@ -296,8 +292,7 @@ async def test_characters_are_deleted_and_moved_while_everybody_acts(
     found = await asyncio.gather(*(play(number) for number in range(8)), *(keep(number) for number in range(8)))
 
     assert found[8:] == ["MoveCharacterPayload", "DeleteCharacterPayload"] * 4
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=6)
     await assert_settled(db)
     places = await world(db)
     assert all(places[f"ring {number}"] for number in range(8))

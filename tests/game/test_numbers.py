@@ -19,7 +19,7 @@ from tests.game.support.scene import add_temple, assert_settled
 from tests.game.support.stacks import do
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids, keeper, keeper_id
 from tests.support.documents import stored
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants
 from tests.support.interruptions import interrupted
 
 MOST_GOLD, MOST_PERCENT = 10**9, 100_000
@@ -105,18 +105,14 @@ async def test_a_container_of_no_capacity_holds_what_weighs_nothing(gateway: Gat
     await assert_settled(gateway.db)
 
 
-async def test_a_purchase_for_nothing_that_an_earlier_version_has_begun_is_finished(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_purchase_for_nothing_that_an_earlier_version_has_begun_is_finished(gateway: GatewayClient) -> None:
     ware = item("ware", cost=0)
     given = await stand_in_shop(gateway.db, ware, item("carried"))
     room = await stored(gateway.db, LOCATIONS.name)
-    action = {"id": "r-old", "turn": 2, "kind": "BUY", "room": room["_id"], "since": clock.now(), "keeper": 0}
+    action = {"id": "r-old", "turn": 2, "kind": "BUY", "room": room["_id"], "since": gateway.clock.now(), "keeper": 0}
     stuck = {"turn": 2, "action": {**action, "item": ware["_id"]}}
     await gateway.db[CHARACTERS.name].update_one({}, {"$set": stuck})
-    clock.advance(seconds=6)
-
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=6)
 
     await assert_settled(gateway.db)
     sold = await do(gateway, "sell", **given, itemId=item_ids([ware])[0])
@@ -190,9 +186,7 @@ async def test_an_action_whose_room_mongodb_refuses_to_store_is_undone(db: Datab
     await assert_settled(db)
 
 
-async def test_a_fault_of_one_action_does_not_spread_to_gifts_and_other_rooms(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_fault_of_one_action_does_not_spread_to_gifts_and_other_rooms(gateway: GatewayClient) -> None:
     db = gateway.db
     damaged = item("damaged")
     del damaged["weight"]
@@ -200,13 +194,12 @@ async def test_a_fault_of_one_action_does_not_spread_to_gifts_and_other_rooms(
     ring = item("ring", cost=None)
     me, friend = await add_character(db, "ann", room), await add_character(db, "bob", room, items=[ring])
     kind = {"kind": "PICK_UP", "room": room["_id"], "item": damaged["_id"]}
-    stuck = {"turn": 2, "action": {"id": "r-old", "turn": 2, "since": clock.now(), **kind}}
+    stuck = {"turn": 2, "action": {"id": "r-old", "turn": 2, "since": gateway.clock.now(), **kind}}
     await db[CHARACTERS.name].update_one({"_id": me["_id"]}, {"$set": stuck})
 
     given = {"characterId": character_id(friend), "itemId": item_ids([ring])[0], "toId": character_id(me)}
     result = await do(gateway, "give", "bob", **given)
-    clock.advance(seconds=6)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=6)
 
     assert result["__typename"] == "CharacterPayload"
     character = await stored(db, CHARACTERS.name, me)

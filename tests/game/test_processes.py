@@ -11,7 +11,6 @@ import pytest
 
 from portico.gateway.domains.game.world import acting
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
-from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.game.world import room_actions
 from portico.resolvers.game.world.locations import LOCATIONS
@@ -24,7 +23,7 @@ from tests.game.support.players import acting_for
 from tests.game.support.scene import Temple, add_temple, assert_settled
 from tests.game.support.worlds import machine_of
 from tests.support.crashing_databases import CrashingDatabases
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, running, some_of_part
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_of_part
 from tests.support.interruptions import database_of, interrupted
 from tests.support.leftovers import LONG_AGO
 
@@ -117,17 +116,15 @@ async def test_a_job_of_another_process_settles_everything_wherever_the_first_on
     assert databases.stop > 2
 
 
-async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    processes = Processes(gateway.db, await add_temple(gateway.db), clock)
-    clock.advance(seconds=6)
+async def test_idle_rooms_cost_nothing_in_a_process_that_remembers_them(gateway: GatewayClient) -> None:
+    processes = Processes(gateway.db, await add_temple(gateway.db), gateway.clock)
+    gateway.clock.advance(seconds=6)
     await processes.remember()
     gateway.commands.clear()
     await processes.run_jobs()
     idle = gateway.commands.names()
     await pick_up(processes, gateway.db)
-    clock.advance(seconds=6)
+    gateway.clock.advance(seconds=6)
     assert await processes.run_jobs() == 1
     gateway.commands.clear()
 
@@ -218,13 +215,12 @@ def keyed(call: Call) -> Call:
 @pytest.mark.parametrize("action", CALLS)
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 async def test_a_process_that_resumes_late_neither_loses_nor_doubles_anything(
-    gateway: GatewayClient, settings: Settings, clock: SettableClock, action: str, meanwhile: str
+    gateway: GatewayClient, other: GatewayClient, clock: SettableClock, action: str, meanwhile: str
 ) -> None:
-    async with running(settings, clock=clock) as other:
-        for stop in some_of_part(list(MEANWHILE).index(meanwhile), of=len(MEANWHILE)):
-            if not await is_interrupted(gateway, other, clock, CALLS[action], MEANWHILE[meanwhile], stop):
-                assert stop > 0
-                return
+    for stop in some_of_part(list(MEANWHILE).index(meanwhile), of=len(MEANWHILE)):
+        if not await is_interrupted(gateway, other, clock, CALLS[action], MEANWHILE[meanwhile], stop):
+            assert stop > 0
+            return
 
 
 async def is_interrupted(
@@ -245,8 +241,7 @@ async def is_interrupted(
         is_late = True
         # In the second run, the rooms forget what the turns of the first one have given.
         for _ in range(2):
-            clock.advance(seconds=31)
-            await run_jobs(other, clock)
+            await other.run_jobs(seconds=31)
         for one in meanwhile:
             if one is AGAIN:
                 repeated.append((await others.ask(late))["__typename"])

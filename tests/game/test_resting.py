@@ -23,7 +23,7 @@ from tests.game.support.stages import Keeping, names_of_resting
 from tests.game.support.world import add_character, add_room, change_room, character_id, item, item_ids, monks, room_id
 from tests.support.crashing_databases import CrashingDatabases
 from tests.support.documents import stored
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient, SettableClock
 
 DAY = timedelta(days=1)
 SHOWN = """query ($id: ID!) { character(id: $id) { name owner restingSince location { name characters { name } } } }"""
@@ -93,14 +93,12 @@ async def test_a_gift_goes_to_nobody_who_rests(gateway: GatewayClient, db: Datab
     await assert_settled(db)
 
 
-async def test_idle_characters_do_not_keep_new_ones_out(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_idle_characters_do_not_keep_new_ones_out(gateway: GatewayClient) -> None:
     temple = await add_room(gateway.db, "Temple", start=0, characters=monks()[:-8])
     given = {"name": "A", "characterClass": "thief"}
     await asyncio.gather(*(call(gateway, "createCharacter", "idler", given) for _ in range(8)))
     refused = await call(gateway, "createCharacter", "ann", given)
-    clock.advance(hours=25)
-
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(hours=25)
     created = await call(gateway, "createCharacter", "ann", given)
 
     assert refused["__typename"] == "LimitReached"
@@ -115,16 +113,14 @@ async def test_with_zero_hours_nobody_rests(gateway: GatewayClient, db: Database
     temple = await add_temple(db)
     await age(db, clock, temple.me)
 
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
 
     assert (await shown(gateway, temple.me, "tester"))["restingSince"] is None
 
 
-async def test_a_resting_character_whose_room_is_full_enters_a_start_room(
-    gateway: GatewayClient, db: Database, clock: SettableClock
-) -> None:
+async def test_a_resting_character_whose_room_is_full_enters_a_start_room(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db)
-    await rest(db, clock, temple.me)
+    await rest(db, gateway.clock, temple.me)
     await fill(db, temple.room)
     drop = action(temple, "drop")
 
@@ -147,11 +143,9 @@ async def empty(db: Database, room: Document) -> None:
     await change_room(db, room, {"$pull": {"characters": {"limit": 0}}})
 
 
-async def test_a_game_master_moves_a_resting_character_whose_room_is_full(
-    gateway: GatewayClient, db: Database, clock: SettableClock
-) -> None:
+async def test_a_game_master_moves_a_resting_character_whose_room_is_full(gateway: GatewayClient, db: Database) -> None:
     temple = await add_temple(db)
-    await rest(db, clock, temple.me)
+    await rest(db, gateway.clock, temple.me)
     await fill(db, temple.room)
 
     moved = await call(gateway, "moveCharacter", "master", action(temple, "moveCharacter"), GAME_MASTER)
@@ -187,7 +181,7 @@ async def test_characters_that_act_while_jobs_let_others_rest_stay_consistent(
     await asyncio.gather(lull(), lull(), *(play(number) for number in range(8)))
 
     assert counts == {"CharacterPayload": 64}
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
     await assert_sound(db)
     assert len((await stored(db, "game.locations"))["items"]) == 8
 
@@ -213,10 +207,8 @@ async def test_characters_that_rest_in_a_room_cost_those_that_act_there_nothing(
     assert stats["totalDocsExamined"] == 1
 
 
-async def test_a_rest_that_crashes_anywhere_is_finished_and_an_action_ends_it(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
-    scene, db = Keeping(gateway, clock), gateway.db
+async def test_a_rest_that_crashes_anywhere_is_finished_and_an_action_ends_it(gateway: GatewayClient) -> None:
+    scene, db = Keeping(gateway, gateway.clock), gateway.db
     for crashing_db in CrashingDatabases(db):
         await scene.restore()
         await scene.age()

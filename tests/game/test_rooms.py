@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from portico.gateway.settings import Settings
 from portico.resolvers.documents import Document
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import settle_rooms
@@ -20,7 +18,7 @@ from tests.game.support.stacks import do
 from tests.game.support.world import add_character, add_room, character_id, item, item_ids
 from tests.game.support.worlds import machine_of
 from tests.support.documents import stored
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, new_key, run_jobs, running
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, new_key, run_jobs
 from tests.support.interruptions import crashing, database_of, delayed, interrupted
 
 THINGS = ("lamp", "rope", "torch")
@@ -212,12 +210,6 @@ async def test_a_job_keeps_what_a_character_has_not_got_yet(crowd: Machine, cloc
 
 ROUNDS = 40 if IS_SOAK else 3
 CALLS = 6
-
-
-@pytest.fixture
-async def other(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
-    async with running(settings, clock=clock) as other:
-        yield other
 
 
 def ids_of(found: list[dict[str, Any]]) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.client import ClientProtocol
@@ -23,18 +22,15 @@ from portico.gateway.http.sockets import WINDOW
 from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
 from tests.game.support.world import add_room, change_room, room_id
+from tests.support.fixtures import settings_with
 from tests.support.harness import GatewayClient, running
 from tests.support.sockets import PROTOCOL, listening, subscribe, wait_until_live
 
 CHANGED = "subscription ($id: ID!) { locationChanged(id: $id) { description } }"
 LENGTH, STATES = 240_000, 60
 KEEP_ALIVE = 1.0
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings of a gateway that cuts off a client within two seconds."""
-    return replace(settings, keep_alive_seconds=KEEP_ALIVE)
+# The gateway cuts off a client within two seconds.
+settings = settings_with(keep_alive_seconds=KEEP_ALIVE)
 
 
 @contextlib.asynccontextmanager

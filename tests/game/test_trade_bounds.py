@@ -30,7 +30,7 @@ from tests.game.support.stacks import (
 )
 from tests.support.documents import stored
 from tests.support.domains import INVARIANTS
-from tests.support.harness import GatewayClient, SettableClock, run_jobs, stops
+from tests.support.harness import GatewayClient, SettableClock, stops
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 
@@ -89,7 +89,7 @@ async def test_offers_that_crash_anywhere_take_no_place_for_long(gateway: Gatewa
             break
         crashes += 1
     assert crashes > 2
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
     clock.advance(seconds=61)
     already = len(await trades(gateway, "jonas", "OFFERED"))
 
@@ -100,16 +100,14 @@ async def test_offers_that_crash_anywhere_take_no_place_for_long(gateway: Gatewa
     await assert_items(gateway)
 
 
-async def test_a_repeated_offer_finds_its_trade_even_if_the_places_are_used_up_since(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_repeated_offer_finds_its_trade_even_if_the_places_are_used_up_since(gateway: GatewayClient) -> None:
     given = request()
     # The trade is the last write of the call. No outcome is stored besides.
     made = (await call(gateway, "offerTrade", "mara", given))["trade"]
     await call(gateway, "cancelTrade", "jonas", keyed(id=made["id"]))
     for _ in range(MAX_OPEN):
         await call(gateway, "offerTrade", "mara", request())
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
 
     again = await call(gateway, "offerTrade", "mara", given)
 
@@ -134,15 +132,13 @@ async def test_trades_are_listed_by_state(gateway: GatewayClient) -> None:
 STATES = ("OFFERED", "ACCEPTED", "SETTLED", "CANCELLED")
 
 
-async def test_an_offer_that_nobody_accepts_expires_and_its_goods_go_back(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_an_offer_that_nobody_accepts_expires_and_its_goods_go_back(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "sword", 3)
     trade = await offer(gateway, "mara", "jonas", [goods("sword", 2)], [])
-    clock.advance(days=31)
+    gateway.clock.advance(days=31)
 
     late = await call(gateway, "acceptTrade", "jonas", keyed(id=trade))
-    await run_jobs(gateway, clock, "expire-trades")
+    await gateway.run_jobs("expire-trades")
 
     assert (late["__typename"], late["message"]) == ("Conflict", "The offer has expired.")
     assert [one["state"] for one in await trades(gateway, "jonas")] == ["CANCELLED"]
@@ -150,16 +146,14 @@ async def test_an_offer_that_nobody_accepts_expires_and_its_goods_go_back(
     await assert_items(gateway)
 
 
-async def test_offers_stay_if_they_do_not_expire(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_offers_stay_if_they_do_not_expire(gateway: GatewayClient) -> None:
     gateway.state.resources[GameSettings] = GameSettings(trade_days=0, trade_history_days=0)
     await give(gateway.db, "jonas", "coin", 5)
     trade = await offer(gateway, "mara", "jonas", [], [goods("coin", 2)])
-    clock.advance(days=1_000)
-
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(days=1_000)
     (open_,) = await trades(gateway, "jonas", "OFFERED")
     accepted = await call(gateway, "acceptTrade", "jonas", keyed(id=trade))
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
 
     assert open_["expiresAt"] is None
     assert accepted["trade"]["state"] == "SETTLED"
@@ -175,12 +169,11 @@ async def test_an_expiry_that_crashes_anywhere_is_repeated_and_accepted_offers_s
         clock.advance(days=31)
         with crashing(gateway, stop) as faulty:
             try:
-                await run_jobs(gateway, clock, "expire-trades")
+                await gateway.run_jobs("expire-trades")
             except Crash:
                 assert faulty.has_crashed
-        await run_jobs(gateway, clock, "expire-trades")
-        clock.advance(seconds=6)
-        await run_jobs(gateway, clock, "finish-trades")
+        await gateway.run_jobs("expire-trades")
+        await gateway.run_jobs("finish-trades", seconds=6)
 
         assert await held(gateway.db, "mara") == {"sword": 100}
         await assert_items(gateway)
@@ -199,7 +192,7 @@ async def test_an_expired_offer_without_room_for_its_goods_waits_a_day_and_the_d
     clock.advance(days=31)
 
     async def states() -> list[str]:
-        await run_jobs(gateway, clock, "expire-trades")
+        await gateway.run_jobs("expire-trades")
         return [one["state"] for one in await trades(gateway, "jonas")]
 
     assert await states() == ["CANCELLED", "OFFERED"]
@@ -216,18 +209,16 @@ async def test_an_expired_offer_without_room_for_its_goods_waits_a_day_and_the_d
     await assert_items(gateway)
 
 
-async def test_an_acceptance_and_an_expiry_at_once_have_one_outcome(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_an_acceptance_and_an_expiry_at_once_have_one_outcome(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "sword", 10)
     ids = [await offer(gateway, "mara", "jonas", [goods("sword")], []) for _ in range(10)]
-    await gateway.db["game.trades"].update_many({}, {"$set": {"created_at": clock.now() - timedelta(days=40)}})
+    await gateway.db["game.trades"].update_many({}, {"$set": {"created_at": gateway.clock.now() - timedelta(days=40)}})
     gateway.state.resources[GameSettings] = GameSettings(trade_days=50)
     accepting = [call(gateway, "acceptTrade", "jonas", keyed(id=trade)) for trade in ids]
 
     async def expire() -> list[Any]:
         gateway.state.resources[GameSettings] = GameSettings(trade_days=30)
-        await run_jobs(gateway, clock, "expire-trades")
+        await gateway.run_jobs("expire-trades")
         return []
 
     await asyncio.gather(*accepting, expire())
@@ -238,20 +229,18 @@ async def test_an_acceptance_and_an_expiry_at_once_have_one_outcome(
     await assert_items(gateway)
 
 
-async def test_old_trades_are_deleted_and_goods_stay_where_they_are(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_old_trades_are_deleted_and_goods_stay_where_they_are(gateway: GatewayClient) -> None:
     await give(gateway.db, "mara", "sword", 10)
     gateway.state.resources[GameSettings] = GameSettings(trade_days=0)
     settled = await offer(gateway, "mara", "jonas", [goods("sword")], [])
     open_ = await offer(gateway, "mara", "jonas", [goods("sword")], [])
     await call(gateway, "transferStack", "mara", moved("sword"))
     await call(gateway, "acceptTrade", "jonas", keyed(id=settled))
-    clock.advance(days=366)
+    gateway.clock.advance(days=366)
     recent = await offer(gateway, "mara", "jonas", [goods("sword")], [])
     late = await call(gateway, "acceptTrade", "jonas", keyed(id=open_))
 
-    await run_jobs(gateway, clock, "prune-trades")
+    await gateway.run_jobs("prune-trades")
 
     left = await gateway.db["game.trades"].find({}, {"_id": 1}).to_list()
     # The offer is as old, but it was accepted just now.
@@ -264,9 +253,7 @@ async def test_old_trades_are_deleted_and_goods_stay_where_they_are(
 
 
 @pytest.mark.parametrize("stage", [2, 3])
-async def test_the_record_of_a_settlement_in_flight_is_never_deleted(
-    gateway: GatewayClient, clock: SettableClock, stage: int
-) -> None:
+async def test_the_record_of_a_settlement_in_flight_is_never_deleted(gateway: GatewayClient, stage: int) -> None:
     """The process dies after its decision, or before. Its notes are in the stacks, and its record has no date yet."""
     await give(gateway.db, "mara", "sword", 10)
     with crashing(gateway, stage):
@@ -274,13 +261,13 @@ async def test_the_record_of_a_settlement_in_flight_is_never_deleted(
     noted = await stored(gateway.db, "game.stacks", {"notes.at": {"$exists": True}})
     # As an earlier version has stored it.
     await gateway.db["game.trades"].update_many({}, {"$unset": {"concluded_at": ""}})
-    clock.advance(days=400)
+    gateway.clock.advance(days=400)
     before = await gateway.db["game.trades"].count_documents({})
 
-    await run_jobs(gateway, clock, "prune-trades")
+    await gateway.run_jobs("prune-trades")
     assert await gateway.db["game.trades"].count_documents({}) == before
-    await run_jobs(gateway, clock, "finish-trades")
-    await run_jobs(gateway, clock, "prune-trades")
+    await gateway.run_jobs("finish-trades")
+    await gateway.run_jobs("prune-trades")
 
     assert await gateway.db["game.trades"].find_one({"_id": noted["notes"][0]["record"], "state": "MOVED"}) is None
     both = [(await held(gateway.db, "mara", name)).get("sword", 0) for name in ("bag", "bank")]

@@ -243,12 +243,10 @@ Act = Callable[[Smithy, Rooms, Database], Awaitable[Document]]
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_every_answer_and_every_read_shows_each_item_once(
-    gateway: GatewayClient, clock: SettableClock, seed: int
-) -> None:
+async def test_every_answer_and_every_read_shows_each_item_once(gateway: GatewayClient, seed: int) -> None:
     """One player acts at random, at two gateways, while others read. Whatever is read is what an answer has told."""
     rng = random.Random(seed)
-    smithy = await Smithy.of(gateway.db, clock)
+    smithy = await Smithy.of(gateway.db, gateway.clock)
     processes = [Rooms(settler=smithy.settler) for _ in range(2)]
     slow = delayed(gateway.db, rng, 0.004)
     is_over = asyncio.Event()

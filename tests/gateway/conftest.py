@@ -9,6 +9,7 @@ import pytest
 
 from bench.documented import as_documented
 from portico.gateway.settings import Settings
+from tests.gateway.support.times import Time
 from tests.support.demo import Demo
 from tests.support.harness import GatewayClient
 from tests.support.replica_sets import ReplicaSet, replica_set
@@ -25,6 +26,11 @@ async def documented_shop(loaded_demo: Demo, gateway: GatewayClient, settings: S
 def three(tmp_path: Path) -> Iterator[ReplicaSet]:
     with replica_set(tmp_path / "three") as found:
         yield found
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from graphql import GraphQLInterfaceType, GraphQLObjectType
 
 from portico.schema.kinds import Kind
-from tests.catalog.support.catalog import add_categories, add_products, pricing, product, shared_gateway
+from tests.catalog.support.catalog import add_categories, add_products, pricing, product
 from tests.social.support.social import block, circle, join
 from tests.support.aliases import aliased
 from tests.support.domains import SCHEMA
@@ -33,18 +32,15 @@ def test_every_connection_has_the_arguments() -> None:
 
 
 @pytest.fixture(scope="module")
-async def shop(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> AsyncIterator[GatewayClient]:
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
-        await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
-        for number, price in enumerate((3, 1, 2, 2, 5, 4, 1)):
-            title, prices = f"Blue {'blue ' * (number % 3)}{number}", pricing(price * 100, price * 100)
-            given = product(sku=f"p{number}", title=title, categories=["music"], pricing=prices)
-            await add_products(gateway.db, [given])
-        for follower in await follow(gateway, 7):
-            await circle(gateway.db, "tester", follower)
-        yield gateway
+async def shop(shared: GatewayClient) -> GatewayClient:
+    await add_categories(shared.db, [{"slug": "music", "name": "Music"}])
+    for number, price in enumerate((3, 1, 2, 2, 5, 4, 1)):
+        title, prices = f"Blue {'blue ' * (number % 3)}{number}", pricing(price * 100, price * 100)
+        given = product(sku=f"p{number}", title=title, categories=["music"], pricing=prices)
+        await add_products(shared.db, [given])
+    for follower in await follow(shared, 7):
+        await circle(shared.db, "tester", follower)
+    return shared
 
 
 async def follow(gateway: GatewayClient, count: int) -> list[str]:

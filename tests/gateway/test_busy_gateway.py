@@ -18,6 +18,7 @@ from websockets.frames import Frame, Opcode
 from portico.gateway.http.multipart import MultipartBody
 from portico.gateway.http.sending import ClientTimeout
 from portico.gateway.settings import Settings
+from tests.support.fixtures import gateway_with
 from tests.support.harness import GatewayClient, running
 from tests.support.multipart import CONTENT_TYPE, body_of, part
 from tests.support.sockets import listening
@@ -76,11 +77,8 @@ async def while_reading(work: Callable[[], None]) -> None:
         await done.wait()
 
 
-@pytest.fixture
-async def impatient(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway whose clients have half a second for their headers, and for a body."""
-    async with running(replace(settings, header_seconds=SECONDS, body_seconds=SECONDS)) as gateway:
-        yield gateway
+# Its clients have half a second for their headers, and for a body.
+impatient = gateway_with(header_seconds=SECONDS, body_seconds=SECONDS)
 
 
 @pytest.mark.parametrize("sent_before", [HEAD[:20], HEAD, HEAD + BODY[:5]], ids=["headers", "body", "rest of the body"])

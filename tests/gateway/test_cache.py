@@ -15,15 +15,11 @@ from portico.gateway.settings import Settings
 from portico.schema.roles import Role
 from tests.support.harness import IS_SOAK, Commands, GatewayClient, category_input, create_product, running
 from tests.support.ids import key_in
-from tests.support.kept_answers import JAZZ, NAME, cache_of, caching, counts_of, create_jazz, follow_changes, keep
+from tests.support.kept_answers import JAZZ, NAME, cache_of, counts_of, create_jazz, follow_changes, keep, with_cache
 from tests.support.sockets import answered_by_stream, listening, opened, streamed, until
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return caching(settings)
+settings = with_cache()
 
 
 @pytest.fixture
@@ -53,10 +49,8 @@ async def test_a_query_that_is_asked_again_does_not_run(gateway: GatewayClient, 
     assert_only_looked(commands)
 
 
-async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(
-    gateway: GatewayClient, jazz: str, settings: Settings
-) -> None:
-    async with running(replace(settings, cache_bytes=0)) as other:
+async def test_an_answer_is_that_of_a_run_after_each_write_of_any_gateway(gateway: GatewayClient, jazz: str) -> None:
+    async with running(replace(gateway.settings, cache_bytes=0)) as other:
         for number in range(20):
             writer = other if number % 2 else gateway
             await keep(gateway, NAME, JAZZ)
@@ -223,9 +217,7 @@ async def test_without_a_cache_nothing_of_it_runs(without: GatewayClient, comman
     assert commands.names() == ["find categories"] * 3
 
 
-async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
-    gateway: GatewayClient, jazz: str, commands: Commands
-) -> None:
+async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(gateway: GatewayClient, jazz: str) -> None:
     async def get(known: str = "", query: str = NAME) -> Any:
         headers = {"authorization": f"Bearer {gateway.token()}", "if-none-match": known}
         return await gateway.http.get(
@@ -235,10 +227,10 @@ async def test_a_client_that_has_the_answer_gets_304_and_nothing_runs(
     await keep(gateway, NAME, JAZZ)
     first = await get()
     tag = first.headers["etag"]
-    commands.clear()
+    gateway.commands.clear()
     again = await get(tag)
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    assert_only_looked(commands)
+    assert_only_looked(gateway.commands)
 
     await gateway.result("renameCategory", {"id": jazz, "name": "Blues"})
     changed = await get(tag)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from portico.resolvers.configuration import Secret
 from tests.gateway.support.counting import Remote, counted, go_on
 from tests.gateway.support.gateways import Gateways
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
+from tests.support.fixtures import gateway_with
 from tests.support.harness import IS_SOAK, GatewayClient, running
-from tests.support.kept_answers import cache_of, caching, counts_of
+from tests.support.kept_answers import cache_of, counts_of, with_cache
 from tests.support.operations import comparable
 from tests.support.replica_sets import ReplicaSet
 from tests.support.sockets import until
@@ -33,19 +34,10 @@ SEEDS = range(5) if IS_SOAK else [1]
 # So many answers are compared with runs, and so many with the last acknowledged write.
 COMPARED, READ = (1_000_000, 1_000_000) if IS_SOAK else (480, 1_000)
 READERS = 6
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings with a cache, and counts that are current for everybody."""
-    return caching(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
-
-
-@pytest.fixture
-async def without(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway on the same data, without a cache."""
-    async with running(replace(settings, cache_bytes=0)) as gateway:
-        yield gateway
+# Counts are current for everybody.
+settings = with_cache(cache_bytes=5_000_000, count_seconds=0.000_001)
+# A gateway on the same data, without a cache.
+without = gateway_with(cache_bytes=0)
 
 
 async def answer_of(query: Following, gateway: GatewayClient) -> Any:
@@ -141,11 +133,9 @@ async def test_no_answer_is_older_while_primaries_step_down_or_stall(
 
 
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)
-async def test_no_answer_is_older_while_gateways_are_killed(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_no_answer_is_older_while_gateways_are_killed(gateway: GatewayClient, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        gateways = Gateways(settings, tmp_path, stack)
+        gateways = Gateways(gateway.settings, tmp_path, stack)
         await asyncio.gather(*(asyncio.to_thread(gateways.start) for _ in range(2)))
         async with httpx.AsyncClient(timeout=20.0) as http:
             remotes = [Remote(gateways, number, http, gateway.token()) for number in range(2)]

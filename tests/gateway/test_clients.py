@@ -101,13 +101,11 @@ def test_the_page_shows_the_code_that_is_tested(example: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_clients_show_each_new_state_of_a_live_query(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_clients_show_each_new_state_of_a_live_query(gateway: GatewayClient, tmp_path: Path) -> None:
     project = node_modules("interop")
     product = await create_product(gateway, title="A")
     browser = found_chromium()
-    with served(tmp_path / "other", environment(settings)) as other:
+    with served(tmp_path / "other", environment(gateway.settings)) as other:
         given = [other.graphql, gateway.token("ann", []), product["sku"], "C", *([browser] if browser else [])]
         process = await asyncio.create_subprocess_exec(
             "node", "live.mjs", *given, cwd=project, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

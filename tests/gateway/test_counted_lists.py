@@ -125,7 +125,7 @@ async def test_a_count_stops_at_the_bound(lists: GatewayClient, monkeypatch: pyt
 async def test_a_count_examines_an_index_up_to_the_bound(lists: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_COUNTED", 1)
     for name in LISTS:
-        commands = await sent(lists, lambda name=name: page(lists, name, "first: 1", "totalCount"))  # type: ignore[misc]
+        commands = await sent(lists, page(lists, name, "first: 1", "totalCount"))
         plans = [plan for one in commands if "aggregate" in one for plan in await explain(lists.db, one)]
 
         (plan,) = plans
@@ -137,7 +137,7 @@ async def test_a_count_examines_an_index_up_to_the_bound(lists: GatewayClient, m
 
 async def test_a_count_is_one_command_more_if_it_is_selected(lists: GatewayClient) -> None:
     def own(selection: str) -> Any:
-        return lambda: page(lists, "own orders", "first: 1", selection)
+        return page(lists, "own orders", "first: 1", selection)
 
     without = names(await sent(lists, own("nodes { id }")))
     counted = names(await sent(lists, own("nodes { id } totalCount again: totalCount totalCountIsExact")))
@@ -154,7 +154,7 @@ async def test_the_counts_of_several_lists_share_a_command(lists: GatewayClient)
     }"""
     token = lists.token("ann", [])
 
-    commands = names(await sent(lists, lambda: lists.data(text, token=token)))
+    commands = names(await sent(lists, lists.data(text, token=token)))
 
     assert commands.count("aggregate orders") == 1
     # The pages of each collection share a command, too.

@@ -102,10 +102,8 @@ async def test_gateways_of_a_deployment_read_the_cursors_of_each_other(settings:
             assert (await stranger.ask(PRODUCTS, given)).codes == ["BAD_USER_INPUT"]
 
 
-async def test_without_a_secret_for_tokens_gateways_share_one_in_the_database(
-    gateway: GatewayClient, settings: Settings
-) -> None:
-    outside = replace(settings, jwt_secret=None, jwks_url=HttpUrl("https://issuer.example/keys"))
+async def test_without_a_secret_for_tokens_gateways_share_one_in_the_database(gateway: GatewayClient) -> None:
+    outside = replace(gateway.settings, jwt_secret=None, jwks_url=HttpUrl("https://issuer.example/keys"))
     await gateway.db[SECRETS.name].delete_many({})
 
     one, *others = await asyncio.gather(*(cursors_of(outside, gateway.db) for _ in range(10)))
@@ -115,4 +113,4 @@ async def test_without_a_secret_for_tokens_gateways_share_one_in_the_database(
     assert await gateway.db[SECRETS.name].count_documents({}) == 1
     assert len(await shared_secret(gateway.db, "cursors")) == 32
     with pytest.raises(InvalidInput):
-        (await cursors_of(settings, gateway.db)).decode(BINDING, 1, cursor)
+        (await cursors_of(gateway.settings, gateway.db)).decode(BINDING, 1, cursor)

@@ -33,7 +33,7 @@ from tests.shop.support.shop import new_cart, stock_up
 from tests.support.damage import WRONG, damage_in_front
 from tests.support.documents import only
 from tests.support.domains import JOBS
-from tests.support.harness import GatewayClient, SettableClock, create_category, create_product, run_jobs
+from tests.support.harness import GatewayClient, SettableClock, create_category, create_product
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, database_of
 from tests.support.kits import kits
@@ -48,9 +48,9 @@ CASES = [
 ]
 
 
-async def turn_of(gateway: GatewayClient, clock: SettableClock, name: str) -> None:
+async def turn_of(gateway: GatewayClient, name: str) -> None:
     with contextlib.suppress(SweepFailed):
-        await run_jobs(gateway, clock, name)
+        await gateway.run_jobs(name)
 
 
 async def damaged_move(gateway: GatewayClient) -> Any:
@@ -79,7 +79,7 @@ def test_every_job_has_a_case_with_damaged_documents() -> None:
 @pytest.mark.sample(6)
 @pytest.mark.parametrize(("job", "leave"), CASES)
 async def test_a_job_settles_healthy_documents_behind_damaged_ones(
-    gateway: GatewayClient, clock: SettableClock, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]
+    gateway: GatewayClient, job: str, leave: Callable[[GatewayClient], Awaitable[Left]]
 ) -> None:
     collection, query = await leave(gateway)
     healthy = await only(gateway.db[collection], query)
@@ -87,7 +87,7 @@ async def test_a_job_settles_healthy_documents_behind_damaged_ones(
 
     # One run of these jobs handles a limited number of documents.
     for _ in range(10 if job in {"finish-checkouts", "upgrade-documents"} else 1):
-        await turn_of(gateway, clock, job)
+        await turn_of(gateway, job)
 
     assert await gateway.db[collection].find_one({"_id": healthy["_id"], **query}) is None
 
@@ -95,7 +95,7 @@ async def test_a_job_settles_healthy_documents_behind_damaged_ones(
 @pytest.mark.parametrize("collection", ["products", "categories"])
 @pytest.mark.parametrize("at_once", [3, 500])
 async def test_the_words_of_healthy_documents_behind_damaged_ones_are_collected(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, collection: str, at_once: int
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch, collection: str, at_once: int
 ) -> None:
     monkeypatch.setattr(vocabulary, "AT_ONCE", at_once)
     category = await create_category(gateway, name="Zydeco")
@@ -106,8 +106,8 @@ async def test_the_words_of_healthy_documents_behind_damaged_ones_are_collected(
         await gateway.db[name].delete_many({})
 
     for _ in range(20):
-        await turn_of(gateway, clock, "upgrade-documents")
-        await turn_of(gateway, clock, COLLECTING)
+        await turn_of(gateway, "upgrade-documents")
+        await turn_of(gateway, COLLECTING)
 
     assert {"zydeco", "bluegrass"} <= set(await gateway.db["catalog_words"].distinct("_id"))
     assert await gateway.db["catalog_word_walks"].distinct("_id", {"is_done": True}) == ["categories", "products"]
@@ -139,33 +139,31 @@ async def test_a_job_logs_damaged_documents_and_counts_the_others(gateway: Gatew
     assert done == 1
 
 
-async def test_an_error_names_the_document_that_causes_it(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_an_error_names_the_document_that_causes_it(gateway: GatewayClient) -> None:
     await moving_category(gateway)
     key = await damaged_move(gateway)
 
     with pytest.raises(SweepFailed) as failed:
-        await run_jobs(gateway, clock, "finish-categories")
+        await gateway.run_jobs("finish-categories")
 
     (error,) = failed.value.exceptions
     assert isinstance(error, KeyError)
     assert error.__notes__ == [f"In categories: {key!r}"]
 
 
-async def test_errors_in_a_list_name_its_document_and_are_all_counted(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_errors_in_a_list_name_its_document_and_are_all_counted(gateway: GatewayClient) -> None:
     collection, _ = await move_in_stock(gateway)
     stock = await only(gateway.db[collection])
     await set_values(gateway, collection, stock["_id"], under_way=[{"at": LONG_AGO}] * 25)
 
     with pytest.raises(SweepFailed, match="25 could not be finished") as failed:
-        await run_jobs(gateway, clock, "finish-stock")
+        await gateway.run_jobs("finish-stock")
 
     assert [error.__notes__ for error in failed.value.exceptions] == [[f"In stock: {stock['_id']!r}"]] * 20
 
 
 async def test_more_damaged_carts_than_a_batch_do_not_stop_the_healthy_ones(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cart_jobs, "BATCH", 3)
     sku = await stock_up(gateway)
@@ -181,7 +179,7 @@ async def test_more_damaged_carts_than_a_batch_do_not_stop_the_healthy_ones(
     done = []
     for _ in range(2):
         with pytest.raises(SweepFailed) as failed:
-            await run_jobs(gateway, clock, "expire-carts")
+            await gateway.run_jobs("expire-carts")
         done.append(failed.value.done)
 
     # Another part of the job expires the idle cart.
@@ -197,9 +195,7 @@ TIMEOUTS = [
 
 
 @pytest.mark.parametrize("error", TIMEOUTS, ids=lambda error: type(error).__name__)
-async def test_a_database_timeout_ends_a_run_at_its_first_document(
-    gateway: GatewayClient, clock: SettableClock, error: Exception
-) -> None:
+async def test_a_database_timeout_ends_a_run_at_its_first_document(gateway: GatewayClient, error: Exception) -> None:
     for _ in range(3):
         await expiring_cart(gateway)
     tries = 0
@@ -211,7 +207,7 @@ async def test_a_database_timeout_ends_a_run_at_its_first_document(
 
     stalled = before_every_command(gateway.db, time_out, collection="carts", method="find_one")
     with database_of(gateway, stalled), pytest.raises(type(error)) as raised:
-        await run_jobs(gateway, clock, "expire-carts")
+        await gateway.run_jobs("expire-carts")
 
     assert raised.value is error
     assert tries == 1
@@ -221,7 +217,7 @@ async def test_a_database_timeout_ends_a_run_at_its_first_document(
 @pytest.mark.parametrize("wrong", [None, {}, {"at": "then"}, {"at": LONG_AGO}], ids=repr)
 @pytest.mark.parametrize("leave", [move_in_stock, move_in_cart, posted_comment, replaced_photo])
 async def test_a_damaged_entry_of_a_list_does_not_stop_the_other_entries(
-    gateway: GatewayClient, clock: SettableClock, leave: Callable[[GatewayClient], Awaitable[Left]], wrong: object
+    gateway: GatewayClient, leave: Callable[[GatewayClient], Awaitable[Left]], wrong: object
 ) -> None:
     collection, query = await leave(gateway)
     (path,) = [path.rpartition(".")[0] for path in query]
@@ -230,7 +226,7 @@ async def test_a_damaged_entry_of_a_list_does_not_stop_the_other_entries(
     await gateway.db[collection].update_one({"_id": whole["_id"]}, {"$push": {path: entries}})
 
     for job in ("finish-stock", "finish-comments", "finish-uploads"):
-        await turn_of(gateway, clock, job)
+        await turn_of(gateway, job)
 
     left: Any = await gateway.db[collection].find_one({"_id": whole["_id"]})
     for step in path.split("."):
@@ -250,7 +246,7 @@ async def test_a_damaged_category_does_not_stop_its_siblings_from_getting_their_
     renamed = await gateway.result("renameCategory", {"id": root["id"], "name": "New"})
     clock.advance(seconds=6)
     with pytest.raises(SweepFailed):
-        await run_jobs(gateway, clock, "finish-categories")
+        await gateway.run_jobs("finish-categories")
 
     assert renamed["category"]["name"] == "New"
     found = {
@@ -259,36 +255,29 @@ async def test_a_damaged_category_does_not_stop_its_siblings_from_getting_their_
     assert [found[key] for key in keys] == ["New", "New", "New", "Old", "New", "New"]
 
 
-async def test_a_rename_above_a_damaged_category_is_retried_after_ten_minutes(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_rename_above_a_damaged_category_is_retried_after_ten_minutes(gateway: GatewayClient) -> None:
     root = await create_category(gateway, name="Old")
     child = await create_category(gateway, parentId=root["id"])
     below = await create_category(gateway, parentId=child["id"])
     categories, key = gateway.db["categories"], key_in("Category", child["id"])
     await categories.update_one({"_id": key}, {"$unset": {"name": ""}})
     await gateway.result("renameCategory", {"id": root["id"], "name": "New"})
-    clock.advance(seconds=6)
+    gateway.clock.advance(seconds=6)
     with pytest.raises(SweepFailed):
-        await run_jobs(gateway, clock, "finish-categories")
+        await gateway.run_jobs("finish-categories")
 
-    clock.advance(minutes=9)
-    assert await run_jobs(gateway, clock, "finish-categories") == 0
-    clock.advance(minutes=2)
+    assert await gateway.run_jobs("finish-categories", minutes=9) == 0
+    gateway.clock.advance(minutes=2)
     with pytest.raises(SweepFailed):
-        await run_jobs(gateway, clock, "finish-categories")
+        await gateway.run_jobs("finish-categories")
     await set_values(gateway, "categories", key, name="Child")
-    clock.advance(minutes=11)
-
-    assert await run_jobs(gateway, clock, "finish-categories") == 1
+    assert await gateway.run_jobs("finish-categories", minutes=11) == 1
     found = await only(categories, {"_id": key_in("Category", below["id"])})
     assert [step["name"] for step in found["ancestors"]] == ["New", "Child"]
     assert await categories.find_one({"refresh.0": {"$exists": True}}) is None
 
 
-async def test_a_damaged_product_of_an_import_does_not_stop_the_others(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_damaged_product_of_an_import_does_not_stop_the_others(gateway: GatewayClient) -> None:
     """The job removes each announced product that has no category."""
     category = await create_category(gateway)
     keys = ["announced-0", "announced-1"]
@@ -297,7 +286,7 @@ async def test_a_damaged_product_of_an_import_does_not_stop_the_others(
     await gateway.db["intents"].insert_one({"_id": OP, "kind": "product-creation", "keys": keys, "at": LONG_AGO})
     await gateway.db["categories"].delete_many({})
 
-    await turn_of(gateway, clock, "finish-products")
+    await turn_of(gateway, "finish-products")
 
     assert await gateway.db["products"].distinct("_id") == [kept.inserted_id]
     assert gone.inserted_id != kept.inserted_id

@@ -82,9 +82,7 @@ async def test_the_demo_says_how_to_pay_by_token_if_the_shop_accepts_none(
 
 
 @pytest.mark.usefixtures("demo")
-async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(
-    gateway: GatewayClient, settings: Settings
-) -> None:
+async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(gateway: GatewayClient) -> None:
     token = gateway.token(demo_token.SUBJECT, [Role.ADMIN])
     text = "mutation { createCart(input: {}) { ... on CartPayload { cart { id } } } }"
     cart = (await gateway.data(text, token=token))["createCart"]["cart"]["id"]
@@ -92,7 +90,7 @@ async def test_starting_the_demo_again_does_not_change_stock_carts_or_money(
     bought = await gateway.data(BUY, {"cart": cart, "account": account}, token=token)
     before = await shown(gateway)
 
-    await load_demo(settings)
+    await load_demo(gateway.settings)
 
     assert [one["__typename"] for one in bought.values()] == ["CartPayload", "CheckoutPayload"]
     assert await shown(gateway) == before

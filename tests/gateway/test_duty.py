@@ -13,26 +13,12 @@ from portico.gateway.mongo.faults import FaultyDatabase
 from portico.gateway.work.duty import Duty
 from portico.gateway.work.jobs import Worker
 from portico.resolvers.declarations import Job, Resources, Wakeups
+from tests.gateway.support.times import Time
 from tests.gateway.support.workers import at_work
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.sockets import until
 
 PATIENCE = 30.0
-
-
-class Time:
-    """A time that only the tests set forward, so that a busy machine does not look like a suspended process."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
 
 
 @pytest.fixture

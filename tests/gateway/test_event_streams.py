@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from portico.gateway.http.endpoint import GraphQLEndpoint
-from portico.gateway.settings import Settings
-from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
+from tests.support.fixtures import gateway_with
+from tests.support.harness import MUTATIONS, GatewayClient, category_input
 from tests.support.sockets import EVENTS, answered_by_stream, streamed, until
 
 VIEWER = "{ viewer { subject } }"
 CREATE = MUTATIONS["createCategory"]
 SLOW = '{ category(slug: "slow") { name } }'
 BOTH = "application/graphql-response+json, application/json;q=0.9, text/event-stream;q=0.1"
-
-
-@pytest.fixture
-async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-    async with running(replace(settings, keep_alive_seconds=0.05, send_seconds=0.2)) as client:
-        yield client
+gateway = gateway_with(keep_alive_seconds=0.05, send_seconds=0.2)
 
 
 async def test_a_query_is_one_event_and_a_complete_event(gateway: GatewayClient, port: int) -> None:

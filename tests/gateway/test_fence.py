@@ -19,28 +19,23 @@ from portico.gateway.mongo.links import Link, Lost
 from portico.gateway.mongo.messages import message
 from portico.gateway.mongo.pings import Then
 from portico.gateway.reads.read_sets import ReadSet
-from portico.gateway.settings import Settings
 from tests.support.harness import GatewayClient
 from tests.support.kept_answers import (
     JAZZ,
     NAME,
     bound_looks,
     cache_of,
-    caching,
     counts_of,
     create_jazz,
     follow_changes,
     hold_pings,
     keep,
+    with_cache,
 )
 from tests.support.sockets import until
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return caching(settings, cache_bytes=5_000_000)
+settings = with_cache(cache_bytes=5_000_000)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from tests.content.support.photos import picture
 from tests.support.databases import delete_documents
 from tests.support.documents import only
 from tests.support.domains import IMPORTERS
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 from tests.support.importing import Imported, category, lines, run, write
 from tests.support.interruptions import interrupted, stopping
 
@@ -69,8 +69,7 @@ class Importing:
 
     async def jobs(self) -> None:
         for _ in range(2):
-            self.clock.advance(seconds=40)
-            await run_jobs(self.gateway, self.clock)
+            await self.gateway.run_jobs(seconds=40)
 
     async def complete(self, records: Records) -> None:
         """Import the corrected records. Assert that another import changes nothing."""

@@ -6,7 +6,7 @@ A start creates the missing indexes, and `rebuild` replaces outdated ones.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,7 @@ from portico.resolvers.declarations import Job
 from portico.resolvers.documents import Database
 from portico.schema.kinds import Kind
 from tests.accounts.support.accounts import deposit_input, open_account, transfer_input
-from tests.catalog.support.catalog import (
-    add_categories,
-    add_products,
-    album,
-    film,
-    mark_in_stock,
-    pricing,
-    product,
-    shared_gateway,
-)
+from tests.catalog.support.catalog import add_categories, add_products, album, film, mark_in_stock, pricing, product
 from tests.support.domains import COLLECTIONS, INVARIANTS, JOBS, create_indexes, migrate
 from tests.support.explaining import Plan, explain
 from tests.support.harness import (
@@ -110,18 +101,15 @@ query ($slug: String!, $deep: Boolean!, $filter: ProductFilter, $sort: ProductSo
 
 
 @pytest.fixture(scope="module")
-async def shop(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> AsyncIterator[GatewayClient]:
+async def shop(shared: GatewayClient) -> GatewayClient:
     """2,400 products in 253 categories: many share a genre, few share a person, and one in ten has no date."""
     rng = random.Random(7)
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
-        shelves = [{"slug": f"shelf-{number}", "name": f"Shelf {number}", "parent": "all"} for number in range(250)]
-        small = [{"slug": "few", "name": "Few"}, {"slug": "few-1", "name": "Few 1", "parent": "few"}]
-        await add_categories(gateway.db, [{"slug": "all", "name": "All"}, *small, *shelves])
-        await add_products(gateway.db, [_product(rng, number) for number in range(2400)])
-        await mark_in_stock(gateway.db, {"pricing.pct_savings": {"$gt": 85}})
-        yield gateway
+    shelves = [{"slug": f"shelf-{number}", "name": f"Shelf {number}", "parent": "all"} for number in range(250)]
+    small = [{"slug": "few", "name": "Few"}, {"slug": "few-1", "name": "Few 1", "parent": "few"}]
+    await add_categories(shared.db, [{"slug": "all", "name": "All"}, *small, *shelves])
+    await add_products(shared.db, [_product(rng, number) for number in range(2400)])
+    await mark_in_stock(shared.db, {"pricing.pct_savings": {"$gt": 85}})
+    return shared
 
 
 def _product(rng: random.Random, number: int) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from tests.support.harness import (
     create_category,
     create_product,
     product_input,
-    run_jobs,
 )
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
 from tests.support.pausing import Pause
@@ -47,9 +46,7 @@ async def lose_connection() -> None:
 
 
 @pytest.mark.parametrize("mutation", ["renameCategory", "moveCategory", "updateProduct"])
-async def test_repeating_an_interrupted_write_does_not_undo_later_writes(
-    gateway: GatewayClient, clock: SettableClock, mutation: str
-) -> None:
+async def test_repeating_an_interrupted_write_does_not_undo_later_writes(gateway: GatewayClient, mutation: str) -> None:
     one, place = await create_category(gateway), await create_category(gateway, slug="place")
     product = await create_product(gateway)
     mine, theirs = {
@@ -62,7 +59,7 @@ async def test_repeating_an_interrupted_write_does_not_undo_later_writes(
     if mutation == "updateProduct":
         theirs["nonce"] = (await gateway.data("{ products { nodes { nonce } } }"))["products"]["nodes"][0]["nonce"]
     then = await gateway.result(mutation, theirs)
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
 
     again = await gateway.result(mutation, mine)
 
@@ -148,14 +145,12 @@ async def test_a_call_that_failed_with_a_fault_can_be_repeated_at_once(gateway: 
     assert again["__typename"] == "CategoryPayload"
 
 
-async def test_a_call_takes_over_from_a_dead_call_when_its_lease_expires(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_call_takes_over_from_a_dead_call_when_its_lease_expires(gateway: GatewayClient) -> None:
     given = category_input(idempotencyKey="key")
     with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["createCategory"], {"input": given})
-    left = (await only(gateway.db["operations"]))["lease_until"] - clock.now()
-    clock.advance(seconds=left.total_seconds() - 1)
+    left = (await only(gateway.db["operations"]))["lease_until"] - gateway.clock.now()
+    gateway.clock.advance(seconds=left.total_seconds() - 1)
     loop = asyncio.get_running_loop()
 
     began = loop.time()
@@ -165,16 +160,14 @@ async def test_a_call_takes_over_from_a_dead_call_when_its_lease_expires(
     assert 0.3 < loop.time() - began < 10
 
 
-async def test_a_stalled_call_returns_the_answer_of_the_call_that_took_over(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_stalled_call_returns_the_answer_of_the_call_that_took_over(gateway: GatewayClient) -> None:
     category = await create_category(gateway)
     given = {"id": category["id"], "idempotencyKey": "key"}
     pause = Pause()
     with database_of(gateway, interrupted(gateway.db, "categories", "find_one_and_update", pause)):
         sleeper = asyncio.create_task(gateway.result("deleteCategory", given))
         await asyncio.wait_for(pause.reached.wait(), 30)
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
     second = await gateway.result("deleteCategory", given)
     pause.go_on.set()
 
@@ -184,9 +177,7 @@ async def test_a_stalled_call_returns_the_answer_of_the_call_that_took_over(
 
 
 @pytest.mark.parametrize("skip", [3, 6, 7])
-async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(
-    gateway: GatewayClient, clock: SettableClock, skip: int
-) -> None:
+async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(gateway: GatewayClient, skip: int) -> None:
     comment = await post(gateway, await open_on_product(gateway, DOCUMENTS))
     given = {"id": comment["id"], "idempotencyKey": "key"}
     text = MUTATIONS["deleteComment"]
@@ -194,7 +185,7 @@ async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(
     with database_of(gateway, interrupted(gateway.db, None, None, pause, skip=skip)):
         sleeper = asyncio.create_task(gateway.ask(text, {"input": given}))
         await asyncio.wait({asyncio.create_task(pause.reached.wait()), sleeper}, return_when=asyncio.FIRST_COMPLETED)
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
 
     async def wake_the_sleeper() -> None:
         # The second call has deleted the comment, and is about to store its answer.
@@ -214,16 +205,13 @@ async def test_a_stalled_call_does_not_refuse_what_another_call_carries_out(
     assert slept.codes == ["OPERATION_UNDER_WAY"] or slept.data["deleteComment"] == second
 
 
-async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_deleted(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_creation_that_crashed_can_be_retried_after_its_category_is_deleted(gateway: GatewayClient) -> None:
     place = await create_category(gateway)
     given = product_input(categoryIds=[place["id"]], idempotencyKey="key")
     with crashing(gateway, 1):
         await gateway.ask(MUTATIONS["createProduct"], {"input": given})
     assert (await gateway.result("deleteCategory", {"id": place["id"]}))["__typename"] == "DeletedPayload"
-    clock.advance(seconds=31)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs(seconds=31)
 
     result = await gateway.result("createProduct", given)
 

@@ -6,7 +6,6 @@ import asyncio
 import io
 import time
 from collections.abc import AsyncIterator, MutableMapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,14 +27,11 @@ from portico.resolvers.documents import Database
 from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.writes.sweeps import SweepFailed
 from tests.gateway.support.workers import at_work
+from tests.support.fixtures import settings_with
 from tests.support.harness import GatewayClient, SettableClock
 from tests.support.sockets import until
 
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings of a gateway that logs warnings, too."""
-    return replace(settings, log_level="warning")
+settings = settings_with(log_level="warning")
 
 
 @pytest.fixture(autouse=True)

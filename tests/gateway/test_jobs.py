@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from tests.catalog.support.cases import id_and_nonce
 from tests.gateway.support.workers import at_work, worker
 from tests.support.documents import only
 from tests.support.domains import DOMAINS, JOBS
+from tests.support.fixtures import gateway_with, settings_with
 from tests.support.harness import (
     MUTATIONS,
     GatewayClient,
@@ -39,19 +40,10 @@ from tests.support.harness import (
 from tests.support.interruptions import crashing, interrupted
 
 pytestmark = pytest.mark.both_drivers
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings of a gateway that has run each job once, and pauses."""
-    return replace(settings, jobs=True, job_seconds=3600.0)
-
-
-@pytest.fixture
-async def idle(settings: Settings, clock: SettableClock) -> AsyncIterator[GatewayClient]:
-    """A gateway without jobs, for tests that run a job themselves. The first run of all jobs takes most of a test."""
-    async with running(replace(settings, jobs=False), clock=clock) as client:
-        yield client
+# The gateway has run each job once, and pauses.
+settings = settings_with(jobs=True, job_seconds=3600.0)
+# A gateway without jobs, for tests that run a job themselves. The first run of all jobs takes most of a test.
+idle = gateway_with(jobs=False)
 
 
 class Mark(NamedTuple):
@@ -216,12 +208,10 @@ async def test_a_worker_stops_even_if_the_driver_swallows_the_cancellation(
         await asyncio.wait_for(task, 20)
 
 
-async def test_a_failed_job_does_not_stop_the_others_and_is_retried(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_failed_job_does_not_stop_the_others_and_is_retried(gateway: GatewayClient) -> None:
     await leave(gateway, "moving")
     await leave(gateway, "incoming")
-    clock.advance(seconds=61)
+    gateway.clock.advance(seconds=61)
 
     finish = next(job for job in JOBS if job.name == "finish-categories")
     lost = [AutoReconnect("the connection is gone")]
@@ -232,7 +222,7 @@ async def test_a_failed_job_does_not_stop_the_others_and_is_retried(
         return await finish.run(given)
 
     # Other jobs look for categories, too, so a failing command could be theirs.
-    ours = worker(gateway, clock, jobs=[replace(job, run=run) if job is finish else job for job in JOBS])
+    ours = worker(gateway, gateway.clock, jobs=[replace(job, run=run) if job is finish else job for job in JOBS])
 
     assert await ours.run_once() == 1
     assert [await left(gateway, name) for name in ("moving", "incoming")] == [1, 0]
@@ -282,9 +272,7 @@ async def test_all_workers_run_a_shared_job_at_once(gateway: GatewayClient, cloc
     assert await gateway.db["leases"].find_one({"_id": "meet"}) is None
 
 
-async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(gateway: GatewayClient) -> None:
     runs: asyncio.Queue[int] = asyncio.Queue()
     wakeups = gateway.state.resources.of(Wakeups)
 
@@ -294,7 +282,7 @@ async def test_a_woken_job_runs_at_once_and_once_more_if_woken_during_its_run(
         runs.put_nowait(1)
         return 0
 
-    slow = Worker(gateway.db, clock, 3600.0, gateway.state.resources, [Job("slow", run)])
+    slow = Worker(gateway.db, gateway.clock, 3600.0, gateway.state.resources, [Job("slow", run)])
     async with at_work(slow):
         assert [await asyncio.wait_for(runs.get(), 20) for _ in range(2)] == [1, 1]
         wakeups.wake("slow")

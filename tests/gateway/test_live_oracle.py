@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 
 import pytest
 
 from portico.gateway.reads.index import Read
 from portico.gateway.reads.plans import Plan
 from portico.gateway.reads.read_sets import ReadSet
-from portico.gateway.settings import Settings
 from tests.gateway.support.live_oracle import Writer, followed, queries_of
+from tests.support.fixtures import settings_with
 from tests.support.harness import IS_SOAK, GatewayClient
 
 WRITES = 3_000 if IS_SOAK else 30
@@ -20,12 +19,8 @@ WRITES = 3_000 if IS_SOAK else 30
 SAMPLE, ALL_EVERY = 8, 15
 # A run follows one of so many parts of the queries alone, and another run another one.
 PARTS = 1 if IS_SOAK else 3
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings whose counts are current for everybody."""
-    return replace(settings, count_seconds=0.000_001)
+# Counts are current for everybody.
+settings = settings_with(count_seconds=0.000_001)
 
 
 @pytest.mark.timeout(7_200 if IS_SOAK else 240)

@@ -148,9 +148,7 @@ async def test_an_interrupted_call_has_one_effect_even_after_many_later_calls(
     assert len(set(kept)) == len(kept)
 
 
-async def test_concurrent_restocks_count_once_while_marks_are_deleted(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_concurrent_restocks_count_once_while_marks_are_deleted(gateway: GatewayClient) -> None:
     sku = await stock_up(gateway, units=1)
     first = [{"sku": sku, "quantity": 100, "idempotencyKey": new_key()} for _ in range(KEPT)]
     await asyncio.gather(*(gateway.result("restock", given) for given in first))
@@ -158,16 +156,14 @@ async def test_concurrent_restocks_count_once_while_marks_are_deleted(
     others = [{"sku": sku, "quantity": 1, "idempotencyKey": new_key()} for _ in range(8 * KEPT)]
 
     await asyncio.gather(*(gateway.result("restock", given) for given in others))
-    clock.advance(seconds=31)
+    gateway.clock.advance(seconds=31)
     await asyncio.gather(*(gateway.result("restock", given) for given in (*first, *others)))
 
     assert await stock_of(gateway, sku) == (1 + 100 * len(first) + len(others), 0, 0)
     assert len(await marks(gateway)) < len(first) + len(others)
 
 
-async def test_a_restock_that_crashes_while_it_deletes_marks_counts_once(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_restock_that_crashes_while_it_deletes_marks_counts_once(gateway: GatewayClient) -> None:
     for stop in some_stops(2):
         for collection in ("stock", "products", "operations"):
             await gateway.db[collection].delete_many({})
@@ -178,7 +174,7 @@ async def test_a_restock_that_crashes_while_it_deletes_marks_counts_once(
         with crashing(gateway, stop) as faulty:
             text = "mutation ($input: RestockInput!) { restock(input: $input) { __typename } }"
             await gateway.ask(text, {"input": given[-1]})
-        clock.advance(seconds=31)
+        gateway.clock.advance(seconds=31)
         for one in given:
             await gateway.result("restock", one)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from bson import ObjectId
 
 from portico.resolvers.errors import one_of
 from portico.schema.kinds import Kind
-from tests.catalog.support.catalog import add_categories, add_products, album, film, product, shared_gateway
+from tests.catalog.support.catalog import add_categories, add_products, album, film, product
 from tests.support.harness import GatewayClient, create_category, create_product
 
 pytestmark = pytest.mark.both_drivers
@@ -50,14 +49,11 @@ MALFORMED = [
 
 
 @pytest.fixture(scope="module")
-async def shop(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> AsyncIterator[GatewayClient]:
+async def shop(shared: GatewayClient) -> GatewayClient:
     """A gateway for the tests that only read."""
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
-        await add_categories(gateway.db, [{"slug": "music", "name": "Music"}])
-        await add_products(gateway.db, [album(sku="p1"), film(sku="p 2/é:=😀"), product(sku="p3")])
-        yield gateway
+    await add_categories(shared.db, [{"slug": "music", "name": "Music"}])
+    await add_products(shared.db, [album(sku="p1"), film(sku="p 2/é:=😀"), product(sku="p3")])
+    return shared
 
 
 async def id_of(gateway: GatewayClient, slug: str) -> str:

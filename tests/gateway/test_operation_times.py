@@ -181,14 +181,13 @@ async def test_a_cart_gets_its_full_time_after_a_late_decline(gateway: GatewayCl
     declined = await gateway.result("checkout", checkout_input(cart, "decline"))
 
     assert declined["__typename"] == "PaymentDeclined"
-    found = await gateway.db["carts"].find_one({})
-    assert found is not None
+    found = await gateway.stored("carts")
     lasts = gateway.state.resources.of(ShopSettings).cart_lifetime
     assert found["expires_at"] - before >= lasts + timedelta(seconds=SLOW)
 
 
 async def test_a_pending_payment_is_checked_again_half_a_minute_after_its_last_check(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cart_jobs, "_CHARGES_AT_ONCE", 1)
     provider: Any = SlowProvider()
@@ -196,9 +195,7 @@ async def test_a_pending_payment_is_checked_again_half_a_minute_after_its_last_c
     for _ in range(2):
         cart = await new_cart(gateway, **{await stock_up(gateway): 1})
         assert (await gateway.result("checkout", checkout_input(cart, "hang")))["__typename"] == "PaymentPending"
-    clock.advance(seconds=31)
-
-    await run_jobs(gateway, clock, "finish-checkouts")
+    await gateway.run_jobs("finish-checkouts", seconds=31)
 
     first, second = sorted([cart["due"] async for cart in gateway.db["carts"].find({})])
     assert second - first >= timedelta(seconds=SLOW)

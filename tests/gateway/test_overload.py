@@ -17,8 +17,8 @@ from portico.gateway.settings import Settings
 from portico.resolvers.comments.discussions import DOCUMENTS
 from tests.comments.support.discussions import open_on_product, post
 from tests.content.support.photos import create_gallery, noise, photo_input, upload_body
-from tests.gateway.support.fixtures import gateway_with
 from tests.gateway.support.subscribers import acknowledged
+from tests.support.fixtures import gateway_with
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, create_category, running
 from tests.support.interruptions import database_of, interrupted
 from tests.support.multipart import CONTENT_TYPE, PREFLIGHT

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from bench.precision import measured
-from portico.gateway.settings import Settings
 from portico.schema.ads.advertisers import ADVERTISER
 from portico.schema.analytics.analysts import ANALYST
 from tests.ads.support.ads import ad, place
@@ -22,7 +21,7 @@ from tests.analytics.support.log_events import event, log
 from tests.analytics.support.page_roll_ups import roll_up
 from tests.shop.support.shop import add_input, stock_up
 from tests.support.demo import Demo
-from tests.support.harness import GatewayClient, SettableClock, create_product, new_key
+from tests.support.harness import GatewayClient, create_product, new_key
 from tests.support.sockets import until
 
 ACCOUNTS = "{ viewer { accounts { name balance { amount } } } }"
@@ -183,20 +182,20 @@ async def test_a_profile_runs_after_events_that_it_shows(gateway: GatewayClient)
     assert counts.vain == 0
 
 
-async def test_a_day_that_is_rolled_up_lets_no_query_run(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_a_day_that_is_rolled_up_lets_no_query_run(gateway: GatewayClient) -> None:
     analysts, counts = replace(gateway, roles=(ANALYST,)), gateway.state.live_queries.counts
     await log(gateway, event("/a"), event("/b", 1))
     async with followed(analysts, PAGE_COUNTS) as shown:
         await rests(gateway)
         before = counts.runs
-        assert await roll_up(gateway, clock) > 0
+        assert await roll_up(gateway) > 0
         await rests(gateway)
         assert counts.runs == before
         await log(gateway, event("/b", 2))
         await until(lambda: shown["last"] == {"pageCounts": [{"path": "/b", "hits": 2}, {"path": "/a", "hits": 1}]})
         await rests(gateway)
         before = counts.runs
-        await roll_up(gateway, clock)
+        await roll_up(gateway)
         await rests(gateway)
         assert counts.runs == before
 
@@ -221,10 +220,8 @@ async def test_a_search_runs_after_changes_of_what_it_can_find(gateway: GatewayC
 
 
 @pytest.mark.timeout(240)
-async def test_most_runs_of_documented_queries_give_another_answer(
-    gateway: GatewayClient, loaded_demo: Demo, settings: Settings
-) -> None:
-    loaded_demo.copy_to(settings)
+async def test_most_runs_of_documented_queries_give_another_answer(gateway: GatewayClient, loaded_demo: Demo) -> None:
+    loaded_demo.copy_to(gateway.settings)
 
     found = await measured(gateway, writes=60, seed=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from graphql import FieldNode, GraphQLObjectType, OperationDefinitionNode, parse
 from portico.schema.fields import computed, reads, stored
 from portico.schema.kinds import Kind
 from portico.schema.selections import Selection
-from tests.catalog.support.catalog import add_categories, add_products, album, film, pricing, product, shared_gateway
+from tests.catalog.support.catalog import add_categories, add_products, album, film, pricing, product
 from tests.support.harness import GatewayClient
 
 # Fields that every read includes: the key, the type, and the version of the schema.
@@ -21,37 +21,34 @@ LISTED = {"type", "schema_version", "issue_date"}
 
 
 @pytest.fixture(scope="module")
-async def shop(
-    mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> AsyncIterator[GatewayClient]:
-    async with shared_gateway(mongodb_uri, tmp_path_factory.mktemp("shop"), pytestconfig) as gateway:
-        await add_categories(
-            gateway.db,
-            [
-                {"slug": "music", "name": "Music"},
-                {"slug": "jazz", "name": "Jazz", "parent": "music"},
-                {"slug": "films", "name": "Films"},
-            ],
-        )
-        await add_products(
-            gateway.db,
-            [
-                album(
-                    sku="album",
-                    title="Blue Train",
-                    description="A record.",
-                    artist="John Coltrane",
-                    genres=["Jazz"],
-                    categories=["jazz"],
-                    pricing=pricing(1200, 1100),
-                    shipping={"dimensions": {"width": 1, "height": 2, "depth": 3}},
-                    properties=[{"name": "Label", "value": "Blue Note"}],
-                ),
-                film(sku="film", title="The Matrix", actors=["Keanu Reeves"], shipping={"weight": 6}),
-                product(sku="drive", details={"rpm": 7200}),
-            ],
-        )
-        yield gateway
+async def shop(shared: GatewayClient) -> GatewayClient:
+    await add_categories(
+        shared.db,
+        [
+            {"slug": "music", "name": "Music"},
+            {"slug": "jazz", "name": "Jazz", "parent": "music"},
+            {"slug": "films", "name": "Films"},
+        ],
+    )
+    await add_products(
+        shared.db,
+        [
+            album(
+                sku="album",
+                title="Blue Train",
+                description="A record.",
+                artist="John Coltrane",
+                genres=["Jazz"],
+                categories=["jazz"],
+                pricing=pricing(1200, 1100),
+                shipping={"dimensions": {"width": 1, "height": 2, "depth": 3}},
+                properties=[{"name": "Label", "value": "Blue Note"}],
+            ),
+            film(sku="film", title="The Matrix", actors=["Keanu Reeves"], shipping={"weight": 6}),
+            product(sku="drive", details={"rpm": 7200}),
+        ],
+    )
+    return shared
 
 
 async def projections(

@@ -30,6 +30,7 @@ from tests.game.support.books import auditing
 from tests.shop.support import kills as shop_kills
 from tests.social.support import kills as social_kills
 from tests.support.harness import IS_SOAK, SettableClock, run_jobs, running, with_settings
+from tests.support.killed_servers import without_uvloop
 from tests.support.kills import LEAST_OPERATIONS, Clients, Faults, Part, gateways
 from tests.support.processes import environment, portico
 from tests.support.replica_sets import replica_set
@@ -39,12 +40,7 @@ IS_LONG = SECONDS > 60
 PAUSE = 4.0 if IS_LONG else 0.5
 GATEWAYS = 2
 WORKERS = 2 if IS_LONG else 1
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
+anyio_backend = without_uvloop()
 
 
 @pytest.fixture

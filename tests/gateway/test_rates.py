@@ -13,6 +13,7 @@ import pytest
 from portico.gateway.caller_rates import RateLimited, Rates
 from portico.gateway.settings import Settings
 from tests.gateway.support.subscribers import acknowledged, data_of
+from tests.gateway.support.times import Time
 from tests.support.harness import Answer, GatewayClient, SettableClock, running
 from tests.support.sockets import listening, streamed, subscribe
 
@@ -21,18 +22,6 @@ ONE = "{ viewer { subject } }"
 # Ten categories with one field each, and the fields around them.
 PAGE = "{ categories(first: 10) { nodes { slug } } }"
 LIMIT = 120
-
-
-class Time:
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
 
 
 @pytest.fixture

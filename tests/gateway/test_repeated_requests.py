@@ -19,7 +19,7 @@ from portico.gateway.mongo.links import Link
 from portico.gateway.settings import Settings
 from portico.resolvers.writes.waiting_once import WAITING, Notes, Waiting
 from tests.support.harness import GatewayClient, category_input, running
-from tests.support.kept_answers import bound_looks, cache_of, caching, counts_of, follow_changes, hold_pings
+from tests.support.kept_answers import bound_looks, cache_of, counts_of, follow_changes, hold_pings, with_cache
 from tests.support.repeating import Client, connected
 from tests.support.sockets import listening, until
 
@@ -30,11 +30,7 @@ EACH_TIME = re.compile(rb"(x-request-id|date): [^\r]*\r\n")
 ANOTHER = b'{"query": "{ __typename }"}'
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return caching(settings, compress_bytes=100)
+settings = with_cache(compress_bytes=100)
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from tests.accounts.support.accounts import balances, open_account, transfer_inp
 from tests.content.support.site import create_page
 from tests.shop.support.shop import add_input, new_cart, stock_up
 from tests.support.domains import INVARIANTS
-from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category, run_jobs
+from tests.support.harness import MUTATIONS, GatewayClient, SettableClock, create_category
 from tests.support.ids import key_in
 from tests.support.interruptions import before_every_command, crashing, database_of, interrupted
 from tests.support.rooms import ROOT
@@ -138,7 +138,7 @@ async def _jobs(gateway: GatewayClient, clock: SettableClock) -> list[Exception]
     clock.advance(seconds=6)
     async with asyncio.timeout(20):
         try:
-            await run_jobs(gateway, clock, "finish-transfers")
+            await gateway.run_jobs("finish-transfers")
         except ExceptionGroup as failed:
             return list(failed.exceptions)
         except NotFound as error:
@@ -163,8 +163,7 @@ async def test_a_transfer_ends_and_loses_no_money_if_an_account_is_deleted(
     assert deleted is not None
     assert all(isinstance(error, NotFound) and error.kind == "Account" for error in failed)
     if gone == "destination":
-        left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
-        assert left is not None
+        left = await gateway.stored("accounts", {"_id": key_in("Account", source)})
         assert left["balance"] == (90 if was_committed else 100)
         assert left["pending"] == []
         # What was withdrawn stays recorded: the doctor names the transfer.
@@ -197,6 +196,5 @@ async def test_a_transfer_that_its_destination_cannot_take_is_refunded_before_th
         answer = await gateway.ask(MUTATIONS["transfer"], {"input": transfer_input(source, destination)})
 
     assert answer.data["transfer"]["__typename"] == "NotFound"
-    left = await gateway.db["accounts"].find_one({"_id": key_in("Account", source)})
-    assert left is not None
+    left = await gateway.stored("accounts", {"_id": key_in("Account", source)})
     assert (left["balance"], left["pending"]) == (100, [])

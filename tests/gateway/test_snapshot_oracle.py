@@ -24,7 +24,7 @@ from tests.gateway.support.direct import plain, writer_of
 from tests.gateway.support.live_oracle import Following, Writer, queries_of
 from tests.support.demo import Demo
 from tests.support.harness import IS_SOAK, GatewayClient, running
-from tests.support.kept_answers import caching
+from tests.support.kept_answers import with_cache
 from tests.support.operations import comparable
 from tests.support.sockets import until
 
@@ -65,9 +65,7 @@ class Writing:
             await asyncio.sleep(0.02)
 
 
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    return caching(settings, cache_bytes=5_000_000, count_seconds=0.000_001)
+settings = with_cache(cache_bytes=5_000_000, count_seconds=0.000_001)
 
 
 async def answer_of(query: Following, gateway: GatewayClient) -> Any:

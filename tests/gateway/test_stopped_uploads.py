@@ -43,8 +43,7 @@ async def test_an_interrupted_upload_is_removed_before_the_database_connection_c
         assert "after close" not in server.process.errors + server.process.output
         assert await stored(gateway.db) == (0, 0)
         assert await gateway.db["cms.nodes"].count_documents({"type": "photo"}) == 0
-        record = await gateway.db["operations"].find_one({})
-        assert record is not None
+        record = await gateway.stored("operations")
         assert record["lease_until"] <= clock.now()
 
 

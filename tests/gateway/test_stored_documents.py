@@ -16,7 +16,6 @@ from portico.resolvers.persisted_queries import persist_query
 from portico.resolvers.shared_secrets import shared_secret
 from portico.resolvers.social.posts import PAGE
 from portico.resolvers.writes import leases
-from portico.testing.jobs import run_jobs
 from portico.testing.kits import Left
 from portico.testing.stages import Stage
 from tests.social.support.posts import write_comment, write_post
@@ -54,10 +53,10 @@ def test_every_collection_declares_the_type_of_its_documents() -> None:
 
 
 async def test_the_demo_and_what_the_kits_create_are_stored_as_typed(
-    gateway: GatewayClient, clock: SettableClock, loaded_demo: Demo, mongodb_uri: str
+    gateway: GatewayClient, loaded_demo: Demo, mongodb_uri: str
 ) -> None:
     await create_everything(gateway)
-    await run_jobs(gateway, clock)
+    await gateway.run_jobs()
 
     met = await assert_typed(gateway.db)
     async with AsyncMongoClient[dict[str, Any]](mongodb_uri) as client:

@@ -22,8 +22,8 @@ from portico.resolvers.comments.discussions import DOCUMENTS
 from portico.resolvers.comments.document_storage import DocumentStorage
 from portico.resolvers.comments.events import comments_of
 from tests.gateway.support.discussed import Discussed, served_talk
-from tests.gateway.support.fixtures import gateway_with
 from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, assert_ends, ready_socket
+from tests.support.fixtures import gateway_with
 from tests.support.harness import GatewayClient
 from tests.support.ids import decode_id
 from tests.support.interruptions import database_of, interrupted

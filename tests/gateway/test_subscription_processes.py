@@ -53,11 +53,9 @@ async def test_a_comment_posted_at_one_gateway_arrives_at_another(gateway: Gatew
             assert await texts(socket_, 3) == await texts(stream, 3) == ["0", "1", "2"]
 
 
-async def test_workers_of_one_gateway_deliver_each_others_comments(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_workers_of_one_gateway_deliver_each_others_comments(gateway: GatewayClient, tmp_path: Path) -> None:
     discussion = await open_on_product(gateway, "DOCUMENTS")
-    with served(tmp_path / "workers", environment(settings), "--workers", "2") as both:
+    with served(tmp_path / "workers", environment(gateway.settings), "--workers", "2") as both:
         async with contextlib.AsyncExitStack() as stack:
             # The workers share the connections.
             streams = [
@@ -134,16 +132,14 @@ async def test_a_gateway_with_open_subscriptions_stops_at_once(
         assert "Traceback" not in stopped.process.errors
 
 
-async def test_a_client_can_subscribe_again_after_a_restart(
-    gateway: GatewayClient, settings: Settings, tmp_path: Path
-) -> None:
+async def test_a_client_can_subscribe_again_after_a_restart(gateway: GatewayClient, tmp_path: Path) -> None:
     discussion = await open_on_product(gateway, "EMBEDDED")
-    with served(tmp_path / "first", environment(settings)) as first:
+    with served(tmp_path / "first", environment(gateway.settings)) as first:
         async with streamed(first.port, POSTED, {"id": discussion}) as stream:
             await post(gateway, discussion, "a")
             assert await texts(stream, 1) == ["a"]
             first.process.kill()
-        with served(tmp_path / "second", environment(settings), port=first.port) as second:
+        with served(tmp_path / "second", environment(gateway.settings), port=first.port) as second:
             async with streamed(second.port, POSTED, {"id": discussion}) as stream:
                 await post(gateway, discussion, "b")
                 assert await texts(stream, 1) == ["b"]

@@ -67,8 +67,7 @@ async def test_an_edit_keeps_such_a_date(gateway: GatewayClient) -> None:
     edited = (await gateway.ask(EDIT, {"input": {**nonce, "title": "New"}})).body["data"]["updateProduct"]
 
     assert edited["__typename"] == "ProductPayload", edited
-    stored = await gateway.db["products"].find_one({"sku": "beyond-1"})
-    assert stored is not None
+    stored = await gateway.stored("products", {"sku": "beyond-1"})
     assert (stored["title"], stored["issue_date"]) == ("New", BEYOND[1])
 
 
@@ -207,8 +206,7 @@ async def test_the_log_names_each_document_with_such_a_text_in_one_line(gateway:
     assert entry["error"] == "String cannot represent text that is not valid UTF-8."
     assert not any("exc_info" in one for one in log)
     if gateway.settings.executor == "compiled":
-        one = await gateway.db["products"].find_one({"sku": "damaged"}, {"sku": 1})
-        assert one is not None
+        one = await gateway.stored("products", {"sku": "damaged"}, projection={"sku": 1})
         assert entry["document"] == f"products {one['_id']!r}"
 
 

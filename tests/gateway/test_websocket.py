@@ -16,8 +16,8 @@ from websockets.exceptions import InvalidStatus
 from portico.gateway.auth import KeysUnavailable
 from portico.gateway.http.origins import may_connect
 from portico.gateway.settings import Settings
-from tests.gateway.support.fixtures import gateway_with
 from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, expiring_token
+from tests.support.fixtures import gateway_with
 from tests.support.harness import GatewayClient
 from tests.support.pausing import failing
 from tests.support.sockets import Socket, opened, subscribe

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.gateway.support.fixtures import gateway_with
 from tests.gateway.support.subscribers import acknowledged, assert_answers_ping, ready_socket
+from tests.support.fixtures import gateway_with
 from tests.support.harness import MUTATIONS, GatewayClient, category_input, running
 from tests.support.pausing import failing
 from tests.support.sockets import Socket, listening, subscribe, until

@@ -29,10 +29,10 @@ from tests.support.harness import Commands, GatewayClient, SettableClock, assert
 
 
 @pytest.fixture(autouse=True)
-async def _begun(gateway: GatewayClient, clock: SettableClock) -> None:
+async def _begun(gateway: GatewayClient) -> None:
     """Ann has joined, and the job has begun."""
     await join(gateway.db, "ann")
-    await begin(gateway, clock)
+    await begin(gateway)
 
 
 def another(gateway: GatewayClient, days: float = 90) -> Delivery:
@@ -65,15 +65,13 @@ async def write_some(gateway: GatewayClient, number: int) -> list[tuple[str, str
     return [("FOLLOWED", name), ("POST_COMMENTED", name)]
 
 
-async def test_a_job_that_crashes_anywhere_loses_nothing_and_repeats_nothing(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_job_that_crashes_anywhere_loses_nothing_and_repeats_nothing(gateway: GatewayClient) -> None:
     expected: list[tuple[str, str | None]] = []
     for stop in some_stops(2):
         expected += await write_some(gateway, stop)
         has_crashed = await crash(gateway, stop)
 
-        await deliver(gateway, clock)
+        await deliver(gateway)
 
         assert sorted(await reasons_of(gateway, "ann")) == sorted(expected), stop
         await assert_invariants(gateway)
@@ -82,14 +80,14 @@ async def test_a_job_that_crashes_anywhere_loses_nothing_and_repeats_nothing(
     assert stop >= 2
 
 
-async def test_two_workers_at_once_store_each_notification_once(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_two_workers_at_once_store_each_notification_once(gateway: GatewayClient) -> None:
     workers = [another(gateway) for _ in range(3)]
     expected: list[tuple[str, str | None]] = []
     done = 0
     for number in range(5):
         expected += await write_some(gateway, number)
         done += sum(await asyncio.gather(*(run(worker, gateway.db) for worker in workers)))
-    done += await deliver(gateway, clock)
+    done += await deliver(gateway)
     for worker in workers:
         await worker.aclose()
 
@@ -98,13 +96,11 @@ async def test_two_workers_at_once_store_each_notification_once(gateway: Gateway
     await assert_invariants(gateway)
 
 
-async def test_a_worker_that_resumes_late_does_not_move_the_position_back(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_worker_that_resumes_late_does_not_move_the_position_back(gateway: GatewayClient) -> None:
     late = another(gateway)
     await run(late, gateway.db)
     await write_some(gateway, 1)
-    await deliver(gateway, clock)
+    await deliver(gateway)
     (before,) = await gateway.db["notification_positions"].find({}).to_list()
 
     assert await run(late, gateway.db) == 0
@@ -145,17 +141,17 @@ async def lose(gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_a_lost_stream_has_not_delivered_is_found_in_the_collections(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = await write_some(gateway, 1)
-    await deliver(gateway, clock)
+    await deliver(gateway)
     missed = await write_some(gateway, 2)
     await lose(gateway, monkeypatch)
 
-    await deliver(gateway, clock)
+    await deliver(gateway)
     later_on = await write_some(gateway, 3)
     for _ in range(20):
-        await deliver(gateway, clock)
+        await deliver(gateway)
 
     (position,) = await gateway.db["notification_positions"].find({}).to_list()
     assert "missed" not in position
@@ -164,7 +160,7 @@ async def test_what_a_lost_stream_has_not_delivered_is_found_in_the_collections(
 
 
 async def test_a_job_that_was_behind_finds_all_that_it_has_not_read(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missed = await write_some(gateway, 1)
     # The position was stored later than what it is the position of has happened.
@@ -173,29 +169,27 @@ async def test_a_job_that_was_behind_finds_all_that_it_has_not_read(
     await lose(gateway, monkeypatch)
 
     for _ in range(20):
-        await deliver(gateway, clock)
+        await deliver(gateway)
 
     assert sorted(await reasons_of(gateway, "ann")) == sorted(missed)
 
 
 async def test_a_crash_in_the_search_for_what_was_missed_loses_nothing(
-    gateway: GatewayClient, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = await write_some(gateway, 1)
     await lose(gateway, monkeypatch)
     for stop in (0, 1, 2, 1, 2, 3, 1, 2, 3, 1, 2, 3, *[2] * 12):
         await crash(gateway, stop)
     for _ in range(20):
-        await deliver(gateway, clock)
+        await deliver(gateway)
 
     assert sorted(await reasons_of(gateway, "ann")) == sorted(expected)
     (position,) = await gateway.db["notification_positions"].find({}).to_list()
     assert "missed" not in position
 
 
-async def test_a_damaged_document_keeps_nobody_elses_notification_back(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_a_damaged_document_keeps_nobody_elses_notification_back(gateway: GatewayClient) -> None:
     await join(gateway.db, "bob", "cem")
     damaged = await write_post(gateway.db, "ann", now=later(0))
     healthy = await write_post(gateway.db, "ann", now=later(0))
@@ -204,24 +198,22 @@ async def test_a_damaged_document_keeps_nobody_elses_notification_back(
     await write_comment(gateway.db, healthy, "cem", now=later(2))
 
     with pytest.raises(SweepFailed, match="1 could not be finished"):
-        await deliver(gateway, clock)
+        await deliver(gateway)
 
     assert await reasons_of(gateway, "ann") == [("POST_COMMENTED", "cem")]
-    assert await deliver(gateway, clock) == 0
+    assert await deliver(gateway) == 0
 
 
-async def test_what_is_older_than_notifications_are_kept_does_not_come_back(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_what_is_older_than_notifications_are_kept_does_not_come_back(gateway: GatewayClient) -> None:
     await join(gateway.db, "bob", "cem")
     (position,) = await gateway.db["notification_positions"].find({}).to_list()
     old = SystemClock().now() - timedelta(days=91)
     await circle(gateway.db, "bob", "ann", now=old)
     await circle(gateway.db, "cem", "ann")
-    assert await deliver(gateway, clock) == 1
+    assert await deliver(gateway) == 1
     await gateway.db["notification_positions"].replace_one({}, position)
 
-    assert await deliver(gateway, clock) == 0
+    assert await deliver(gateway) == 0
     assert await reasons_of(gateway, "ann") == [("FOLLOWED", "cem")]
 
 

@@ -35,11 +35,11 @@ async def give(gateway: GatewayClient, given: dict[str, Any]) -> str:
 
 async def test_the_player_of_a_character_is_notified_of_a_gift(gateway: GatewayClient, clock: SettableClock) -> None:
     temple = await add_temple(gateway.db, owner=gateway.subject)
-    await begin(gateway, clock)
+    await begin(gateway)
 
     assert await give(gateway, action(temple, "give")) == "CharacterPayload"
 
-    assert await deliver(gateway, clock) == 1
+    assert await deliver(gateway) == 1
     (row,) = await listed(gateway, "bo")
     assert (row["reason"], row["actor"], row["node"]["__typename"]) == ("GIFT_RECEIVED", None, "Gift")
     assert await reasons_of(gateway, gateway.subject) == []
@@ -69,37 +69,35 @@ async def test_only_the_receiver_and_a_game_master_see_a_gift(gateway: GatewayCl
     assert not await seen(gateway.as_caller("cem"))
 
 
-async def test_gifts_to_ones_own_characters_and_refused_gifts_are_no_news(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_gifts_to_ones_own_characters_and_refused_gifts_are_no_news(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db, owner=gateway.subject)
     mine = await add_character(gateway.db, gateway.subject, temple.room)
     gone = await add_character(gateway.db, "cem", temple.market)
-    await begin(gateway, clock)
+    await begin(gateway)
 
     assert await give(gateway, temple.on("pear", toId=character_id(mine))) == "CharacterPayload"
     assert await give(gateway, temple.on("bag", toId=character_id(gone))) == "NotFound"
 
-    assert await deliver(gateway, clock) == 0
+    assert await deliver(gateway) == 0
     assert await gateway.db[GIFTS.name].find({}).to_list() == []
 
 
-async def test_the_same_thing_given_twice_is_two_gifts(gateway: GatewayClient, clock: SettableClock) -> None:
+async def test_the_same_thing_given_twice_is_two_gifts(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db, owner=gateway.subject)
-    await begin(gateway, clock)
+    await begin(gateway)
     await give(gateway, action(temple, "give"))
     back = {"characterId": character_id(temple.friend), "itemId": temple.items["bag"], "toId": character_id(temple.me)}
 
     assert await give(gateway.as_caller("bo"), back) == "CharacterPayload"
     assert await give(gateway, action(temple, "give")) == "CharacterPayload"
 
-    assert await deliver(gateway, clock) == 3
+    assert await deliver(gateway) == 3
     assert (await unread(gateway, "bo"), await unread(gateway, gateway.subject)) == (2, 1)
 
 
 async def test_a_gift_whose_call_crashes_anywhere_is_told_once(gateway: GatewayClient, clock: SettableClock) -> None:
     scene = Turns(gateway, clock)
-    await begin(gateway, clock)
+    await begin(gateway)
     for stop in some_stops(2):
         # The same gift of the same turn as before.
         await scene.restore()
@@ -109,23 +107,21 @@ async def test_a_gift_whose_call_crashes_anywhere_is_told_once(gateway: GatewayC
         await scene.run_jobs()
         has_it = (await scene.state())["bag"] == "Bo"
 
-        assert await deliver(gateway, clock) == has_it
+        assert await deliver(gateway) == has_it
 
         clock.advance(seconds=31)
         assert await scene.typename_of("give", given) == "CharacterPayload"
-        assert await deliver(gateway, clock) == (not has_it)
+        assert await deliver(gateway) == (not has_it)
         assert await reasons_of(gateway, "bo") == [("GIFT_RECEIVED", None)]
         if not crashed:
             break
     assert stop >= 4
 
 
-async def test_gifts_that_a_lost_stream_has_not_delivered_are_found(
-    gateway: GatewayClient, clock: SettableClock
-) -> None:
+async def test_gifts_that_a_lost_stream_has_not_delivered_are_found(gateway: GatewayClient) -> None:
     temple = await add_temple(gateway.db, owner=gateway.subject)
     await give(gateway, action(temple, "give"))
-    resources, now = gateway.state.resources, clock.now()
+    resources, now = gateway.state.resources, gateway.clock.now()
 
     async def missed_since(since: datetime) -> int:
         storing = Storing(gateway.db, resources.of(Hosts), now, timedelta(days=90))

@@ -29,12 +29,6 @@ from tests.support.settling import Never
 DAYS = 200
 
 
-@pytest.fixture
-def unsettled(gateway: GatewayClient) -> GatewayClient:
-    gateway.state.resources[Settler] = Never()
-    return gateway
-
-
 async def test_a_unit_that_was_added_to_a_cart_counts_as_reserved_before_its_move_is_concluded(
     unsettled: GatewayClient,
 ) -> None:

@@ -7,9 +7,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pytest
-
 from portico.gateway.settings import Settings
 from tests.accounts.support.accounts import assert_money, open_account
 from tests.shop.support.shop import (
@@ -23,23 +20,19 @@ from tests.shop.support.shop import (
     update_input,
 )
 from tests.support.harness import IS_SOAK, MUTATIONS, GatewayClient, SettableClock, new_key, run_jobs, running
-from tests.support.processes import Served, environment, portico, served
+from tests.support.killed_servers import Call, responses_until_killed, without_uvloop
+from tests.support.processes import environment, portico, served
 
 ROUNDS = 40 if IS_SOAK else 2
 BUYERS = 8
 DEPOSITED = 1_000_000
-Call = tuple[str, Given]
+WARM_UP = "{ viewer { cart { id } } }"
+anyio_backend = without_uvloop()
 
 
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
-
-
-async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> list[Call]:
+async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> list[tuple[str, Given]]:
     """Return calls that each succeed once in any order, since each has its own cart."""
-    calls: list[Call] = []
+    calls: list[tuple[str, Given]] = []
     for _ in range(BUYERS):
         paid, filled, changed = [await new_cart(gateway, **{sku: 2}) for _ in range(3)]
         payment = {"payment": {"accountId": account}, "cartId": paid}
@@ -51,31 +44,12 @@ async def calls_of_a_round(gateway: GatewayClient, sku: str, account: str) -> li
     return calls
 
 
-async def cut_off(server: Served, token: str, calls: list[Call], seconds: float) -> int:
-    """Send the calls concurrently, and kill the gateway after this time. Return the number of unanswered calls."""
-    async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=20) as client:
-
-        async def ask(mutation: str, given: Given) -> bool:
-            try:
-                await client.post(server.graphql, json={"query": MUTATIONS[mutation], "variables": {"input": given}})
-            except httpx.TransportError:
-                return False
-            return True
-
-        # The first request to a process takes longer than later ones.
-        await client.post(server.graphql, json={"query": "{ viewer { cart { id } } }"})
-        asked = [asyncio.create_task(ask(*call)) for call in calls]
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(server.process.kill)
-        return [await one for one in asked].count(False)
-
-
 async def test_the_next_gateway_settles_the_calls_of_a_killed_gateway(
     settings: Settings, clock: SettableClock, tmp_path: Path
 ) -> None:
     rng = random.Random(3)
     units = ROUNDS * BUYERS * 10
-    calls: list[Call] = []
+    calls: list[tuple[str, Given]] = []
     unanswered = 0
     async with running(settings, clock=clock) as gateway:
         sku = await stock_up(gateway, units=units, price=100)
@@ -83,7 +57,10 @@ async def test_the_next_gateway_settles_the_calls_of_a_killed_gateway(
         for number in range(ROUNDS):
             batch = await calls_of_a_round(gateway, sku, account)
             with served(tmp_path / str(number), environment(settings)) as server:
-                unanswered += await cut_off(server, gateway.token(), batch, rng.uniform(0.01, 0.15))
+                sent = [Call(MUTATIONS[mutation], given, gateway.token()) for mutation, given in batch]
+                seconds = rng.uniform(0.01, 0.15)
+                responses = await responses_until_killed(server, sent, seconds=seconds, warm_up=WARM_UP)
+                unanswered += responses.count(None)
             calls += batch
     assert unanswered > 0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from portico.resolvers.shop.payments import PaymentMethods
 from tests.shop.support.shop import Provider, assert_nothing_in_flight, new_cart, stock_up
-from tests.support.harness import GatewayClient, assert_invariants, run_jobs
+from tests.support.harness import GatewayClient, assert_invariants
 from tests.support.ids import key_in
 from tests.support.interruptions import crashing
 from tests.support.machines import Machine, examples, step_lists
@@ -238,8 +238,7 @@ class Shop(Machine):
 
     async def expire(self, _step: Step) -> None:
         await self.jobs()
-        self.clock.advance(hours=5)
-        await run_jobs(self.gateway, self.clock)
+        await self.gateway.run_jobs(hours=5)
         self.possible = unique([expired(state) for state in self.possible])
         await self.settle()
 

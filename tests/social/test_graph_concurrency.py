@@ -137,8 +137,7 @@ async def test_a_process_that_resumes_with_an_old_change_overwrites_no_newer_one
         paused = interrupted(db, "social.relations", None, change, skip=skip)
         await circle(paused, ME, "bo", name="early")
 
-        found = await db["social.relations"].find_one({"_id": {"of": "bo", "to": ME}})
-        assert found is not None
+        found = await scene.gateway.stored("social.relations", {"_id": {"of": "bo", "to": ME}})
         assert "later" in found["in_circles"]
         await scene.assert_settled()
 
@@ -146,8 +145,7 @@ async def test_a_process_that_resumes_with_an_old_change_overwrites_no_newer_one
 async def test_a_copy_of_each_version_is_kept_only_if_it_is_newer(scene: Circles) -> None:
     await scene.restore()
     db = scene.gateway.db
-    old = await db["social.relations"].find_one({"_id": {"of": ME, "to": "bo"}})
-    assert old is not None
+    old = await scene.gateway.stored("social.relations", {"_id": {"of": ME, "to": "bo"}})
     await circle(db, ME, "bo", name="later")
 
     await relation_jobs.copy(db, old)
@@ -175,8 +173,7 @@ async def test_a_follower_who_comes_while_an_author_is_merged_is_marked_by_one_o
         if not has_run:
             break
 
-        found = await db["social.relations"].find_one({"_id": {"of": ME, "to": "di"}})
-        assert found is not None
+        found = await scene.gateway.stored("social.relations", {"_id": {"of": ME, "to": "di"}})
         assert found["is_merged"]
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
-from portico.gateway.settings import Settings
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import post_edits, post_lists, walks
 from tests.social.support.post_reads import as_member, comments_of, page_of, post_id, posts_in
 from tests.social.support.posts import call, codes, deliver, later, op, write_comment, write_comments, write_post
 from tests.social.support.social import block, block_each_other, circle, join, unblock, user_id
-from tests.support.harness import GatewayClient, running
+from tests.support.fixtures import gateway_with
+from tests.support.harness import GatewayClient
 from tests.support.paging import nodes_of
 
 POSTS = """
@@ -312,13 +311,8 @@ async def test_a_page_behind_hidden_posts_is_full_without_a_post_that_is_deleted
 
 # Four bytes a character.
 LONGEST = "😀" * 100_000
-
-
-@pytest.fixture
-async def unbounded(settings: Settings) -> AsyncIterator[GatewayClient]:
-    """A gateway without a bound on the size of an answer."""
-    async with running(replace(settings, max_answer_bytes=1_000_000_000)) as client:
-        yield client
+# A gateway without a bound on the size of an answer.
+unbounded = gateway_with(max_answer_bytes=1_000_000_000)
 
 
 async def test_an_own_wall_with_the_longest_posts_of_members_not_followed_shows_the_own_post(

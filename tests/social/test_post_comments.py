@@ -21,17 +21,17 @@ from tests.social.support.posts import (
     write_comments,
     write_post,
 )
+from tests.support.documents import stored
 from tests.support.domains import INVARIANTS
 
 
 async def texts(db: Database, post: Document) -> list[str]:
     """Returns the texts of all comments, oldest first, as a reader finds them: on valid pages, then in the post."""
-    stored = await db["social.posts"].find_one({"_id": post["_id"]})
-    assert stored is not None
+    found = await stored(db, "social.posts", post)
     pages = await db["social.comment_pages"].find({"post": post["_id"]}, sort=[("_id", 1)]).to_list()
-    moved = [one for page in pages if page["_id"]["page"] < stored["spilled"] for one in page["comments"]]
-    comments = [one for one in [*moved, *stored["comments"]] if one["id"] not in stored.get("removing", ())]
-    assert stored["comment_count"] == len(comments)
+    moved = [one for page in pages if page["_id"]["page"] < found["spilled"] for one in page["comments"]]
+    comments = [one for one in [*moved, *found["comments"]] if one["id"] not in found.get("removing", ())]
+    assert found["comment_count"] == len(comments)
     times = [one["posted"] for one in comments]
     assert times == sorted(set(times))
     return [one["text"] for one in comments]
@@ -42,9 +42,8 @@ async def test_comments_stay_in_order_and_older_ones_move_to_pages(db: Database)
     await write_comments(db, post, "dwight", 75)
 
     assert await texts(db, post) == [str(number) for number in range(75)]
-    stored = await db["social.posts"].find_one({"_id": post["_id"]})
-    assert stored is not None
-    assert (stored["spilled"], len(stored["comments"])) == (40, 35)
+    found = await stored(db, "social.posts", post)
+    assert (found["spilled"], len(found["comments"])) == (40, 35)
     assert await db["social.comment_pages"].count_documents({}) == 2
 
 
@@ -53,9 +52,8 @@ async def test_a_comment_whose_reply_the_driver_has_lost_is_added_once(db: Datab
     await write_comments(db, post, "dwight", 39)
     await write_comment(RepeatedWrites.of(db), post, "dwight", "39")
     assert await texts(db, post) == [str(number) for number in range(40)]
-    stored = await db["social.posts"].find_one({"_id": post["_id"]})
-    assert stored is not None
-    assert stored["spilled"] == 20
+    found = await stored(db, "social.posts", post)
+    assert found["spilled"] == 20
 
 
 async def test_members_who_comment_at_once_lose_no_comment(db: Database) -> None:
@@ -64,9 +62,8 @@ async def test_members_who_comment_at_once_lose_no_comment(db: Database) -> None
     await asyncio.gather(*(write_comment(db, post, "dwight", str(number)) for number in range(200)))
 
     assert set(await texts(db, post)) == {str(number) for number in range(200)}
-    stored = await db["social.posts"].find_one({"_id": post["_id"]})
-    assert stored is not None
-    assert len(stored["comments"]) < 60
+    found = await stored(db, "social.posts", post)
+    assert len(found["comments"]) < 60
 
 
 async def test_a_repeated_comment_is_posted_once_even_after_it_has_moved(db: Database) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from portico.gateway.demo import demo_token
-from portico.gateway.settings import Settings
 from tests.support.demo import Demo, load_demo
 from tests.support.harness import GatewayClient, assert_invariants
 
@@ -57,12 +56,10 @@ async def test_the_viewer_of_the_demo_has_circles_a_wall_and_a_news_feed(demo_ga
 
 
 @pytest.mark.usefixtures("demo")
-async def test_starting_the_demo_again_does_not_change_the_social_network(
-    gateway: GatewayClient, settings: Settings
-) -> None:
+async def test_starting_the_demo_again_does_not_change_the_social_network(gateway: GatewayClient) -> None:
     before = [await gateway.db[name].find().sort("_id", 1).to_list() for name in COLLECTIONS]
 
-    again = await load_demo(replace(settings, domains="content,social"))
+    again = await load_demo(replace(gateway.settings, domains="content,social"))
 
     assert "social network: 36 members, 74 posts" in again
     assert [await gateway.db[name].find().sort("_id", 1).to_list() for name in COLLECTIONS] == before

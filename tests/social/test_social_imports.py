@@ -19,7 +19,7 @@ from tests.social.support.posts import deliver, later, write_post
 from tests.social.support.social import assert_graph_is_right, block, circle, join, user_id
 from tests.support import real_data
 from tests.support.crashing_databases import CrashingDatabases
-from tests.support.harness import GatewayClient, SettableClock, assert_invariants, run_jobs, some_stops
+from tests.support.harness import GatewayClient, SettableClock, assert_invariants, some_stops
 from tests.support.real_data import rows
 from tests.support.record_imports import import_records
 
@@ -166,7 +166,7 @@ query ($id: ID!) { user(id: $id) { name wall(first: 100) { nodes { id posted ...
 
 
 async def test_a_blog_is_imported_as_posts_of_its_authors_and_delivered_to_their_followers(
-    gateway: GatewayClient, clock: SettableClock, tmp_path: Path
+    gateway: GatewayClient, tmp_path: Path
 ) -> None:
     given = real_data.rows("posts")
     file = real_data.write(tmp_path / "posts.jsonl", given)
@@ -176,7 +176,7 @@ async def test_a_blog_is_imported_as_posts_of_its_authors_and_delivered_to_their
 
     first = await gateway.import_records("wall-posts", file)
     again = await gateway.import_records("wall-posts", file)
-    await run_jobs(gateway, clock, "deliver-posts")
+    await gateway.run_jobs("deliver-posts")
 
     assert (first, again) == ({"created": 300}, {"unchanged": 300})
     shown = (await gateway.as_caller("dwight").data(FEED))["viewer"]["newsFeed"]["nodes"]
@@ -239,23 +239,18 @@ async def test_a_deleted_post_is_not_imported_again(gateway: GatewayClient, tmp_
     ],
 )
 async def test_an_import_that_widens_the_audience_reaches_the_feeds_of_the_followers(
-    gateway: GatewayClient,
-    clock: SettableClock,
-    tmp_path: Path,
-    before: dict[str, Any],
-    after: dict[str, Any],
-    reached: set[str],
+    gateway: GatewayClient, tmp_path: Path, before: dict[str, Any], after: dict[str, Any], reached: set[str]
 ) -> None:
     await join(gateway.db, "max", "dwight", "jared", "moe", follows=dict.fromkeys(("dwight", "jared"), ("max",)))
     await circle(gateway.db, "max", "dwight", name="work")
     await circle(gateway.db, "max", "moe", name="chess")
     record = {"id": "1", "author": "max", "text": "x", "posted": "2024-12-01T08:30:00Z"}
     await gateway.import_records("wall-posts", real_data.write(tmp_path / "a.jsonl", [{**record, **before}]))
-    await run_jobs(gateway, clock, "deliver-posts")
+    await gateway.run_jobs("deliver-posts")
     assert reached - await _readers(gateway)
 
     counts = await gateway.import_records("wall-posts", real_data.write(tmp_path / "b.jsonl", [{**record, **after}]))
-    await run_jobs(gateway, clock, "deliver-posts")
+    await gateway.run_jobs("deliver-posts")
 
     assert counts == {"changed": 1}
     assert await _readers(gateway) == reached

@@ -8,33 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pytest
-
 from portico.gateway.settings import Settings
 from portico.resolvers.social import votes
 from tests.social.support.posts import POSTING, add_followers, call, feeds_with, new_post
 from tests.social.support.social import join
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, assert_invariants, run_jobs, running
-from tests.support.processes import Served, environment, portico, served
+from tests.support.harness import IS_SOAK, SettableClock, assert_invariants, running
+from tests.support.killed_servers import Call, responses_until_killed, without_uvloop
+from tests.support.processes import environment, portico, served
 
 ROUNDS = 10 if IS_SOAK else 2
 MEMBERS = [f"m{number:02}" for number in range(1_000 if IS_SOAK else 20)]
-# As many as the client has connections. With thousands of requests in its queue, it takes minutes to fail them all.
-CALLS_AT_A_TIME = 100
 POLL = {"poll": {"text": "?", "options": ["a", "b"]}}
 # A member, a mutation and its input.
-Call = tuple[str, str, dict[str, Any]]
+Posting = tuple[str, str, dict[str, Any]]
+anyio_backend = without_uvloop()
 
 
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Not uvloop: if a server is killed while a client connects, uvloop gives anyio a connection without a socket."""
-    return "asyncio"
-
-
-def calls_of_a_round(number: int, poll: str, rng: random.Random) -> list[Call]:
-    calls: list[Call] = []
+def calls_of_a_round(number: int, poll: str, rng: random.Random) -> list[Posting]:
+    calls: list[Posting] = []
     for member in MEMBERS:
         key = f"{number}-{member}"
         text = {"status": {"text": key}}
@@ -47,36 +38,13 @@ def calls_of_a_round(number: int, poll: str, rng: random.Random) -> list[Call]:
     return calls
 
 
-async def cut_off(server: Served, gateway: GatewayClient, calls: list[Call], seconds: float) -> int:
-    """Sends the calls concurrently, and kills the gateway after this time. Returns the number of unanswered calls."""
-    places = asyncio.Semaphore(CALLS_AT_A_TIME)
-    async with httpx.AsyncClient(timeout=20) as client:
-
-        async def ask(member: str, mutation: str, given: dict[str, Any]) -> bool:
-            headers = {"authorization": f"Bearer {gateway.token(member, ())}"}
-            body = {"query": POSTING[mutation], "variables": {"input": given}}
-            try:
-                async with places:
-                    await client.post(server.graphql, json=body, headers=headers)
-            except httpx.TransportError:
-                return False
-            return True
-
-        # The first request to a process takes longer than later ones.
-        await client.post(server.graphql, json={"query": "{ __typename }"})
-        asked = [asyncio.create_task(ask(*one)) for one in calls]
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(server.process.kill)
-        return [await one for one in asked].count(False)
-
-
 async def test_the_next_gateway_delivers_what_a_killed_gateway_has_stored(
     settings: Settings, clock: SettableClock, tmp_path: Path
 ) -> None:
     rng = random.Random(5)
     # The killed gateways deliver posts themselves.
     posting = replace(settings, jobs=True, job_seconds=0.05)
-    calls: list[Call] = []
+    calls: list[Posting] = []
     unanswered = 0
     followers = {name: [MEMBERS[(at + step) % len(MEMBERS)] for step in range(1, 8)] for at, name in enumerate(MEMBERS)}
     async with running(settings, clock=clock) as gateway:
@@ -87,19 +55,20 @@ async def test_the_next_gateway_delivers_what_a_killed_gateway_has_stored(
         for number in range(ROUNDS):
             batch = calls_of_a_round(number, poll, rng)
             with served(tmp_path / str(number), environment(posting)) as server:
-                unanswered += await cut_off(server, gateway, batch, rng.uniform(0.1, 0.5))
+                sent = [Call(POSTING[name], given, gateway.token(member, ())) for member, name, given in batch]
+                responses = await responses_until_killed(server, sent, seconds=rng.uniform(0.1, 0.5))
+                unanswered += responses.count(None)
             calls += batch
     assert unanswered > 0
 
     # The keys and the leases of the killed gateways expire.
     clock.advance(seconds=61)
     async with running(settings, clock=clock) as gateway:
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs()
         await assert_invariants(gateway)
 
         answers = {(await call(gateway, *one[:2], **one[2]))["__typename"] for one in calls}
-        clock.advance(seconds=11)
-        await run_jobs(gateway, clock)
+        await gateway.run_jobs(seconds=11)
 
         assert answers == {"PostPayload"}
         posts = await gateway.db["social.posts"].find({"type": "status"}).to_list()

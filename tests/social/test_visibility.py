@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.gateway.settings import Settings
 from portico.resolvers.errors import NotFound
 from portico.resolvers.social import member_edits, post_comments, post_edits, post_lists, renames
 from tests.social.support.members import BLOCK, UNBLOCK, call
@@ -18,6 +16,7 @@ from tests.social.support.model import Model, ModelPost
 from tests.social.support.post_reads import all_posts_in, as_member, post_id
 from tests.social.support.posts import deliver, later, op, who, write_post
 from tests.social.support.social import block, block_each_other, circle, join, operation, unblock, uncircle, user_id
+from tests.support.fixtures import settings_with
 from tests.support.harness import GatewayClient
 from tests.support.machines import examples, step_lists
 
@@ -30,12 +29,8 @@ BLOCKED = f"""{{ viewer {{
   user {{ blocked {{ {MEMBER} }} }}
   blockedUsers(first: 10) {{ nodes {{ {MEMBER} }} edges {{ node {{ id }} }} pageInfo {{ hasNextPage }} }}
 }} }}"""
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """Settings of a gateway that lets a test read everything at once."""
-    return replace(settings, max_cost=1_000_000)
+# A test reads everything at once.
+settings = settings_with(max_cost=1_000_000)
 
 
 async def blocked_by(gateway: GatewayClient, viewer: str) -> list[Any]:

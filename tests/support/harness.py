@@ -108,16 +108,12 @@ def product_input(**fields: Any) -> dict[str, Any]:
 
 
 async def create_category(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
-    result = await gateway.result("createCategory", category_input(**fields))
-    assert result["__typename"] == "CategoryPayload", result
-    found: dict[str, Any] = result["category"]
+    found: dict[str, Any] = (await gateway.payload("createCategory", category_input(**fields)))["category"]
     return found
 
 
 async def create_product(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
-    result = await gateway.result("createProduct", product_input(**fields))
-    assert result["__typename"] == "ProductPayload", result
-    found: dict[str, Any] = result["product"]
+    found: dict[str, Any] = (await gateway.payload("createProduct", product_input(**fields)))["product"]
     return found
 
 

@@ -37,6 +37,16 @@ def caching(settings: Settings, *, cache_bytes: int = 1_000_000, **changes: Any)
     return replace(settings, cache_bytes=cache_bytes, **changes)
 
 
+def with_cache(**changes: Any) -> Any:
+    """Returns a fixture: the settings of a test with a cache and these changes."""
+
+    @pytest.fixture
+    def settings(settings: Settings) -> Settings:
+        return caching(settings, **changes)
+
+    return settings
+
+
 async def create_jazz(gateway: GatewayClient) -> str:
     """Creates the category that the query `NAME` shows for `JAZZ`. Returns its id."""
     return str((await create_category(gateway, slug="jazz", name="Jazz"))["id"])

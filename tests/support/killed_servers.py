@@ -4,49 +4,83 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
+import pytest
 
 from tests.support.processes import Served
 
+# As many as the client has connections. With thousands of requests in its queue, it takes minutes to fail them all.
 _AT_ONCE = 100
 
 
-async def answers_until_killed(
+class Call(NamedTuple):
+    """An operation with its input, if it has one. Without a token, the caller is anonymous."""
+
+    query: str
+    given: Any = None
+    token: str | None = None
+
+    async def send(self, client: httpx.AsyncClient, server: Served) -> httpx.Response:
+        body = {"query": self.query, "variables": {} if self.given is None else {"input": self.given}}
+        headers = {} if self.token is None else {"authorization": f"Bearer {self.token}"}
+        return await client.post(server.graphql, json=body, headers=headers)
+
+
+def without_uvloop() -> Any:
+    """Returns a fixture: the event loop of the standard library.
+
+    If a server is killed while a client connects, uvloop gives anyio a connection without a socket.
+    """
+
+    @pytest.fixture(scope="session")
+    def anyio_backend() -> str:
+        return "asyncio"
+
+    return anyio_backend
+
+
+async def responses_until_killed(
     server: Served,
-    query: str,
-    inputs: Sequence[Any],
+    calls: Sequence[Call],
     *,
     seconds: float,
-    token: str | None = None,
+    warm_up: str = "{ __typename }",
     at_once: int = _AT_ONCE,
     first: bool = False,
-) -> list[Any]:
-    """Sends the operation with each input, and kills the gateway after this time.
+) -> list[httpx.Response | None]:
+    """Sends the calls, and kills the gateway after this time.
 
-    Args:     first: the time begins with the first answer.
-    Returns:  for each input the data of the only field, or None if there was no answer.
+    Args:     warm_up: the first request to the process, which takes longer than later ones.
+              first: the time begins with the first answer.
+    Returns:  the response to each call, or None if there was none.
     """
-    headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(timeout=20, headers=headers) as client:
+    async with httpx.AsyncClient(timeout=20) as client:
         line = asyncio.Semaphore(at_once)
 
-        async def send(given: Any) -> Any:
-            body = {"query": query, "variables": {"input": given}}
+        async def send(call: Call) -> httpx.Response | None:
             async with line:
                 try:
-                    answer = await client.post(server.graphql, json=body)
+                    return await call.send(client, server)
                 except httpx.TransportError:
                     return None
-            (found,) = answer.json()["data"].values()
-            return found
 
-        # The first request to a process takes longer than later ones.
-        await client.post(server.graphql, json={"query": "{ __typename }"})
-        sent = [asyncio.create_task(send(given)) for given in inputs]
+        await Call(warm_up, token=calls[0].token).send(client, server)
+        sent = [asyncio.create_task(send(call)) for call in calls]
         if first:
             await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(server.process.kill)
         return [await one for one in sent]
+
+
+async def answers_until_killed(server: Served, calls: Sequence[Call], **options: Any) -> list[Any]:
+    """Sends the calls as `responses_until_killed`. Returns the data of the only field of each, or None."""
+
+    def data_of(response: httpx.Response) -> Any:
+        (found,) = response.json()["data"].values()
+        return found
+
+    responses = await responses_until_killed(server, calls, **options)
+    return [None if one is None else data_of(one) for one in responses]

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from portico.gateway.mongo.faults import Crash
-from tests.support.harness import IS_SOAK, GatewayClient, SettableClock, run_jobs
+from tests.support.harness import IS_SOAK, GatewayClient, SettableClock
 from tests.support.interruptions import crashing
 
 T = TypeVar("T")
@@ -49,15 +49,14 @@ class Machine:
         await getattr(self, step.action.replace(" ", "_"))(step)
 
     async def jobs(self, _step: Any = None) -> None:
-        self.clock.advance(seconds=self.job_seconds)
-        await run_jobs(self.gateway, self.clock)
+        await self.gateway.run_jobs(seconds=self.job_seconds)
         await self.settle()
 
     async def crash_jobs(self, step: Any) -> None:
         self.clock.advance(seconds=self.job_seconds)
         with crashing(self.gateway, step.stop):
             try:
-                await run_jobs(self.gateway, self.clock)
+                await self.gateway.run_jobs()
             except Crash:
                 return
 

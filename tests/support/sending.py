@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from tests.support.explaining import explain
 from tests.support.harness import GatewayClient
+from tests.support.routing import unroutable
 
 
-async def sent(gateway: GatewayClient, call: Callable[[], Awaitable[object]]) -> list[Mapping[str, Any]]:
+async def sent(gateway: GatewayClient, call: Awaitable[object]) -> list[Mapping[str, Any]]:
     gateway.commands.clear()
-    await call()
+    await call
     return list(gateway.commands.sent)
 
 
@@ -24,3 +25,16 @@ async def assert_indexed(gateway: GatewayClient, commands: list[Mapping[str, Any
         for plan in await explain(gateway.db, command):
             assert not plan.scans_collection, command
             assert not plan.sorts_in_memory, command
+
+
+async def assert_sends(
+    gateway: GatewayClient, call: Awaitable[object], expected: Sequence[str], name: str
+) -> list[str]:
+    """Asserts that the call sends these commands, each by an index. Returns the commands that go to all shards.
+
+    Args:     name: of the call, for the message of a failure.
+    """
+    commands = await sent(gateway, call)
+    assert names(commands) == expected, name
+    await assert_indexed(gateway, commands)
+    return unroutable(commands)

@@ -42,9 +42,7 @@ async def place(gateway: GatewayClient, *ads: Given, zone: str = ZONE) -> Given:
     """Places ads in a zone. Returns the zone."""
     found: Given = {}
     for one in ads:
-        result = await gateway.result("placeAd", placement(one, zone))
-        assert result["__typename"] == "AdZonePayload", result
-        found = result["zone"]
+        found = (await gateway.payload("placeAd", placement(one, zone)))["zone"]
     return found
 
 
@@ -82,8 +80,7 @@ async def ads_in(gateway: GatewayClient, zones: Sequence[str]) -> dict[str, list
 
 async def fill_zone(gateway: GatewayClient, copies: Iterable[Given]) -> list[Given]:
     """Replaces the first stored ad of the only zone by copies with these changes. Returns the copies."""
-    zone = await gateway.db["ads.zones"].find_one({})
-    assert zone is not None
+    zone = await gateway.stored("ads.zones")
     first, *others = zone["ads"]
     ads = [{**first, **changes} for changes in copies]
     # A zone with another nonce is read again.

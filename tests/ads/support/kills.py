@@ -81,12 +81,9 @@ class Ads:
 
     def __init__(self, advertisers: int) -> None:
         self._board = Board()
+        self.operations = self._board.operations
         self._advertisers = advertisers
         self._token = ""
-
-    @property
-    def operations(self) -> Counter[str]:
-        return self._board.operations
 
     async def prepare(self, gateway: GatewayClient) -> None:
         self._token = gateway.token("advertiser", [ADVERTISER])

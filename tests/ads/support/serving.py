@@ -13,7 +13,7 @@ from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.documents import Document
 from portico.schema.roles import Role
 from tests.ads.support.ads import SITE, ZONE, Given
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient
 
 _AD = "campaignId adUnitId keywords"
 SERVE = f"""
@@ -93,9 +93,7 @@ def pseudonym(gateway: GatewayClient, user: str = "robin") -> str:
 
 
 async def stored_profile(gateway: GatewayClient, user: str = "robin") -> Document:
-    found = await gateway.db["ads.profiles"].find_one({"_id": pseudonym(gateway, user)})
-    assert found is not None
-    return found
+    return await gateway.stored("ads.profiles", {"_id": pseudonym(gateway, user)})
 
 
 async def counts(gateway: GatewayClient, user: str = "robin") -> dict[str, int]:
@@ -118,9 +116,8 @@ async def settled(*gateways: GatewayClient) -> None:
         await gateway.state.resources.of(Counters).close()
 
 
-async def settle_old_claims(gateway: GatewayClient, clock: SettableClock, *, seconds: float = 11) -> None:
-    clock.advance(seconds=seconds)
-    await run_jobs(gateway, clock, *JOBS)
+async def settle_old_claims(gateway: GatewayClient, *, seconds: float = 11) -> None:
+    await gateway.run_jobs(*JOBS, seconds=seconds)
 
 
 def units_of(answers: Sequence[Any]) -> Counter[str]:

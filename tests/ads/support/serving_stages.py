@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
 
 from portico.resolvers.ads.ads import ad_key
 from portico.resolvers.ads.claiming import Counters
 from portico.testing import Answer
 from portico.testing.kits import Given
-from portico.testing.stages import Case, Stage
+from portico.testing.stages import Case
 from tests.ads.support.ads import ad, place
 from tests.ads.support.serving import counted, pseudonym, record, seen, settled, view
+from tests.support.restarting import Restarting
 
 UNITS = ("banner", "poster", "open", "free", "last")
 # How often each ad unit is counted, what the profiles count today, and the events of each user.
@@ -47,7 +46,7 @@ CASES = {
 }
 
 
-class Serving(Stage):
+class Serving(Restarting):
     """A zone with two capped ads and a free one. Robin has a profile, Kim has none.
 
     A gateway writes some of its counters after the answer. A crashed or paused call is of a process of its own.
@@ -80,27 +79,6 @@ class Serving(Stage):
 
     def restart(self) -> None:
         self.gateway.state.resources[Counters] = Counters()
-
-    async def saved(self) -> Callable[[], Awaitable[None]]:
-        restore = await super().saved()
-
-        async def restored() -> None:
-            await restore()
-            self.restart()
-
-        return restored
-
-    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        has_crashed = await super().crash(mutation, given, stop)
-        self.restart()
-        return has_crashed
-
-    async def asleep(
-        self, mutation: str, given: Given, command: int
-    ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
-        call, wake = await super().asleep(mutation, given, command)
-        self.restart()
-        return call, wake
 
     async def state(self) -> State:
         """Fails if a claim is open."""

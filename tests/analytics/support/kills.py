@@ -98,11 +98,8 @@ class Analytics:
 
     def __init__(self, recorders: int) -> None:
         self._traffic = Traffic()
+        self.operations = self._traffic.operations
         self._recorders = recorders
-
-    @property
-    def operations(self) -> Counter[str]:
-        return self._traffic.operations
 
     async def prepare(self, gateway: GatewayClient) -> None:
         """Needs nothing."""

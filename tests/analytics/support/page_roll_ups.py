@@ -9,7 +9,7 @@ from typing import Any
 
 from portico.resolvers.documents import Database
 from portico.schema.scalars import format_instant
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
 JOB = "roll-up-log-days"
@@ -35,10 +35,9 @@ def counted(events: Iterable[Given], begin: datetime | None = None, end: datetim
     return sorted(found, key=lambda one: (-one["hits"], one["path"], one["day"]))
 
 
-async def roll_up(gateway: GatewayClient, clock: SettableClock) -> int:
+async def roll_up(gateway: GatewayClient) -> int:
     """Runs the job once, so late that no roll-up is recent. Returns how many days it rolled up, and counts deleted."""
-    clock.advance(minutes=6)
-    return await run_jobs(gateway, clock, JOB)
+    return await gateway.run_jobs(JOB, minutes=6)
 
 
 async def rolled_days(db: Database) -> Sequence[datetime]:

@@ -12,7 +12,7 @@ import bson
 
 from portico.resolvers.documents import Database
 from portico.schema.analytics.analysts import ANALYST
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient
 
 Given = dict[str, Any]
 # Of a user and a granularity: by the start of each period, how many sessions, and their microseconds.
@@ -71,9 +71,9 @@ async def recorded(gateway: GatewayClient, *sessions: Given) -> int:
     return int(answer["recorded"])
 
 
-async def roll_up(gateway: GatewayClient, clock: SettableClock) -> int:
+async def roll_up(gateway: GatewayClient) -> int:
     """Runs the job once. Returns how many sessions it rolled up."""
-    return await run_jobs(gateway, clock, JOB)
+    return await gateway.run_jobs(JOB)
 
 
 async def report(gateway: GatewayClient, granularity: str = "DAY", *bounds: str, user: str = "ann") -> Any:

@@ -55,9 +55,7 @@ def entry_input(blog: Given, **fields: Any) -> Given:
 
 
 async def _create(gateway: GatewayClient, mutation: str, given: Given, **options: Any) -> Given:
-    result = await gateway.result(mutation, given, **options)
-    assert result["__typename"] == "ContentPayload", result
-    found: Given = result["content"]
+    found: Given = (await gateway.payload(mutation, given, **options))["content"]
     return found
 
 

@@ -126,8 +126,7 @@ class Site(Stage):
         page = await create_page(self.gateway, slug="page", title="Page", text="One.", parentId=folder["id"])
         await create_entry(self.gateway, blog, slug="entry", title="Entry", text="Entry.")
         edited = await self.gateway.result("editText", own(page, text="Two."))
-        first = await self.gateway.db["cms.revisions"].find_one({"text": "One."})
-        assert first is not None
+        first = await self.gateway.stored("cms.revisions", {"text": "One."})
         self.nodes = {
             "folder": folder,
             "blog": blog,

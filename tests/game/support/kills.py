@@ -267,6 +267,7 @@ class World:
     """Players, half of whom get no gifts, and visitors. An auditor of the world compares its items with `items`."""
 
     _game: Game
+    operations: Counter[str]
     _operator: str
 
     def __init__(self, players: int) -> None:
@@ -275,15 +276,12 @@ class World:
         self._tokens: dict[str, str] = {}
 
     @property
-    def operations(self) -> Counter[str]:
-        return self._game.operations
-
-    @property
     def items(self) -> set[ObjectId]:
         return self._game.items
 
     async def prepare(self, gateway: GatewayClient) -> None:
         self._game = await prepared_world(gateway.db)
+        self.operations = self._game.operations
         self._tokens = {name: gateway.token(name, []) for name in (*self._names, *self._visitors)}
         self._operator = gateway.token("operator", [GAME_MASTER])
 

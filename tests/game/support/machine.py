@@ -29,7 +29,7 @@ from tests.game.support.model import (
     shown_room,
 )
 from tests.support.domains import SCHEMA
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient, SettableClock
 from tests.support.interruptions import crashing
 
 # The most crashes that may be unsettled at once: each multiplies the number of possible worlds.
@@ -221,14 +221,13 @@ class Machine:
         self.clock.advance(seconds=RECOVERY_SECONDS)
         with crashing(self.gateway, step.stop):
             try:
-                await run_jobs(self.gateway, self.clock)
+                await self.gateway.run_jobs()
             except Crash:
                 return
 
     async def settle(self) -> None:
         """Lets the jobs finish everything. Asserts that the world is a possible one, and drops the others."""
-        self.clock.advance(seconds=RECOVERY_SECONDS)
-        await run_jobs(self.gateway, self.clock)
+        await self.gateway.run_jobs(seconds=RECOVERY_SECONDS)
         actual = await self.read_world()
         self._close()
         self.possible = [state for state in self.possible if state.world == actual][:1]

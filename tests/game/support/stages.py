@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +13,10 @@ from portico.resolvers.game.world.resting import rest_idle
 from portico.resolvers.game.world.rooms import Rooms
 from portico.resolvers.game.world.turn_jobs import finish_turns, settle_rooms
 from portico.resolvers.writes.settler import Settler
-from portico.testing import Answer
 from portico.testing.kits import Given
-from portico.testing.stages import Case, Stage
+from portico.testing.stages import Case
 from tests.game.support.scene import Temple, action, add_temple, assert_settled, assert_sound, own_action, world
+from tests.support.restarting import Restarting
 
 DAY = timedelta(days=1)
 # What each action changes; see `world`.
@@ -81,7 +80,7 @@ async def names_of_resting(db: Database) -> list[str]:
     return [one["name"] for one in found]
 
 
-class Turns(Stage):
+class Turns(Restarting):
     """The temple. A restored stage is a new process: it remembers no room."""
 
     collections = ("game.characters", "game.locations", "game.gifts", "operations")
@@ -94,34 +93,10 @@ class Turns(Stage):
     async def build(self) -> None:
         self.temple = await add_temple(self.gateway.db)
 
-    async def saved(self) -> Callable[[], Awaitable[None]]:
-        restore = await super().saved()
-        self.restart()
-
-        async def restored() -> None:
-            await restore()
-            self.restart()
-
-        return restored
-
     def restart(self) -> Rooms:
         resources = self.gateway.state.resources
         rooms = resources[Rooms] = Rooms(settler=resources.of(Settler))
         return rooms
-
-    async def crash(self, mutation: str, given: Given, stop: int) -> bool:
-        """Crashes the call. The next call is of a new process."""
-        has_crashed = await super().crash(mutation, given, stop)
-        self.restart()
-        return has_crashed
-
-    async def asleep(
-        self, mutation: str, given: Given, command: int
-    ) -> tuple[asyncio.Task[Answer], Callable[[], None]]:
-        """Starts a call that pauses. All later calls are of another process, which does not wait for it."""
-        call, wake = await super().asleep(mutation, given, command)
-        self.restart()
-        return call, wake
 
     async def run_jobs(self, *, seconds: int | None = None) -> None:
         """Runs the jobs of another process."""

@@ -144,12 +144,9 @@ class Trades:
 
     def __init__(self, traders: int) -> None:
         self._market = Market([f"trader-{number}" for number in range(2 * traders)])
+        self.operations = self._market.operations
         self._traders = traders
         self._tokens: dict[str, str] = {}
-
-    @property
-    def operations(self) -> Counter[str]:
-        return self._market.operations
 
     async def prepare(self, gateway: GatewayClient) -> None:
         self._tokens = {owner: gateway.token(owner, []) for owner in self._market.owners}

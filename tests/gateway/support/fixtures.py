@@ -1,28 +1,16 @@
-"""Fixtures that several modules have with settings of their own: gateways, and replica sets."""
+"""Fixtures that several modules have with options of their own: gateways in processes, and replica sets."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from portico.gateway.settings import Settings
-from tests.support.harness import GatewayClient, running
 from tests.support.processes import Served, environment, own_database, served
 from tests.support.replica_sets import ReplicaSet, replica_set
-
-
-def gateway_with(**changes: Any) -> Any:
-    """Returns a fixture: a running gateway with these settings."""
-
-    @pytest.fixture
-    async def gateway(settings: Settings) -> AsyncIterator[GatewayClient]:
-        async with running(replace(settings, **changes)) as client:
-            yield client
-
-    return gateway
 
 
 def process_with(**changes: Any) -> Any:

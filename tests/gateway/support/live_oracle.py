@@ -12,15 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bson import ObjectId
-from graphql import (
-    DefinitionNode,
-    FieldNode,
-    NameNode,
-    OperationDefinitionNode,
-    SelectionSetNode,
-    parse,
-    print_ast,
-)
+from graphql import DefinitionNode, FieldNode, NameNode, OperationDefinitionNode, SelectionSetNode, parse, print_ast
 from pymongo.errors import PyMongoError
 
 from bench.documented import Asked, as_asked, documented_queries

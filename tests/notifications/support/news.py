@@ -12,7 +12,7 @@ from portico.resolvers.documents import Database, Document
 from portico.resolvers.notifications.notifications import NOTIFICATIONS, new_notification
 from portico.resolvers.notifying import NotificationSource
 from portico.schema.kinds import Kind
-from tests.support.harness import GatewayClient, SettableClock, run_jobs
+from tests.support.harness import GatewayClient
 
 JOB = "write-notifications"
 LIST = """
@@ -39,14 +39,14 @@ mutation ($input: MarkNotificationsReadInput!) {
 _numbers = itertools.count(1)
 
 
-async def begin(gateway: GatewayClient, clock: SettableClock) -> None:
+async def begin(gateway: GatewayClient) -> None:
     """Lets the job begin: it stores the notifications of what happens from now on."""
-    await run_jobs(gateway, clock, JOB)
+    await gateway.run_jobs(JOB)
 
 
-async def deliver(gateway: GatewayClient, clock: SettableClock) -> int:
+async def deliver(gateway: GatewayClient) -> int:
     """Stores the notifications of what has happened. Returns how many."""
-    return await run_jobs(gateway, clock, JOB)
+    return await gateway.run_jobs(JOB)
 
 
 async def write_news(gateway: GatewayClient) -> int:

@@ -159,16 +159,14 @@ class Shop:
     """Writers of the catalog, the shop, accounts, content and comments."""
 
     world: World
+    operations: Counter[str]
 
     def __init__(self, writers: int) -> None:
         self._writers = writers
 
-    @property
-    def operations(self) -> Counter[str]:
-        return self.world.operations
-
     async def prepare(self, gateway: GatewayClient) -> None:
         self.world = await prepared_world(gateway)
+        self.operations = self.world.operations
 
     def actors(self, clients: Clients) -> list[Writer]:
         return [Writer(clients.connect(), self.world, random.Random(number)) for number in range(self._writers)]

@@ -247,18 +247,16 @@ class Social:
     """Writers, each of whom acts for some of the members."""
 
     _network: Network
+    operations: Counter[str]
 
     def __init__(self, members: int, writers: int) -> None:
         self._members = members
         self._writers = writers
         self._tokens: dict[str, str] = {}
 
-    @property
-    def operations(self) -> Counter[str]:
-        return self._network.operations
-
     async def prepare(self, gateway: GatewayClient) -> None:
         self._network = await prepared_network(gateway.db, self._members)
+        self.operations = self._network.operations
         self._tokens = {member: gateway.token(member, []) for member in self._network.members}
 
     def actors(self, clients: Clients) -> list[SocialWriter]:
