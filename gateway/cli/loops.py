@@ -7,6 +7,7 @@ import contextlib
 import gc
 import signal
 from collections.abc import Coroutine, Iterator
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,8 +16,10 @@ T = TypeVar("T")
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Runs the work with garbage collection, also if it is off because the process loads what the work needs.
 
-    Ctrl-C cancels the work, and then raises KeyboardInterrupt.
+    Ctrl-C cancels the work, and then raises KeyboardInterrupt. If the driver loses the cancellation, which is possible
+    while it connects, that is at the end of the work.
     """
+    interrupts: list[int] = []
     loads = not gc.isenabled()
     if loads:
         # What is loaded is permanent, so the collector skips it.
@@ -24,10 +27,27 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         gc.enable()
     try:
         with handling_ctrl_c():
-            return asyncio.run(work)
+            result = asyncio.run(_noting(interrupts, work))
     finally:
         if loads:
             gc.disable()
+    if interrupts:
+        raise KeyboardInterrupt
+    return result
+
+
+async def _noting(interrupts: list[int], work: Coroutine[Any, Any, T]) -> T:
+    """Does the work. Notes when Ctrl-C is handled in the way of asyncio."""
+    handle = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        if callable(handle):
+            handle(number, frame)
+
+    if callable(handle):
+        signal.signal(signal.SIGINT, note)
+    return await work
 
 
 @contextlib.contextmanager

@@ -37,6 +37,22 @@ try:
 except KeyboardInterrupt:
     pass
 """
+# PyMongo can do so while it connects.
+LOSES_CANCELLATION = """
+import asyncio, contextlib
+from portico.gateway.cli import loops
+
+async def work():
+    print("busy", flush=True)
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+
+try:
+    loops.run(work())
+    raise SystemExit("the command goes on")
+except KeyboardInterrupt:
+    pass
+"""
 BUSY = """
 import atexit, sys, time
 from portico.gateway.cli import entry
@@ -83,7 +99,9 @@ def test_ctrl_c_twice_prints_nothing(settings: Settings, tmp_path: Path) -> None
     assert process.errors == ""
 
 
-@pytest.mark.parametrize("script", [SLOW_LOAD, SLOW_START, SLOW_END], ids=["loads", "starts", "ends"])
+@pytest.mark.parametrize(
+    "script", [SLOW_LOAD, SLOW_START, LOSES_CANCELLATION, SLOW_END], ids=["loads", "starts", "works", "ends"]
+)
 def test_ctrl_c_prints_nothing_while_a_command(script: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
