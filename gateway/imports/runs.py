@@ -161,6 +161,8 @@ class Import:
         while len(in_flight) >= self._max_in_flight or any(batch.keys() & other.keys() for _, other in in_flight):
             await in_flight.pop(0)[0]
         in_flight.append((asyncio.create_task(self._store_batch(batch)), batch))
+        # Otherwise, it would begin when the next one has been read.
+        await asyncio.sleep(0)
 
     @property
     def _max_in_flight(self) -> int:
