@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,14 @@ entry.main()
 """
 SLOW_LOAD = BUSY.format(when="sys.meta_path.insert(0, Loading())")
 SLOW_END = BUSY.format(when="atexit.register(work)")
+
+
+@pytest.fixture(autouse=True)
+def foreground() -> Iterator[None]:
+    """Handles SIGINT. A job in the background of a shell ignores it, and so does each process that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("options", "count"), [(["--workers", "2"], 2), (["--reload"], 1)], ids=["workers", "reload"])
