@@ -8,6 +8,7 @@ MongoDB examines, the bytes of the answer, and by how much the memory of this pr
 import asyncio
 import gc
 import random
+import re
 import tempfile
 import time
 from collections.abc import Mapping
@@ -141,14 +142,30 @@ async def _create_profile(db: Database) -> None:
     raise RuntimeError("The profiler of MongoDB does not stop.")
 
 
+async def _wait_for_reads(db: Database) -> None:
+    """Waits until no command runs in the database. One whose answer nobody awaits runs on for a while."""
+    running = {"active": True, "op": {"$in": ["query", "command"]}, "ns": {"$regex": rf"^{re.escape(db.name)}\."}}
+    async for _ in attempts(100):
+        cursor = await db.client.admin.aggregate([{"$currentOp": {}}, {"$match": running}, {"$limit": 1}])
+        if not await cursor.to_list():
+            return
+    raise RuntimeError("A command does not end.")
+
+
 async def examine(gateway: Gateway, operation: Operation, times: int) -> Cost:
-    """Runs an operation once with the profiler of MongoDB. Returns what was read and answered."""
+    """Runs an operation once with the profiler of MongoDB. Returns what was read and answered.
+
+    The profiler shows a command when it ends. An operation that ends early, because its answer is too large, leaves
+    commands behind, which are counted as its own and not as those of the next one.
+    """
     cost = Cost(times)
     db = gateway.db
     await db.command("profile", 0)
+    await _wait_for_reads(db)
     await _create_profile(db)
     await db.command("profile", 2)
     await run(gateway, operation, times, cost)
+    await _wait_for_reads(db)
     await db.command("profile", 0)
     async for entry in db["system.profile"].find({"ns": {"$not": {"$regex": "system.profile$"}}}):
         if entry["op"] in {"query", "command", "getmore"} and _is_read(entry["command"]):

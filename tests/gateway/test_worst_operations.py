@@ -6,6 +6,7 @@ time, and a soak takes all. `python -m bench.worst` measures them on 300,000 obj
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from bench.worst_operation import Operation
 from bench.worst_operations import operations
 from portico.gateway.settings import Settings
 from portico.resolvers.catalog.settings import CatalogSettings
+from portico.resolvers.documents import Document
 from tests.support.harness import IS_SOAK, GatewayClient, running
 
 SMALL, LARGE = 500, 1_500
@@ -105,3 +107,36 @@ async def test_an_operation_is_as_large_as_the_limits_allow(gateway: GatewayClie
 
     assert (await gateway.ask(operation.text(times), token=None)).codes == []
     assert (await gateway.ask(operation.text(times + 1), token=None)).codes == ["OPERATION_TOO_COMPLEX"]
+
+
+async def _start_slow_read(gateway: GatewayClient) -> asyncio.Task[object]:
+    """Starts a read of one document that takes half a second, and returns it as soon as MongoDB runs it."""
+    await gateway.db["slow"].insert_one({})
+    read = asyncio.create_task(gateway.db["slow"].find({"$where": "sleep(500) || true"}).to_list())
+    running: list[Document] = [{"$currentOp": {}}, {"$match": {"active": True, "ns": f"{gateway.db.name}.slow"}}]
+    while not await (await gateway.db.client.admin.aggregate(running)).to_list():
+        assert not read.done()
+    return read
+
+
+async def test_an_operation_does_not_count_what_an_earlier_one_still_reads(gateway: GatewayClient) -> None:
+    read = await _start_slow_read(gateway)
+
+    cost = await worst.examine(gateway, Operation("a%n: products(first: 1) { nodes { sku } }"), 1)
+
+    assert (read.done(), cost.commands, cost.documents) == (True, 1, 0)
+
+
+async def test_what_an_operation_leaves_behind_counts_as_its_own(
+    gateway: GatewayClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leave_behind(*_: object) -> None:
+        reads.append(await _start_slow_read(gateway))
+
+    reads: list[asyncio.Task[object]] = []
+    monkeypatch.setattr(worst, "run", leave_behind)
+
+    cost = await worst.examine(gateway, Operation("a%n: products(first: 1) { nodes { sku } }"), 1)
+
+    assert (cost.commands, cost.documents) == (1, 1)
+    await asyncio.gather(*reads)
