@@ -33,9 +33,7 @@ async def test_caps_hold_and_sums_are_right_when_gateways_are_killed(
             batch = [view(user, idempotencyKey=f"{number}-{user}-{page}") for user in USERS for page in range(3)]
             rng.shuffle(batch)
             with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
-                answers += await answers_until_killed(
-                    server, [Call(SERVE, page) for page in batch], seconds=rng.uniform(0.1, 0.5)
-                )
+                answers += await answers_until_killed(server, [Call(SERVE, page) for page in batch], rng)
             pages += batch
             await assert_shown_at_most(gateway)
         assert None in answers

@@ -52,7 +52,7 @@ async def test_each_event_is_counted_once_when_gateways_are_killed_and_clients_r
             new = batches_of(rng, number)
             with served(tmp_path / str(number), environment(replace(settings, jobs=True, job_seconds=0.05))) as server:
                 calls = [Call(RECORD, batch, token) for batch in new]
-                found = await answers_until_killed(server, calls, at_once=8, first=True, seconds=rng.uniform(0, 0.1))
+                found = await answers_until_killed(server, calls, rng, at_once=8)
             # Another gateway gets a part of the batches again, at once.
             for place in rng.sample(range(BATCHES), BATCHES // 3):
                 found[place] = await record_hits(gateway, *new[place])

@@ -58,8 +58,7 @@ async def test_the_next_gateway_settles_the_calls_of_a_killed_gateway(
             batch = await calls_of_a_round(gateway, sku, account)
             with served(tmp_path / str(number), environment(settings)) as server:
                 sent = [Call(MUTATIONS[mutation], given, gateway.token()) for mutation, given in batch]
-                seconds = rng.uniform(0.01, 0.15)
-                responses = await responses_until_killed(server, sent, seconds=seconds, warm_up=WARM_UP)
+                responses = await responses_until_killed(server, sent, rng, warm_up=WARM_UP)
                 unanswered += responses.count(None)
             calls += batch
     assert unanswered > 0

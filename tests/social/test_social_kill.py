@@ -56,7 +56,7 @@ async def test_the_next_gateway_delivers_what_a_killed_gateway_has_stored(
             batch = calls_of_a_round(number, poll, rng)
             with served(tmp_path / str(number), environment(posting)) as server:
                 sent = [Call(POSTING[name], given, gateway.token(member, ())) for member, name, given in batch]
-                responses = await responses_until_killed(server, sent, seconds=rng.uniform(0.1, 0.5))
+                responses = await responses_until_killed(server, sent, rng)
                 unanswered += responses.count(None)
             calls += batch
     assert unanswered > 0
