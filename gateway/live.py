@@ -224,9 +224,12 @@ class Listener:
             complete(self._wanted)
 
     def has_caught_up(self) -> bool:
-        """Returns whether all events since `listen` wait or will come. From then on, it must not be too slow."""
+        """Returns whether all events since `listen` wait or will come. From then on, it must not be too slow.
+
+        There is room for as many events as wait. Otherwise a burst would end a listener that had no chance to take any.
+        """
         self._catches_up = False
-        return not self._has_lost
+        return not self._has_lost and len(self._waiting) <= self._max_waiting / 2
 
     def end(self, error: Ended) -> None:
         """Ends the iteration with this error, after the events that wait."""

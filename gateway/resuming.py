@@ -3,8 +3,8 @@
 The missed events are read again from the oplog, and shown with the permissions of now:
 
 1. The subscription listens to the change stream. Then a page of missed events is read.
-2. If there are more, or if more events have come meanwhile than may wait, it stops listening. It reads the other pages,
-   and then repeats step 1.
+2. If there are more, or if more events have come meanwhile than half of those that may wait, it stops listening. It
+   reads the other pages, and then repeats step 1.
 3. Otherwise, events of the stream that the page has are dropped: those up to the time until which it was read.
 
 So almost all clients need one page, for which they share a change stream with those who come back with them.

@@ -337,28 +337,32 @@ async def test_many_who_come_back_at_once_read_their_subject_once(talk: Discusse
     assert len([name for name in talk.gateway.commands.names() if name == "find"]) <= 12
 
 
-async def test_a_client_that_gets_more_events_while_it_catches_up_than_may_wait_reads_again(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+async def test_a_client_that_gets_too_many_events_while_it_catches_up_reads_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
+    """Of the three events that may wait, two are too many: another two could come before it takes the first."""
+    said = [str(number) for number in range(1, count + 1)]
     async with running(replace(settings, max_waiting_events=3)) as gateway, discussed(gateway) as talk:
         last_id = await talk.cut_after("0")
-        replays, pages = gateway.state.live.replays, 0
-        read = replays.read
+        live, replays, pages = gateway.state.live, gateway.state.live.replays, 0
+        arrived, read = live.counts.events, replays.read
 
         async def slow(*arguments: Any) -> Any:
             nonlocal pages
             pages += 1
             page = await read(*arguments)
             if pages == 1:
-                await talk.post("1", "2", "3", "4", "5")
-                await until(lambda: gateway.state.live.counts.events >= 5)
+                await talk.post(*said)
+                await until(lambda: live.counts.events == arrived + count)
+                live.steps.finish()
             return page
 
         monkeypatch.setattr(replays, "read", slow)
         async with talk.resumed(last_id) as stream:
-            assert await stream.texts(5) == ["1", "2", "3", "4", "5"]
-            await talk.post("6")
-            assert await stream.texts(1) == ["6"]
+            assert await stream.texts(count) == said
+            await talk.post("last")
+            assert await stream.texts(1) == ["last"]
 
         assert pages > 1
-        assert not gateway.state.live.counts.ended
+        assert not live.counts.ended
