@@ -26,8 +26,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         gc.freeze()
         gc.enable()
     try:
-        with handling_ctrl_c():
-            result = asyncio.run(_noting(interrupts, work))
+        with asyncio.Runner() as runner:
+            # An exception here would leave the work that nobody has begun.
+            runner.get_loop()
+            with handling_ctrl_c():
+                result = runner.run(_noting(interrupts, work))
     finally:
         if loads:
             gc.disable()

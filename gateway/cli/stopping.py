@@ -55,8 +55,8 @@ class Server(uvicorn.Server):
         self._signals: list[int] = []
         self._admin: Admin | None = None
         self._watch: LoopWatch | None = None
-        # Set for the parent process, if there is one, as soon as this one serves.
-        self.serving: Event | None = None
+        # Of a worker: what its parent knows.
+        self.shared: Shared | None = None
 
     @property
     def gateway(self) -> Gateway:
@@ -81,6 +81,9 @@ class Server(uvicorn.Server):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             threading.Thread(target=_stop_with, args=(parent,), daemon=True).start()
         starting = asyncio.create_task(super().startup(sockets))
+        # A failed start raises SystemExit, which ends the event loop before anybody awaits the task. Looking at the
+        # error keeps asyncio from logging it.
+        starting.add_done_callback(lambda done: done.cancelled() or done.exception())
         while not (await asyncio.wait({starting}, timeout=_TICK_SECONDS))[0]:
             if self.should_exit:
                 # MongoDB may not answer for long. The end of the event loop closes what is open.
@@ -90,8 +93,8 @@ class Server(uvicorn.Server):
             await starting
         if self.started:
             self._watch = LoopWatch()
-            if self.serving is not None:
-                self.serving.set()
+            if self.shared is not None:
+                self.shared.serves.set()
         if self.started and self.gateway.state.settings.admin_address is not None:
             self._admin = Admin(self.gateway.admin_app(), self.gateway.state.settings, self.config.workers)
 
@@ -120,8 +123,19 @@ class Server(uvicorn.Server):
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + self.gateway.state.settings.drain_seconds
-        while self._signals == [signal.SIGTERM] and loop.time() < end:  # noqa: ASYNC110 - a signal handler ends it
+        while self._waits() and loop.time() < end:  # noqa: ASYNC110 - a signal handler or another process ends it
             await asyncio.sleep(_TICK_SECONDS)
+
+    def _waits(self) -> bool:
+        """Returns whether nobody has asked to stop at once, by Ctrl-C or a second signal.
+
+        A worker gets SIGTERM from its parent, and also from a supervisor that signals all processes. So the parent says
+        whether there was a second one.
+        """
+        if self.shared is None:
+            return self._signals == [signal.SIGTERM]
+        hurries = signal.SIGINT in self._signals or self.shared.hurries.is_set()
+        return signal.SIGTERM in self._signals and not hurries
 
     def _accept_waiting(self, sockets: Sequence[socket.socket]) -> None:
         """Accepts the connections that the kernel has already taken: closing their socket would reset them."""
@@ -178,15 +192,25 @@ class Reloading(ChangeReload):  # type: ignore[misc, valid-type]
             super().restart()
 
 
+class Shared:
+    """What a worker and its parent tell each other."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        # The worker serves. The parent also learns it of a worker that has died before it could be asked.
+        self.serves: Event = context.Event()
+        # The worker stops without draining.
+        self.hurries: Event = context.Event()
+
+
 class _Worker(multiprocess.Process):
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
-        # The parent also learns it of a worker that has died before it could be asked.
-        self.serving: Event = multiprocessing.get_context("spawn").Event()
+        self.shared = Shared()
         self._start_ends = time.monotonic() + _START_SECONDS
 
     def is_alive(self, timeout: float = 5) -> bool:
-        if self.serving.is_set():
+        if self.shared.serves.is_set():
             return super().is_alive(timeout)
         return self.process.is_alive() and time.monotonic() < self._start_ends
 
@@ -198,7 +222,7 @@ class _Worker(multiprocess.Process):
     def server(self) -> uvicorn.Server:
         if self._server is None:
             self._server = server = Server(self.config)
-            server.serving = self.serving
+            server.shared = self.shared
         return self._server
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
@@ -226,14 +250,13 @@ class Workers(Multiprocess):
         self._next_start = 0.0
 
     def keep_subprocess_alive(self) -> None:
-        self._has_served = self._has_served or any(
-            isinstance(process, _Worker) and process.serving.is_set() for process in self.processes
-        )
+        self._has_served = self._has_served or any(worker.shared.serves.is_set() for worker in self._workers)
         if not self._has_served:
             super().keep_subprocess_alive()
             return
         for index, process in enumerate(self.processes):
-            if process.is_alive(self.config.timeout_worker_healthcheck):
+            # The workers may get a signal, too, and end before this process handles its own.
+            if self._stops() or process.is_alive(self.config.timeout_worker_healthcheck) or self._stops():
                 continue
             process.kill()
             process.join()
@@ -245,6 +268,34 @@ class Workers(Multiprocess):
             self._pause = min(2 * self._pause, _MAX_RESTART_SECONDS)
             self.processes[index] = multiprocess.Process(self.config, self.sockets)
             self.processes[index].start()
+
+    @property
+    def _workers(self) -> list[_Worker]:
+        return [process for process in self.processes if isinstance(process, _Worker)]
+
+    def _stops(self) -> bool:
+        return self.should_exit.is_set() or self._has_stop_signal()
+
+    def _has_stop_signal(self) -> bool:
+        """Returns whether there is a signal to stop that has not been handled."""
+        return signal.SIGINT in self.signal_queue or signal.SIGTERM in self.signal_queue
+
+    def handle_int(self) -> None:
+        super().handle_int()
+        self._hurry()
+
+    def _hurry(self) -> None:
+        for worker in self._workers:
+            worker.shared.hurries.set()
+
+    def join_all(self) -> None:
+        for worker in self._workers:
+            while worker.exitcode is None:
+                worker.process.join(_TICK_SECONDS)
+                if self._has_stop_signal():
+                    # It is the second one.
+                    self._hurry()
+        super().join_all()
 
     def terminate_all(self) -> None:
         # While this process keeps the socket open, the kernel takes connections that no worker will accept.

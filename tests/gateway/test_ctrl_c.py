@@ -38,6 +38,7 @@ try:
 except KeyboardInterrupt:
     pass
 """
+FAILED_START = SLOW_START.replace("await asyncio.sleep(60)", "raise LookupError")
 # PyMongo can do so while it connects.
 LOSES_CANCELLATION = """
 import asyncio, contextlib
@@ -95,6 +96,35 @@ def test_ctrl_c_prints_nothing_while_workers_load(
         process.wait()
 
     assert process.errors == ""
+
+
+def test_workers_that_ctrl_c_has_ended_are_not_replaced(settings: Settings, tmp_path: Path) -> None:
+    with served(tmp_path, environment(settings), "--workers", "2", is_new=True) as gateway:
+        parent = gateway.process.pid
+        first = {*workers_of(parent)}
+        # The parent is slow to handle the signal, and its workers are not.
+        os.kill(parent, signal.SIGSTOP)
+        os.killpg(parent, signal.SIGINT)
+        eventually(lambda: not any(map(_is_running, first)))
+        os.kill(parent, signal.SIGCONT)
+
+        later = set(first)
+        while gateway.process.popen.poll() is None:
+            later |= {*workers_of(parent)}
+
+    assert (len(first), later - first) == (2, set())
+
+
+def _is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_failed_start_is_said_once() -> None:
+    done = subprocess.run([sys.executable, "-c", FAILED_START], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout) == (3, "busy\n")
+    assert done.stderr.count("Traceback") == 1
+    assert "never retrieved" not in done.stderr
 
 
 def test_ctrl_c_twice_prints_nothing(settings: Settings, tmp_path: Path) -> None:

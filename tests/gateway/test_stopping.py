@@ -170,6 +170,32 @@ def test_a_stopping_gateway_is_not_ready_before_it_refuses_connections(
     assert served_still.headers["connection"] == "close"
 
 
+def test_workers_drain_until_their_parent_gets_a_second_signal(settings: Settings, tmp_path: Path) -> None:
+    """A supervisor can signal all processes. Then a worker gets the same signal from its parent, too."""
+    with served(tmp_path, environment(replace(settings, drain_seconds=600.0)), "--workers", "2") as gateway:
+        for pid in serving_processes(gateway):
+            for _ in range(2):
+                os.kill(pid, signal.SIGTERM)
+        gateway.process.terminate()
+        eventually(lambda: _not_ready(gateway))
+        eventually(lambda: _last_answer(gateway))
+        time.sleep(1)
+        served_still = gateway.ask("{ __typename }")
+
+        gateway.process.terminate()
+        gateway.process.wait()
+
+    assert served_still.json() == {"data": {"__typename": "Query"}}
+
+
+def test_workers_do_not_drain_if_their_parent_is_interrupted(settings: Settings, tmp_path: Path) -> None:
+    with served(tmp_path, environment(replace(settings, drain_seconds=600.0)), "--workers", "2") as gateway:
+        gateway.process.popen.send_signal(signal.SIGINT)
+
+        # Draining would take ten minutes.
+        assert gateway.process.wait() == 0
+
+
 def _last_answer(gateway: Served) -> httpx.Response | None:
     """Returns an answer that closes its connection."""
     answer = gateway.ask("{ __typename }")
