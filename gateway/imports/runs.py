@@ -149,8 +149,11 @@ class Import:
                 for batch in self._batches(file):
                     await self._start_batch(batch, in_flight)
         finally:
-            # Waits for the batches in flight, even if the run fails.
-            await asyncio.gather(*(task for task, _ in in_flight))
+            # Waits for all batches in flight, even if the run or one of them fails.
+            ended = await asyncio.gather(*(task for task, _ in in_flight), return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
         await self._retry_waiting()
         if self.importer.finish is not None:
             await self._patiently(self.importer.finish)

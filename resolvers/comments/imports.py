@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from portico.resolvers.documents import Database
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
 from portico.resolvers.texts import MAX_AUTHOR, require_text
+from portico.resolvers.together import every
 from portico.resolvers.writes.marks import random_operation_id
 
 from .comments import MAX_DEPTH, CommentRef
@@ -76,7 +76,7 @@ async def import_comments(
         ready = [number for number, record in left.items() if _parent_key(record) not in names] or list(left)
         for start in range(0, len(ready), _AT_ONCE):
             some = ready[start : start + _AT_ONCE]
-            found = await asyncio.gather(*(work.import_one(left[number]) for number in some))
+            found = await every(work.import_one(left[number]) for number in some)
             outcomes |= dict(zip(some, found, strict=True))
         for number in ready:
             del left[number]

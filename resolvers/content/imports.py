@@ -12,6 +12,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Author, Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of
+from portico.resolvers.together import every
 from portico.resolvers.writes.marks import random_operation_id
 
 from .creation import NewNode, create_entry, create_section
@@ -56,7 +57,7 @@ async def import_posts(db: Database, records: Sequence[PostRecord], *, now: date
         async with room:
             return await outcome_of(_import(db, blog, known[record.blog].get(record.slug), record, now))
 
-    return list(await asyncio.gather(*(import_one(record) for record in records)))
+    return await every(import_one(record) for record in records)
 
 
 async def _blog_at(db: Database, path: Path, records: Sequence[PostRecord], now: datetime) -> ObjectId | InvalidInput:

@@ -13,6 +13,7 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
+from portico.resolvers.together import every
 
 from . import member_edits, members
 from .members import MEMBERS, MemberDocument
@@ -59,7 +60,7 @@ async def import_wall_posts(db: Database, records: Sequence[WallPostRecord], *, 
         async with room:
             return await outcome_of(_import(db, record, {"id": author["_id"], "name": author["name"]}, now))
 
-    return list(await asyncio.gather(*(import_one(record) for record in records)))
+    return await every(import_one(record) for record in records)
 
 
 async def _join(db: Database, names: Mapping[str, str], now: datetime) -> dict[str, InvalidInput]:

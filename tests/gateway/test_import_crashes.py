@@ -5,6 +5,8 @@ Records that others may have interfered with are tried again at the end of the r
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +21,12 @@ from portico.gateway.imports.runs import BadRecord, Import
 from portico.gateway.mongo.faults import FaultyDatabase
 from portico.resolvers.ads.images import ImageRules
 from portico.resolvers.ads.placement_imports import CampaignRecord, import_campaign
+from portico.resolvers.comments import imports as comment_imports
 from portico.resolvers.comments.discussions import discussion_id
+from portico.resolvers.content import imports as content_imports
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import Conflict
+from portico.resolvers.social import post_imports
 from portico.schema.kinds import Kind
 from tests.catalog.support.catalog import add_categories, add_products, product
 from tests.comments.support.discussions import ON_EACH, count, everything
@@ -315,3 +320,66 @@ async def test_the_last_record_of_a_key_wins_if_the_first_one_is_tried_again(
 
     assert done.counts == {"created": 1, "changed": 1}
     assert (await only(gateway.db["products"], {"sku": "a"}))["title"] == "Two"
+
+
+async def test_a_failed_import_waits_for_the_batches_in_flight(
+    gateway: GatewayClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "BATCH", 1)
+    (tmp_path / "photo.png").write_bytes(picture())
+    ended: list[str] = []
+
+    async def put_all(_db: Database, records: Sequence[Any], **_: Any) -> Any:
+        (record,) = records
+        await asyncio.sleep(0.05 if record.name == "slow" else 0)
+        ended.append(record.name)
+        raise RuntimeError(record.name)
+
+    given = [{"product": owner, "file": "photo.png", "alt": owner} for owner in ("one", "two", "slow")]
+    importer = replace(IMPORTERS["images"], put=put_all, is_parallel=True)
+    work = Import(gateway.db, importer, SystemClock(), print, print, gateway.state.resources)
+
+    with pytest.raises(RuntimeError, match="one"):
+        await work.run([write(tmp_path / "images.jsonl", lines(given))])
+
+    assert ended == ["one", "two", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "name"),
+    [
+        ("posts", content_imports, "_import"),
+        ("wall-posts", post_imports, "_import"),
+        ("comments", comment_imports._Work, "import_one"),
+    ],
+)
+async def test_a_batch_is_stored_again_when_nothing_of_the_first_try_goes_on(
+    importing: Importing, kind: str, module: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, calls, running = getattr(module, name), itertools.count(), 0
+
+    async def fail_first(*given: Any) -> Any:
+        nonlocal running
+        if next(calls) == 0:
+            raise NetworkTimeout("the server is slow")
+        running += 1
+        await asyncio.sleep(0.01)
+        stored = await store(*given)
+        running -= 1
+        return stored
+
+    async def nothing_goes_on(_seconds: float) -> None:
+        assert running == 0
+        paused.append(running)
+
+    paused: list[int] = []
+    await rebuild(importing.gateway)
+    await add_products(importing.gateway.db, [product(sku="p")])
+    monkeypatch.setattr(module, name, fail_first)
+    monkeypatch.setattr(runs, "pause", nothing_goes_on)
+    record = comments("DOCUMENTS").files[0][0] if kind == "comments" else RECORDS[kind].files[0][0]
+    key = "slug" if kind == "posts" else "id"
+
+    done = await importing.run(importing.gateway.db, kind, [record | {key: f"{number}"} for number in range(3)])
+
+    assert (done.counts, done.bad, len(paused)) == ({"created": 1, "unchanged": 2}, [], 1)
