@@ -144,7 +144,13 @@ async def _create_profile(db: Database) -> None:
 
 async def _wait_for_reads(db: Database) -> None:
     """Waits until no command runs in the database. One whose answer nobody awaits runs on for a while."""
-    running = {"active": True, "op": {"$in": ["query", "command"]}, "ns": {"$regex": rf"^{re.escape(db.name)}\."}}
+    running = {
+        "active": True,
+        "op": {"$in": ["query", "command", "getmore"]},
+        "ns": {"$regex": rf"^{re.escape(db.name)}\."},
+        # A change stream waits for changes all the time.
+        "cursor.awaitData": {"$ne": True},
+    }
     async for _ in attempts(100):
         cursor = await db.client.admin.aggregate([{"$currentOp": {}}, {"$match": running}, {"$limit": 1}])
         if not await cursor.to_list():

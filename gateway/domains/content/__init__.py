@@ -41,16 +41,6 @@ async def _upload_rules(resources: Resources, _db: Database) -> AsyncIterator[Up
     yield UploadRules(most, lasts, PictureProcesses(max_pixels=own.max_photo_pixels, max_bytes=most))
 
 
-def upload_rules(settings: Settings) -> UploadRules:
-    """Returns the limits of uploads, with their decoder."""
-    # An upload extends its lock while bytes arrive and are decoded, so the lock need not outlast a longer pause.
-    lasts = timedelta(seconds=settings.upload_stall_seconds)
-    pictures = PictureProcesses(
-        max_pixels=settings.of(ContentSettings).max_photo_pixels, max_bytes=settings.max_upload_bytes
-    )
-    return UploadRules(settings.max_upload_bytes, lasts, pictures)
-
-
 async def _import_photos(
     db: Database, records: Sequence[PhotoRecord], *, now: datetime, resources: Resources
 ) -> Sequence[Outcome]:
