@@ -12,7 +12,8 @@ from .crashes import crash_matrix, crashing, database_of, stopping
 from .gateways import Answer, Commands, Gateway, SettableClock, assert_budget, running
 from .jobs import assert_invariants, run_jobs
 from .kits import Failure, Given, Kit, Left, fails_with
-from .stages import WAYS, Case, Stage, try_mutation
+from .stages import WAYS, Case, Stage
+from .trying import try_mutation
 
 __all__ = [
     "WAYS",

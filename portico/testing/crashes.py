@@ -10,6 +10,7 @@ from typing import Any, cast
 from portico.gateway.mongo.faults import Crash, FaultyDatabase
 from portico.resolvers.documents import Database
 
+from .effects import effect_of
 from .gateways import Gateway, SettableClock
 from .jobs import assert_invariants, run_jobs
 
@@ -66,7 +67,8 @@ async def crash_matrix(
     """Stops a mutation first and after each change, recovers in each way, and checks all invariants after each step.
 
     A stop elsewhere would leave the same data. A recovery is a sequence of `"repeat"` (the same call with the same key)
-    and `"jobs"` (one run of all jobs). A repeated call must return the same union member as one that does not crash.
+    and `"jobs"` (one run of all jobs). A repeated call must return the same union member as one that does not crash,
+    and must have the same effect: see `effect_of`.
 
     Args:     mutation: the text of the operation; select `__typename` on its field.
               prepare: creates new objects for a call, and returns its variables, with the given idempotency key.
@@ -75,12 +77,17 @@ async def crash_matrix(
     """
     for recovery in recoveries:
         members: list[Any] = []
+        effects: list[Any] = []
         for stop in itertools.count():
             variables = await prepare(f"{'-'.join(recovery)}-{stop}")
+            before = await effect_of(gateway)
             with crashing(gateway, stop) as faulty:
                 answer = await gateway.ask(mutation, variables)
             if not faulty.has_crashed:
                 assert all(found == _members(answer.data) for found in members), (recovery, members, answer.data)
+                await run_jobs(gateway, clock)
+                expected = (await effect_of(gateway)).since(before)
+                assert all(found == expected for found in effects), (recovery, effects, expected)
                 break
             for step in recovery:
                 clock.advance(seconds=RECOVERY_SECONDS)
@@ -91,6 +98,7 @@ async def crash_matrix(
                 await assert_invariants(gateway)
                 if check is not None:
                     await check(variables)
+            effects.append((await effect_of(gateway)).since(before))
     assert faulty.commands, "the mutation sends no command"
     return len(faulty.commands)
 

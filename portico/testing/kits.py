@@ -65,6 +65,8 @@ class Kit:
         background: the collections that it writes after it has answered.
         scattered:  the commands that its jobs and checks send to all shards: the verb, the collection and the paths.
         budgets:    the sorted commands that each named operation may send.
+        state:      returns what a call changes, as users see it. `try_mutation` compares it with that after a call that
+                    nothing disturbs. By default, it is the effect of `effect_of`.
         stages:     data with cases of calls, each of which is tried in every way of `WAYS`.
         seed:       creates objects of every type. Gets the values that find the objects of earlier kits, by the name of
                     the argument, and returns its own.
@@ -80,6 +82,7 @@ class Kit:
     background: Collection[str] = ()
     scattered: Collection[str] = ()
     budgets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    state: Callable[[Any], Awaitable[Any]] | None = None
     stages: Sequence[type[Stage]] = ()
     seed: Callable[[Any, Known], Awaitable[Known]] | None = None
 

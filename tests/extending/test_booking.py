@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,6 +21,7 @@ from tests.support.ids import key_in
 from tests.support.library import serving
 
 from .booking import USHER, BoxOffice
+from .shows import PRICE, open_show
 
 BOOK = """mutation ($input: BookSeatInput!) { bookSeat(input: $input) {
   __typename ... on SeatTaken { seat } ... on UserError { message }
@@ -30,25 +30,6 @@ BOOK = """mutation ($input: BookSeatInput!) { bookSeat(input: $input) {
 CHANGED = "subscription ($id: ID!) { bookingChanged(id: $id) { state } }"
 NODE = "query ($id: ID!) { node(id: $id) { id } }"
 DISCUSS = "mutation ($input: OpenDiscussionInput!) { openDiscussion(input: $input) { __typename } }"
-PRICE = 30
-
-
-@pytest.fixture
-async def theater(
-    settings: Settings, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[GatewayClient]:
-    chosen = replace(settings, domains="accounts,comments,booking")
-    async with serving(monkeypatch, chosen, "booking", "tests.extending.booking", clock=clock) as gateway:
-        yield gateway
-
-
-async def open_show(gateway: GatewayClient, **fields: Any) -> dict[str, Any]:
-    """Returns the inputs of a show whose account is somebody else's."""
-    payee = await open_account(gateway.db, owner="theater")
-    show = {"_id": ObjectId(), "seats": 3, "price": PRICE, "currency": "USD", "account": key_in("Account", payee)}
-    show["venue"] = "globe"
-    await gateway.db["shows"].insert_one(show | fields)
-    return {"showId": Kind.encode_id("Show", show["_id"]), "show": show["_id"], "payee": payee}
 
 
 async def book(gateway: GatewayClient, show: dict[str, Any], account: str, seat: int = 1, **more: Any) -> Any:
