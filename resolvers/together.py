@@ -65,9 +65,7 @@ async def every(awaitables: Iterable[Awaitable[A]]) -> list[A]:
     if len(all_of_them) == 1:
         # Needs no task of its own.
         return [await all_of_them[0]]
-    results: list[A] = []
-    for result in await asyncio.gather(*all_of_them, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-        results.append(result)
-    return results
+    # A result can be an error, too.
+    begun = [asyncio.ensure_future(one) for one in all_of_them]
+    await asyncio.gather(*begun, return_exceptions=True)
+    return [one.result() for one in begun]
