@@ -37,9 +37,9 @@ from portico.resolvers.writes.sweeps import each
 
 from .categories import CategoryDocument, find_usable, require_usable
 from .product_rules import DescribedProduct, ProductFields, document_of
-from .product_slugs import Claims
+from .product_slugs import Claims, find_begun
 from .product_terms import words_in
-from .products import PRODUCTS, ProductDocument, find_by_sku
+from .products import PRODUCTS, ProductDocument, find_by_sku, find_by_skus
 from .vocabulary import store_words
 
 # An upgrade or a job can change the product between the two steps of an edit without changing the nonce.
@@ -125,37 +125,59 @@ async def _confirm_slugs(db: Database, created: Sequence[ProductDocument], claim
 
 
 async def create_products(
-    db: Database, described: Sequence[DescribedProduct], *, now: datetime
+    db: Database, described: Sequence[DescribedProduct], *, now: datetime, operation_id: str | None = None
 ) -> dict[str, DomainError]:
-    """Creates many products at once.
+    """Creates many products at once. Goes on with what crashed calls have begun: see `product_slugs`.
 
+    Args:     operation_id: of the crashed call.
     Returns:  why products were refused, by SKU: SkuTaken, SlugTaken, NotFound (a category), InvalidInput (the
-              database).
+              database), Conflict (somebody else may be creating it).
     Writes:   intents, product_slugs, products: one insert, and the removal of those with a category that was deleted in
               the meantime.
     """
-    operation_id = random_operation_id()
+    goes_on = operation_id is not None
+    operation_id = operation_id or random_operation_id()
     documents = [created_by(operation_id, one) for one in described]
     skus = [document["sku"] for document in documents]
     refused: dict[str, DomainError] = {}
     await store_words(db, words_in(*documents))
-    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now)
-    claims = Claims(db, now)
+    await intents.announce(db, operation_id, kind=CREATION, keys=skus, now=now, goes_on=goes_on)
+    claims = Claims(db, now, creation=operation_id)
     taken = await claims.mark(documents)
-    refused |= {one["sku"]: SlugTaken(str(one.get("slug"))) for one in documents if one["sku"] in taken}
+    if taken:
+        refused |= await _go_on(db, [one for one in described if one["sku"] in taken], now)
     documents = [document for document in documents if document["sku"] not in taken]
-    try:
-        if documents:
-            await PRODUCTS.of(db).insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        for row in rejected_rows(error):
-            sku = documents[row["index"]]["sku"]
-            refused[sku] = refused_row(row) or SkuTaken(sku)
+    refused |= await _insert_all(db, documents)
     await claims.withdraw([document.get("slug") for document in documents if document["sku"] in refused])
     named = {key for document in documents for key in document["category_ids"]}
     undone = await confirm_created(db, operation_id, skus, now=now, named=named)
     refused |= {sku: NotFound("Category", str(gone)) for sku, gone in undone.items()}
     return refused | await _confirm_slugs(db, [one for one in documents if one["sku"] not in refused], claims)
+
+
+async def _go_on(db: Database, taken: Sequence[DescribedProduct], now: datetime) -> dict[str, DomainError]:
+    """Creates products whose slugs a crashed call has claimed for them. Returns why others were refused."""
+    begun = await find_begun(db, taken, now)
+    refused: dict[str, DomainError] = {one["sku"]: SlugTaken(str(one.get("slug"))) for one in taken}
+    refused |= {sku: Conflict("Somebody else is creating the product. Try again.") for sku in begun}
+    for operation_id in set(filter(None, begun.values())):
+        own = [one for one in taken if begun.get(one["sku"]) == operation_id]
+        failed = await create_products(db, own, now=now, operation_id=operation_id)
+        refused = {sku: why for sku, why in refused.items() if begun.get(sku) != operation_id} | failed
+    return refused
+
+
+async def _insert_all(db: Database, documents: Sequence[ProductDocument]) -> dict[str, DomainError]:
+    """Inserts products. Returns why others were refused; one that the same operation has inserted is not."""
+    try:
+        if documents:
+            await PRODUCTS.of(db).insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        rows = {documents[row["index"]]["sku"]: row for row in rejected_rows(error)}
+        found = await find_by_skus(db, list(rows))
+        mine = {one["sku"] for one in documents if one["sku"] in found and found[one["sku"]]["_id"] == one["_id"]}
+        return {sku: refused_row(row) or SkuTaken(sku) for sku, row in rows.items() if sku not in mine}
+    return {}
 
 
 async def _created_before(db: Database, document: ProductDocument) -> ProductDocument | None:
@@ -181,18 +203,25 @@ def created_by(operation_id: str, described: DescribedProduct) -> ProductDocumen
 
 
 async def confirm_created(
-    db: Database, operation_id: str, skus: Sequence[str], *, now: datetime, named: set[ObjectId] | None = None
+    db: Database,
+    operation_id: str,
+    skus: Sequence[str],
+    *,
+    now: datetime,
+    named: set[ObjectId] | None = None,
+    at: datetime | None = None,
 ) -> dict[str, ObjectId]:
     """Confirms the products that the operation has created, and removes those with a deleted category. Idempotent.
 
     Args:     named: all categories of the products, if the caller has just inserted them. If none is deleted, the
               products need not be read. An edit that has changed their categories since looks at these itself.
+              at: when the operation was announced. If it goes on since, its intent stays.
     Returns:  the missing category of each removed product.
     Raises:   SweepFailed (products are damaged; the intent stays), after the others are settled.
     """
     is_right = named is not None and named <= (await find_usable(db, named, are_whole=False)).keys()
     undone = {} if is_right else await _undo_misplaced(db, operation_id, skus, now)
-    await intents.withdraw(db, operation_id)
+    await intents.withdraw(db, operation_id, at=at)
     return undone
 
 

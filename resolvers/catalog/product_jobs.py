@@ -51,7 +51,7 @@ async def finish_changes(db: Database, attachments: Attachments, *, now: datetim
         is_old = intent["at"] <= now - 2 * idempotency.LEASE
         if not is_old and not await product_edits.has_created(db, intent["_id"], intent["keys"]):
             return 0
-        await product_edits.confirm_created(db, intent["_id"], intent["keys"], now=now)
+        await product_edits.confirm_created(db, intent["_id"], intent["keys"], now=now, at=intent["at"])
         return 1
 
     async def forget_incoming(product: ProductDocument) -> int:

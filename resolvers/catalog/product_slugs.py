@@ -19,6 +19,10 @@ confirms a claim that another write has renewed. Nothing stops a stalled insert 
 a minute. A creation that takes longer loses its claim. It then claims the slug again, and removes the product if the
 slug is taken by now.
 
+A claim also names the operation that creates many products at once. If an import crashes between the steps 1 and 2, the
+next import finds claims for products that are not there. It goes on with the same operation if the claim is older than
+five seconds, so the product gets the id that the claim has.
+
 Without a mark, a document is decided: its product has the slug. With a mark, reads ask the product. An edit that does
 not decide removes the documents that it has inserted, if no other write has renewed their claims. The job settles the
 others.
@@ -44,6 +48,7 @@ from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes import idempotency, intents
 from portico.resolvers.writes.sweeps import sweep
 
+from .product_rules import DescribedProduct
 from .products import PRODUCTS, ProductDocument
 
 
@@ -58,6 +63,8 @@ class SlugDocument(TypedDict):
     by: str
     # Since when a write that claims it, or gives it up, is in flight.
     at: NotRequired[datetime]
+    # While that creates many products: its id.
+    creation: NotRequired[str]
 
 
 SLUGS = CollectionSpec(
@@ -67,6 +74,8 @@ SLUGS = CollectionSpec(
     shard_key={"_id": "hashed"},
     indexes=[IndexModel([("at", ASCENDING)], sparse=True)],
 )
+# Ends a claim: the product has the slug.
+_DECIDED: Document = {"$unset": {"at": "", "creation": ""}}
 _PRODUCT = Problem.named("product", "sku")
 _SLUG = Problem.named("slug")
 
@@ -86,11 +95,13 @@ async def find_skus(db: Database, slugs: Sequence[str]) -> dict[str, str]:
 class Claims:
     """The slugs that one write claims and gives up. See the module."""
 
-    def __init__(self, db: Database, now: datetime) -> None:
+    def __init__(self, db: Database, now: datetime, *, creation: str | None = None) -> None:
+        """`creation` is the id of the operation, if it creates many products."""
         self._slugs = SLUGS.of(db)
         # Differs from the key of every other attempt, also of the same call.
         self.key = uuid4().hex
         self._now = now
+        self._creation = creation
         self._claimed: list[str] = []
         # Those whose documents this write has inserted.
         self._inserted: set[str] = set()
@@ -100,9 +111,11 @@ class Claims:
         """Claims the slugs of products, and marks those that products give up. Returns the SKUs whose slug is taken."""
         claims = [product for product in claimed if product.get("slug") is not None]
         leaving = [product for product in given_up if product.get("slug") is not None]
-        mark = {"$set": {"by": self.key}, "$max": {"at": self._now}}
-        marks = [UpdateOne(_document_of(product), mark, upsert=True) for product in claims]
-        marks += [UpdateOne(_document_of(product), mark) for product in leaving]
+        by: Document = {"by": self.key}
+        claim = {"$set": by if self._creation is None else by | {"creation": self._creation}, "$max": {"at": self._now}}
+        leave = {"$set": by, "$max": {"at": self._now}, "$unset": {"creation": ""}}
+        marks = [UpdateOne(_document_of(product), claim, upsert=True) for product in claims]
+        marks += [UpdateOne(_document_of(product), leave) for product in leaving]
         rejected = await self._send(marks)
         # An upsert that meets another one for the same product is rejected, too. The next one finds its document.
         still = await self._send([marks[number] for number in rejected])
@@ -132,7 +145,7 @@ class Claims:
         mine = [{**_document_of(product), "by": self.key} for product in having if product.get("slug") in self._claimed]
         confirmed = 0
         if mine:
-            marks = [UpdateOne(document, {"$unset": {"at": ""}}) for document in mine]
+            marks = [UpdateOne(document, _DECIDED) for document in mine]
             confirmed = (await self._slugs.bulk_write(marks, ordered=False)).matched_count
         if confirmed == len(having):
             return set()
@@ -153,12 +166,22 @@ class Claims:
         await self._end(removed=[slug for slug in self._claimed if slug in self._inserted])
 
     async def _end(self, *, kept: Iterable[str] = (), removed: Iterable[str | None] = ()) -> None:
-        writes: list[UpdateOne | DeleteOne] = [
-            UpdateOne({"_id": slug, "by": self.key}, {"$unset": {"at": ""}}) for slug in kept
-        ]
+        writes: list[UpdateOne | DeleteOne] = [UpdateOne({"_id": slug, "by": self.key}, _DECIDED) for slug in kept]
         writes += [DeleteOne({"_id": slug, "by": self.key}) for slug in removed]
         if writes:
             await self._slugs.bulk_write(writes, ordered=False)
+
+
+async def find_begun(db: Database, taken: Sequence[DescribedProduct], now: datetime) -> dict[str, str | None]:
+    """Returns the SKUs of products whose slug is claimed for the same SKU by a creation that has not ended.
+
+    Returns:  for each SKU, the id of an operation that creates many products, if it is older than five seconds; None
+              for another creation, and for one that may still go on.
+    """
+    skus = {product.get("slug"): product["sku"] for product in taken}
+    found = await SLUGS.of(db).find({"_id": {"$in": list(skus)}, "at": {"$ne": None}}).to_list()
+    own = [one for one in found if one["sku"] == skus[one["_id"]]]
+    return {one["sku"]: one.get("creation") if one["at"] <= now - Job.STALE_AFTER else None for one in own}
 
 
 def _document_of(product: ProductDocument) -> Document:
@@ -190,7 +213,7 @@ async def settle_slugs(db: Database, *, creation: str, now: datetime) -> int:
         if product is not None and "deleting" in product:
             return 0
         if product is not None and product.get("slug") == found["_id"]:
-            await db[SLUGS.name].update_one(mine, {"$unset": {"at": ""}})
+            await db[SLUGS.name].update_one(mine, _DECIDED)
         else:
             await db[SLUGS.name].delete_one(mine)
         return 1

@@ -37,15 +37,25 @@ INTENTS = CollectionSpec(
 )
 
 
-async def announce(db: Database, operation_id: str, *, kind: str, keys: Sequence[str], now: datetime) -> None:
-    """Records that the operation is about to write the documents with these keys. Idempotent."""
-    intent = {"kind": kind, "keys": list(keys), "at": now}
-    await db[INTENTS.name].update_one({"_id": operation_id}, {"$set": intent}, upsert=True)
+async def announce(
+    db: Database, operation_id: str, *, kind: str, keys: Sequence[str], now: datetime, goes_on: bool = False
+) -> None:
+    """Records that the operation is about to write the documents with these keys. Idempotent.
+
+    If the operation goes on after a crash, the keys that it has announced before are kept.
+    """
+    change = {"$set": {"kind": kind, "at": now}, "$addToSet": {"keys": {"$each": list(keys)}}}
+    if not goes_on:
+        change = {"$set": {"kind": kind, "keys": list(keys), "at": now}}
+    await db[INTENTS.name].update_one({"_id": operation_id}, change, upsert=True)
 
 
-async def withdraw(db: Database, operation_id: str) -> None:
-    """Removes the intent of an operation that has finished or was rolled back. Idempotent."""
-    await db[INTENTS.name].delete_one({"_id": operation_id})
+async def withdraw(db: Database, operation_id: str, *, at: datetime | None = None) -> None:
+    """Removes the intent of an operation that has finished or was rolled back. Idempotent.
+
+    With `at`, keeps an intent that was announced again since.
+    """
+    await db[INTENTS.name].delete_one({"_id": operation_id} if at is None else {"_id": operation_id, "at": at})
 
 
 async def announced(db: Database, *, kind: str) -> set[str]:

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,37 @@ async def test_a_killed_import_can_be_completed(importing: Importing, kind: str)
         await importing.jobs()
         await importing.complete(records)
 
+        if not was_killed:
+            assert stop > 0, "nothing was killed"
+            break
+
+
+class FastClock(SettableClock):
+    """Whenever it is read, a second has passed."""
+
+    def now(self) -> datetime:
+        self.advance(seconds=1)
+        return super().now()
+
+
+async def test_a_killed_import_of_products_can_be_repeated_at_once(
+    importing: Importing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No job runs meanwhile. While the killed import may still go on, the next one waits for a few seconds."""
+    monkeypatch.setattr(runs, "PAUSES", (0.01,) * len(runs.PAUSES))
+    later = Importing(importing.gateway, FastClock(), importing.folder)
+    named = [product(sku=sku, slug=f"{sku}-slug", categories=["jazz"]) for sku in ("one", "two", "three")]
+    records = Records("products", (named, []), (named[1:], named[:1]), {"products": 3, "product_slugs": 3})
+    for stop in some_stops(2):
+        await rebuild(importing.gateway)
+        was_killed = await importing.kill(records, stop)
+
+        later.clock.offset = importing.clock.offset
+        done = await later.run(importing.gateway.db, "products", *records.corrected)
+
+        assert (sum(done.counts.values()), done.bad) == (3, []), stop
+        await importing.jobs()
+        await importing.complete(records)
         if not was_killed:
             assert stop > 0, "nothing was killed"
             break
