@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,14 @@ async def documented_shop(loaded_demo: Demo, gateway: GatewayClient, settings: S
 def three(tmp_path: Path) -> Iterator[ReplicaSet]:
     with replica_set(tmp_path / "three") as found:
         yield found
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that refuses connections. No other process can listen there meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def free_ports() -> list[int]:
 @contextlib.contextmanager
 def on_ports(settings: Settings, ports: list[int], folder: Path) -> Iterator[Served]:
     """Serves with these ports for operators, and yields the gateway when all of them answer."""
-    chosen = replace(settings, admin_address=f"127.0.0.1:{ports[0]}", drain_seconds=3.0)
+    chosen = replace(settings, admin_address=f"127.0.0.1:{ports[0]}", drain_seconds=60.0)
     with served(folder, environment(chosen), "--workers", str(WORKERS)) as found:
         assert all_answer(ports)
         yield found
@@ -106,6 +106,9 @@ def test_the_address_for_operators_says_that_the_gateway_stops(settings: Setting
         for port in ports:
             stopping = eventually(lambda port=port: _stopping(port))  # type: ignore[misc]
             assert stopping == {"status": "stopping"}
+        # A second signal ends the draining.
+        for pid in serving_processes(gateway):
+            os.kill(pid, signal.SIGTERM)
         gateway.process.wait()
 
 

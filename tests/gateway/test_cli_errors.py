@@ -79,14 +79,14 @@ def test_a_command_reports_an_invalid_mongodb_uri(tmp_path: Path, uri: str, expe
 
 
 @pytest.mark.parametrize("command", ["serve", "doctor"])
-def test_a_command_reports_that_mongodb_cannot_be_reached(free_tcp_port: int, command: str, tmp_path: Path) -> None:
+def test_a_command_reports_that_mongodb_cannot_be_reached(closed_port: int, command: str, tmp_path: Path) -> None:
     secret = "mongodb://user:password@127.0.0.1"
-    env = environment(PORTICO_MONGODB_URI=f"{secret}:{free_tcp_port}/", PORTICO_DATA_DIR=str(tmp_path))
+    env = environment(PORTICO_MONGODB_URI=f"{secret}:{closed_port}/", PORTICO_DATA_DIR=str(tmp_path))
 
     done = portico(command, env=env)
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"portico: MongoDB: 127.0.0.1:{free_tcp_port}: ")
+    assert done.stderr.startswith(f"portico: MongoDB: 127.0.0.1:{closed_port}: ")
     assert done.stderr.count("\n") == 1
     assert "password" not in done.stderr
 

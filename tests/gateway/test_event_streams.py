@@ -37,7 +37,10 @@ async def test_a_query_is_one_event_and_a_complete_event(gateway: GatewayClient,
 async def test_a_complete_event_has_a_data_field_so_that_browsers_dispatch_it(gateway: GatewayClient) -> None:
     response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers=EVENTS)
 
-    assert response.text == ':\n\nevent: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
+    assert response.text.startswith(":\n\n")
+    # On a busy machine, it has more comments.
+    events = response.text.replace(":\n\n", "")
+    assert events == 'event: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
 
 
 async def test_a_query_can_be_sent_by_get(gateway: GatewayClient) -> None:

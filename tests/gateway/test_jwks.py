@@ -337,9 +337,9 @@ async def test_a_gateway_accepts_the_tokens_of_an_issuer_on_the_network(
 
 
 async def test_while_the_issuer_is_unreachable_tokens_get_503_and_anonymous_requests_are_served(
-    settings: Settings, free_tcp_port: int
+    settings: Settings, closed_port: int
 ) -> None:
-    chosen = replace(settings, jwks_url=f"http://127.0.0.1:{free_tcp_port}/keys", jwt_secret=None)
+    chosen = replace(settings, jwks_url=f"http://127.0.0.1:{closed_port}/keys", jwt_secret=None)
     async with running(chosen) as gateway:
         with_token = await gateway.ask(VIEWER, token=first_token())
         without = await gateway.ask(VIEWER, token=None)

@@ -1,6 +1,6 @@
 // Follows a live query with Apollo Client, urql, Relay and EventSource, set up as docs/frontend.md says:
-// node live.mjs URL TOKEN SKU LAST [CHROMIUM]. Prints `following` when each has an answer, then the titles that each has
-// shown when it shows the last one.
+// node live.mjs URL TOKEN SKU TITLES [CHROMIUM]. Prints each of the titles, which have commas between them, when all clients have
+// shown it. In place of the last one, prints the titles that each has shown.
 import { gql } from '@apollo/client';
 import { EventSource } from 'eventsource';
 import { createClient } from 'graphql-ws';
@@ -13,7 +13,8 @@ import { follow } from './live/eventsource.mjs';
 import { relayEnvironment } from './live/relay.mjs';
 import { urqlClient } from './live/urql.mjs';
 
-const [url, token, sku, last, browserPath] = process.argv.slice(2);
+const [url, token, sku, list, browserPath] = process.argv.slice(2);
+const titles = list.split(',');
 const text = 'query Title($sku: String!) @live { product(sku: $sku) { id title } }';
 const variables = { sku };
 const headers = { Authorization: `Bearer ${token}` };
@@ -26,15 +27,13 @@ const waiting = [];
 // What one client shows. Anything but a new title is a failure.
 function shower(name) {
   shown[name] = [];
-  const state = {};
-  state.begun = new Promise((resolve) => { state.begin = resolve; });
-  state.ended = new Promise((resolve) => { state.end = resolve; });
-  waiting.push(state);
+  const show = {};
+  waiting.push(Object.fromEntries(titles.map((title) => [title, new Promise((resolve) => { show[title] = resolve; })])));
   return (data) => {
     if (!data?.product) return;
-    if (shown[name].at(-1) !== data.product.title) shown[name].push(data.product.title);
-    state.begin();
-    if (data.product.title === last) state.end();
+    const { title } = data.product;
+    if (shown[name].at(-1) !== title) shown[name].push(title);
+    show[title]?.();
   };
 }
 const failed = (error) => {
@@ -78,9 +77,9 @@ if (browserPath) {
 }
 
 setTimeout(() => failed(new Error(`too late: ${JSON.stringify(shown)}`)), 60_000);
-await Promise.all(waiting.map(({ begun }) => begun));
-console.log('following');
-await Promise.all(waiting.map(({ ended }) => ended));
-console.log(JSON.stringify(shown));
+for (const title of titles) {
+  await Promise.all(waiting.map((shows) => shows[title]));
+  console.log(title === titles.at(-1) ? JSON.stringify(shown) : title);
+}
 await browser?.close();
 process.exit(0);
