@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from bench.precision import measured
+from bench.precision import AT_WORK, measured, rest
+from portico.gateway.live_queries import _LiveQuery
+from portico.gateway.reads.parts import Part
 from portico.schema.ads.advertisers import ADVERTISER
 from portico.schema.analytics.analysts import ANALYST
 from tests.ads.support.ads import ad, place
@@ -59,12 +61,8 @@ def live(query: str) -> str:
     return query.replace(") {", ") @live {", 1)
 
 
-async def rests(gateway: GatewayClient) -> None:
-    """Waits until no change comes and nothing runs."""
-    state = gateway.state.live_queries
-    before: tuple[int, ...] | None = None
-    while before != (before := (state.counts.runs, state.feed.counts.changes, state.feed.checks.made)):  # noqa: ASYNC110
-        await asyncio.sleep(0.15)
+def test_what_is_at_work_has_the_names_of_its_coroutines() -> None:
+    assert {_LiveQuery._run_while_stale.__qualname__, Part._check.__qualname__} == AT_WORK
 
 
 def runs_in_vain(gateway: GatewayClient) -> int:
@@ -90,7 +88,7 @@ async def test_a_transfer_lets_no_query_run_in_vain(gateway: GatewayClient) -> N
             await gateway.result("transfer", given)
             expected = [1_000 - 10 * number, 1_000 + 10 * number]
             await until(lambda: balances(seen["last"]) == expected)  # noqa: B023 - awaited in the same iteration
-            await rests(gateway)
+            await rest(gateway)
             assert balances(seen["last"]) == expected
     assert runs_in_vain(gateway) == 0
 
@@ -107,7 +105,7 @@ async def test_what_carts_reserve_shows_without_runs_in_vain(gateway: GatewayCli
         for number in range(3):
             await gateway.result("addItemToCart", add_input(cart, sku))
             await until(lambda: seen["last"]["product"]["stock"]["reserved"] == number + 1)  # noqa: B023 - awaited here
-            await rests(gateway)
+            await rest(gateway)
     assert runs_in_vain(gateway) == 0
 
 
@@ -116,7 +114,7 @@ async def test_what_a_cart_notes_lets_no_query_run_in_vain(gateway: GatewayClien
     async with followed(gateway, CART, {"id": cart}) as seen:
         for number in range(1, 4):
             await gateway.result("addItemToCart", add_input(cart, sku))
-            await rests(gateway)
+            await rest(gateway)
             assert seen["last"]["cart"]["items"] == [{"sku": sku, "quantity": number}]
     assert runs_in_vain(gateway) == 0
 
@@ -127,7 +125,7 @@ async def test_each_of_two_selections_of_a_cart_follows_what_it_shows(gateway: G
     query = "query ($id: ID!) { few: cart(id: $id) { items { sku } } all: cart(id: $id) { items { sku quantity } } }"
     async with followed(gateway, query, {"id": cart}) as seen:
         await gateway.result("addItemToCart", add_input(cart, sku))
-        await rests(gateway)
+        await rest(gateway)
         assert seen["last"]["few"]["items"] == [{"sku": sku}]
         assert seen["last"]["all"]["items"] == [{"sku": sku, "quantity": 2}]
 
@@ -143,7 +141,7 @@ async def test_a_pending_ad_lets_no_query_run_in_vain(gateway: GatewayClient) ->
     async with followed(advertiser, ADS) as seen:
         for ecpm in (100, 200):
             await advertiser.result("placeAd", tea_ad(ecpm))
-            await rests(gateway)
+            await rest(gateway)
             assert [one["ecpm"] for one in seen["last"]["adZone"]["ads"]] == [ecpm]
     assert runs_in_vain(gateway) == 0
 
@@ -154,7 +152,7 @@ async def test_ads_that_a_caller_does_not_see_let_no_query_run(gateway: GatewayC
     async with followed(other, ADS) as seen:
         before = gateway.state.live_queries.counts.runs
         await advertiser.result("placeAd", tea_ad(200))
-        await rests(gateway)
+        await rest(gateway)
         assert seen["last"] == {"adZone": None}
     assert gateway.state.live_queries.counts.runs == before
 
@@ -167,17 +165,17 @@ async def test_a_profile_runs_after_events_that_it_shows(gateway: GatewayClient)
     async with followed(advertiser, PROFILE) as shown:
         assert shown["last"] == {"adProfile": None}
         await record(gateway, seen(campaignId="tea:spring"))
-        await rests(gateway)
+        await rest(gateway)
         assert shown["last"] == {"adProfile": {"clicks": [], "all": []}}
         before = counts.runs
         await record(gateway, seen(campaignId="tea:spring"))
-        await rests(gateway)
+        await rest(gateway)
         assert counts.runs == before
         await record(gateway, seen(campaignId="acme:spring"))
-        await rests(gateway)
+        await rest(gateway)
         assert shown["last"] == {"adProfile": {"clicks": [], "all": [{"campaignId": "acme:spring"}]}}
         await record(gateway, seen("CLICK", campaignId="acme:autumn"))
-        await rests(gateway)
+        await rest(gateway)
         assert shown["last"]["adProfile"]["clicks"] == [{"campaignId": "acme:autumn"}]
     assert counts.vain == 0
 
@@ -186,17 +184,17 @@ async def test_a_day_that_is_rolled_up_lets_no_query_run(gateway: GatewayClient)
     analysts, counts = replace(gateway, roles=(ANALYST,)), gateway.state.live_queries.counts
     await log(gateway, event("/a"), event("/b", 1))
     async with followed(analysts, PAGE_COUNTS) as shown:
-        await rests(gateway)
+        await rest(gateway)
         before = counts.runs
         assert await roll_up(gateway) > 0
-        await rests(gateway)
+        await rest(gateway)
         assert counts.runs == before
         await log(gateway, event("/b", 2))
         await until(lambda: shown["last"] == {"pageCounts": [{"path": "/b", "hits": 2}, {"path": "/a", "hits": 1}]})
-        await rests(gateway)
+        await rest(gateway)
         before = counts.runs
         await roll_up(gateway)
-        await rests(gateway)
+        await rest(gateway)
         assert counts.runs == before
 
 
@@ -209,7 +207,7 @@ async def test_a_search_runs_after_changes_of_what_it_can_find(gateway: GatewayC
         given = {"id": red["id"], "nonce": red["nonce"], "description": "Not found."}
         changed = (await gateway.result("updateProduct", given))["product"]
         await gateway.result("deleteProduct", {"id": other["id"], "nonce": other["nonce"]})
-        await rests(gateway)
+        await rest(gateway)
         assert counts.runs == before
 
         await gateway.result("updateProduct", {**given, "nonce": changed["nonce"], "description": "BLÚE!"})

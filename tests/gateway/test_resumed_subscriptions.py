@@ -334,7 +334,7 @@ async def test_many_who_come_back_at_once_read_their_subject_once(talk: Discusse
 
     assert await asyncio.gather(*(come_back() for _ in range(50))) == ["1"] * 50
     assert counts.replays - replays <= 2
-    assert len([name for name in talk.gateway.commands.names() if name == "find"]) <= 12
+    assert len([name for name in talk.gateway.commands.names() if name.startswith("find ")]) <= 12
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])

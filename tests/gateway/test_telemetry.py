@@ -17,6 +17,7 @@ import pytest
 
 from portico.gateway.app import create_app
 from portico.gateway.settings import Settings, SettingsError
+from portico.gateway.telemetry import open_telemetry
 from portico.gateway.telemetry.open_telemetry import FLUSH_SECONDS, MAX_CLIENT_NAMES, MAX_OPERATION_NAMES
 from portico.schema.kinds import Kind
 from tests.comments.support.discussions import open_on_product, post
@@ -34,6 +35,8 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     """A collector that gateways of this test send to. They send everything when they stop, at the latest."""
+    # What is tested is what arrives. How long it takes to arrive depends on the machine.
+    monkeypatch.setattr(open_telemetry, "FLUSH_SECONDS", None)
     with Collector.opened() as found:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
         yield found
