@@ -29,10 +29,12 @@ async def test_a_buyer_follows_their_orders_and_a_merchant_all(gateway: GatewayC
         gateway.subscription(ORDERS, token=merchant) as of_all,
     ):
         first, second = await buy_as(gateway, ann), await buy_as(gateway, bob)
+        # An event that comes late shows the order as it is then.
+        assert await _next(of_ann) == (first, "PLACED")
         await gateway.result("shipOrder", order_input(first))
         await gateway.result("cancelOrder", order_input(second), token=bob)
 
-        assert [await _next(of_ann) for _ in range(2)] == [(first, "PLACED"), (first, "SHIPPED")]
+        assert await _next(of_ann) == (first, "SHIPPED")
         seen = [await _next(of_bob) for _ in range(3)]
         assert [order for order, _ in seen] == [second] * 3
         assert seen[-1] == (second, "CANCELLED")
