@@ -246,6 +246,12 @@ async def test_an_invalid_body_is_refused(reader: GatewayClient, body: bytes) ->
         ("#" * 100_000, "GRAPHQL_PARSE_FAILED"),
         ("\0", "GRAPHQL_PARSE_FAILED"),
         ("{ a \ufeff\u2028 }}", "GRAPHQL_PARSE_FAILED"),
+        ("{}", "GRAPHQL_PARSE_FAILED"),
+        ("subscription {}", "GRAPHQL_PARSE_FAILED"),
+        ('{ product(sku: "LP-0001") {} }', "GRAPHQL_PARSE_FAILED"),
+        ('{ product(sku: "LP-0001") { ... on Product {} } }', "GRAPHQL_PARSE_FAILED"),
+        ('{ product(sku: "LP-0001") { ...F } } fragment F on Product {}', "GRAPHQL_PARSE_FAILED"),
+        ('mutation { createCategory(input: { name: "A", slug: "a" }) {} }', "GRAPHQL_PARSE_FAILED"),
     ],
 )
 async def test_a_text_that_is_not_an_operation_is_refused(reader: GatewayClient, text: str, code: str) -> None:
