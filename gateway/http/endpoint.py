@@ -320,6 +320,7 @@ class GraphQLEndpoint:
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
             request = await self._resolved(request, context, headers)
+            uploads.require_one_reader(self._state.executor.operations, request, files)
             outcome = await self._execute(request, session, context, headers, seconds=seconds)
         except Refused as refused:
             if not await files.drain():
