@@ -50,7 +50,7 @@ from .requests import (
     unauthenticated,
 )
 from .resolving import resolved
-from .sse import ClientGone, EventStream
+from .sse import ClientGone, EventStream, send_answer
 from .streaming import Session, address_of
 from .validators import has_it, validators_of
 
@@ -147,7 +147,11 @@ class GraphQLEndpoint:
         """Returns the response; None if it was a stream, which is sent already."""
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
-            return await self._answer_upload(scope, headers, receive, request_id)
+            response = await self._answer_upload(scope, headers, receive, request_id)
+            if accepted.media_type is not None:
+                return response
+            await send_answer(send, response, request_id)
+            return None
         with Body(self._state.bodies) as room:
             request = await self._request(scope, headers, receive, room)
             ticket = None if request.ticket is None else tickets.opened(self._state, request.ticket)

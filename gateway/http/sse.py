@@ -37,6 +37,12 @@ from .streaming import Session, responses
 LAST_SECONDS = 60.0
 # How long browsers wait before they connect again.
 _RETRY_MS = (200, 1_500)
+_HEADERS = (
+    (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
+    (b"cache-control", b"no-store"),
+    # Tells proxies not to buffer the response.
+    (b"x-accel-buffering", b"no"),
+)
 _COMPLETE = b"event: complete\ndata: \n\n"
 # Clients ignore a comment. It keeps the connection open.
 _COMMENT = b":\n\n"
@@ -44,6 +50,14 @@ _COMMENT = b":\n\n"
 
 class ClientGone(Exception):
     """The client has closed the connection."""
+
+
+async def send_answer(send: Send, response: Response, request_id: str) -> None:
+    """Sends the one answer of an operation that has ended as events."""
+    added = [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
+    headers = [*_HEADERS, (b"x-request-id", request_id.encode()), *added]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": EncodedResponse.of(response).event + _COMPLETE})
 
 
 class EventStream:
@@ -112,13 +126,7 @@ class EventStream:
         async with self._starting:
             if self._has_begun:
                 return
-            headers = [
-                (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
-                (b"cache-control", b"no-store"),
-                # Tells proxies not to buffer the response.
-                (b"x-accel-buffering", b"no"),
-                (b"x-request-id", self._context.request_id.encode()),
-            ]
+            headers = [*_HEADERS, (b"x-request-id", self._context.request_id.encode())]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             start = None if self._resumable is None else self._resumable.start
             # Browsers remember an id that has no event.

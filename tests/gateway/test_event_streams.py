@@ -87,8 +87,18 @@ async def test_a_client_that_accepts_json_and_streams_gets_one_json_answer(gatew
     assert response.json() == {"data": {"viewer": None}}
 
 
+async def test_a_client_that_accepts_any_text_accepts_events(gateway: GatewayClient) -> None:
+    answers = [
+        await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
+        for accept in ("text/*", "text/*, text/html;q=0", "text/*, application/json")
+    ]
+
+    types = [answer.headers["content-type"].partition(";")[0] for answer in answers]
+    assert types == ["text/event-stream", "text/event-stream", "application/json"]
+
+
 async def test_a_client_that_accepts_neither_gets_the_supported_types(gateway: GatewayClient) -> None:
-    for accept in ("text/html", "text/event-stream;q=0", "text/*"):
+    for accept in ("text/html", "text/event-stream;q=0", "text/*, text/event-stream;q=0"):
         response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
 
         assert response.status_code == 406

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,3 +83,20 @@ async def test_one_of_several_fields_reads_the_file(gateway: GatewayClient, is_f
     response = await send(gateway, ONE_OF_TWO, variables, ["variables.file"])
 
     assert response.json() == {"data": {name: added("A", name)}}
+
+
+async def test_the_answer_comes_as_events_if_the_client_accepts_nothing_else(gateway: GatewayClient) -> None:
+    product = await create_product(gateway, sku="A")
+    variables, path = {"a": {"ofId": product["id"], "file": None, "alt": "a"}}, ["variables.a.file"]
+
+    streamed = await send(gateway, ADD, variables, path, accept="text/event-stream")
+    invalid = await send(gateway, "{ nothing }", variables, path, accept="text/event-stream")
+    both = await send(gateway, ADD, variables, path, accept="text/event-stream, application/json")
+
+    assert (streamed.status_code, streamed.headers["content-type"]) == (200, EVENTS)
+    head, data, *end = streamed.text.splitlines()
+    assert (head, *end) == ("event: next", "", "event: complete", "data: ", "")
+    assert json.loads(data.removeprefix("data: ")) == {"data": {"addImage": added("A", "a")}}
+    assert invalid.headers["content-type"] == EVENTS
+    assert "GRAPHQL_VALIDATION_FAILED" in invalid.text
+    assert both.json() == {"data": {"addImage": added("A", "a")}}
