@@ -150,6 +150,27 @@ async def test_an_invalid_date_time_is_refused(reader: GatewayClient, given: Any
     assert "DateTime" in answer.body["errors"][0]["message"]
 
 
+# The place of a wrong literal
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ('{ pageCounts(from: "2026-03-01T00:00:00Z", to: "x") { path } }', '"x"'),
+        ("{ pageCounts(from: 5, to: 6) { path } }", "5"),
+        ('{ products(filter: { minPrice: "100" }) { nodes { sku } } }', '"100"'),
+        ("{ products(filter: { minPrice: 9007199254740992 }) { nodes { sku } } }", "9007199254740992"),
+        ('query ($least: BigInt = "1") { products(filter: { minPrice: $least }) { nodes { sku } } }', '"1"'),
+        ("{ products(first: true) { nodes { sku } } }", "true"),
+    ],
+)
+async def test_a_wrong_literal_is_refused_with_its_place(reader: GatewayClient, query: str, wrong: str) -> None:
+    answer = await reader.ask(query)
+
+    assert answer.body["errors"][0]["locations"] == [{"line": 1, "column": query.index(wrong) + 1}], answer.body
+    assert all("locations" in error for error in answer.body["errors"])
+
+
 # JSON
 
 
