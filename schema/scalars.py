@@ -1,5 +1,6 @@
 """The custom scalars of the schema."""
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -71,7 +72,7 @@ def too_large(digits: str, bound: str) -> str:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004
 
 

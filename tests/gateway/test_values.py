@@ -79,6 +79,18 @@ async def test_a_big_int_that_is_out_of_range_or_not_an_integer_is_refused(reade
     assert "data" not in answer.body
 
 
+@pytest.mark.parametrize(
+    ("amount", "shown"), [(True, "true"), ("É", '"É"'), ([None, 1.5], "[null, 1.5]"), ({"a": "b" * 99}, None)]
+)
+async def test_a_value_that_is_not_a_big_int_is_shown_as_json(
+    reader: GatewayClient, amount: Any, shown: str | None
+) -> None:
+    answer = await reader.ask(CREATE, {"input": priced(amount)})
+
+    shown = shown or '{"a": "' + "b" * 53 + "…"
+    assert answer.body["errors"][0]["message"].endswith(f"a value that is not a whole number: {shown}.")
+
+
 @pytest.mark.parametrize("amount", ["9007199254740992", "9" * 300, "9" * 5000, "1.5", "1e999", '"1"', "true", "null"])
 async def test_an_invalid_literal_for_a_big_int_is_refused(reader: GatewayClient, amount: str) -> None:
     answer = await reader.ask(LITERAL.format(amount=amount, details="{}"))
