@@ -22,6 +22,7 @@ from portico.gateway.http import tickets
 from portico.gateway.http.compression import accepts_compression, compression_of
 from portico.gateway.http.cors import cors_of
 from portico.gateway.http.endpoint import GraphQLEndpoint
+from portico.gateway.http.refusals import NO_ROUTE
 from portico.gateway.http.websocket import SocketEndpoint
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
@@ -106,6 +107,7 @@ class _Application(Starlette):
         super().__init__(
             routes=gateway.routes(),
             middleware=[*compression, *own, *cors],
+            exception_handlers=NO_ROUTE,
             lifespan=lambda _app: gateway.running(),
         )
         self._gateway = gateway

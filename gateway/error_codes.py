@@ -26,7 +26,8 @@ ERROR_CODES: Mapping[str, str] = {
     "INTERNAL": "The gateway has a fault. To find it in the log, search for the `requestId`.",
     "METHOD_NOT_ALLOWED": "The HTTP method is not supported, or a mutation was sent by GET.",
     "NOT_ACCEPTABLE": "The header `Accept` allows no media type that the gateway can answer with.",
-    "NOT_FOUND": "An object that the field must have does not exist, or the caller may not see it.",
+    "NOT_FOUND": "An object that the field must have does not exist, or the caller may not see it. With "
+    "status 404: there is nothing at the path.",
     "OPERATION_TOO_COMPLEX": "The operation exceeds a limit. Request smaller pages, fewer fields below them, or fewer "
     "costly fields.",
     "OPERATION_UNDER_WAY": "Another call with the same idempotency key is in flight. Retry the mutation later.",

@@ -8,13 +8,16 @@ from typing import Any
 from graphql import (
     BooleanValueNode,
     DirectiveLocation,
+    DirectiveNode,
     GraphQLArgument,
     GraphQLBoolean,
     GraphQLDirective,
+    GraphQLError,
     GraphQLNonNull,
     GraphQLSchema,
     OperationDefinitionNode,
     OperationType,
+    ValueNode,
     VariableNode,
 )
 
@@ -38,21 +41,40 @@ def add_live(schema: GraphQLSchema) -> None:
 
 def is_live(definition: OperationDefinitionNode, variables: Mapping[str, Any]) -> bool:
     """Returns whether the operation is a live query, with these variables."""
-    if definition.operation is not OperationType.QUERY:
-        return False
-    for directive in definition.directives or ():
-        if directive.name.value == LIVE.name:
-            return all(_is_true(argument.value, definition, variables) for argument in directive.arguments or ())
-    return False
+    found = _directive(definition)
+    return found is not None and _condition(found, definition, variables) is True
 
 
-def _is_true(value: Any, definition: OperationDefinitionNode, variables: Mapping[str, Any]) -> bool:
-    if isinstance(value, VariableNode):
-        name = value.name.value
-        if name in variables:
-            return variables[name] is True
-        defaults = (
-            one.default_value for one in definition.variable_definitions or () if one.variable.name.value == name
+def require_condition(definition: OperationDefinitionNode, variables: Mapping[str, Any]) -> None:
+    """Raises a GraphQLError if `if` of the directive is null by a variable."""
+    found = _directive(definition)
+    if found is not None and _condition(found, definition, variables) is None:
+        raise GraphQLError(
+            f"Argument 'if' of `@{LIVE.name}` must not be null.", found, extensions={"code": "BAD_USER_INPUT"}
         )
-        value = next(defaults, None)
-    return isinstance(value, BooleanValueNode) and value.value
+
+
+def _directive(definition: OperationDefinitionNode) -> DirectiveNode | None:
+    if not definition.directives or definition.operation is not OperationType.QUERY:
+        return None
+    return next((directive for directive in definition.directives if directive.name.value == LIVE.name), None)
+
+
+def _condition(directive: DirectiveNode, definition: OperationDefinitionNode, variables: Mapping[str, Any]) -> Any:
+    """Returns the value of `if`, which is not coerced yet."""
+    given = next((argument.value for argument in directive.arguments or ()), None)
+    return True if given is None else _value(given, definition, variables)
+
+
+def _value(given: ValueNode, definition: OperationDefinitionNode, variables: Mapping[str, Any]) -> Any:
+    if isinstance(given, VariableNode):
+        name = given.name.value
+        if name in variables:
+            return variables[name]
+        declared = definition.variable_definitions or ()
+        default = next((one.default_value for one in declared if one.variable.name.value == name), None)
+        if default is None:
+            # A variable without a value leaves the argument out.
+            return True
+        given = default
+    return given.value if isinstance(given, BooleanValueNode) else None

@@ -1,9 +1,11 @@
 """The custom scalars of the schema."""
 
+import json
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NewType
+from typing import Any, NewType, TypeVar
 
 import strawberry
 from graphql import (
@@ -23,6 +25,7 @@ _BOUND = f"`BigInt` must be between {-BIG} and {BIG}"
 
 BigInt = NewType("BigInt", int)
 JSON = NewType("JSON", object)
+_Value = TypeVar("_Value")
 _SHOWN_DIGITS = 40
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -69,8 +72,20 @@ def too_large(digits: str, bound: str) -> str:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004
+
+
+def _literal_of(parse: Callable[[object], _Value]) -> Callable[..., _Value]:
+    """Returns a function that parses literals as `parse` does values, and gives its errors the place of the literal."""
+
+    def parse_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> _Value:
+        try:
+            return parse(value_from_ast_untyped(node, variables))
+        except GraphQLError as error:
+            raise GraphQLError(error.message, node) from None
+
+    return parse_literal
 
 
 def _parse_json_literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
@@ -93,6 +108,7 @@ SCALARS: dict[object, ScalarDefinition] = {
         description="An instant in UTC in RFC 3339 format with milliseconds, for example `2012-03-09T20:55:36.000Z`.",
         serialize=format_instant,
         parse_value=parse_instant,
+        parse_literal=_literal_of(parse_instant),
         specified_by_url="https://www.rfc-editor.org/rfc/rfc3339",
     ),
     BigInt: strawberry.scalar(
@@ -100,6 +116,7 @@ SCALARS: dict[object, ScalarDefinition] = {
         description="An integer of up to 53 bits, serialized as a JSON number.",
         serialize=check_big_int,
         parse_value=check_big_int,
+        parse_literal=_literal_of(check_big_int),
         # The integers of 53 bits that every JSON implementation agrees on.
         specified_by_url="https://www.rfc-editor.org/rfc/rfc7493#section-2.2",
     ),

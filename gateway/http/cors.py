@@ -50,7 +50,15 @@ _TRACING = (
     "newrelic",
 )
 _ALLOWED = (*_CLIENTS, *_TRACING, *TRACE_HEADERS, *CLIENT_NAME_HEADERS, *PREFLIGHT_HEADERS)
-_EXPOSED = ("x-request-id", "etag", "content-range", "retry-after", "ratelimit", "ratelimit-policy")
+_EXPOSED = (
+    "x-request-id",
+    "etag",
+    "content-range",
+    "retry-after",
+    "ratelimit",
+    "ratelimit-policy",
+    "www-authenticate",
+)
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _SHOWN = 500
 

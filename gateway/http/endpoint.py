@@ -18,7 +18,6 @@ from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, Body
 from portico.gateway.cache.kept_answers import KeptAnswer, Query, Recording
 from portico.gateway.cache.repeats import REPEATABLE
 from portico.gateway.caller_rates import RateLimited
-from portico.gateway.deadlines import Deadlines
 from portico.gateway.logs import logger
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS, Overloaded
 from portico.gateway.operations.execution import MutationNotAllowed, Progress
@@ -31,6 +30,7 @@ from portico.schema.watching import Asked, watching
 
 from . import tickets, uploads
 from .cors import log_refused_page
+from .disconnects import Watch
 from .freshness import fresh
 from .headers import RequestHeaders
 from .kept import KeptResponse, charging, kept_response, query_of, recording_context
@@ -50,51 +50,17 @@ from .requests import (
     unauthenticated,
 )
 from .resolving import resolved
-from .sse import ClientGone, EventStream
+from .sse import ClientGone, EventStream, send_answer
 from .streaming import Session, address_of
 from .validators import has_it, validators_of
 
 PLAN_HEADER = "x-portico-plan"
 _CLOSING = {"Connection": "close"}
-_WATCH_AFTER_SECONDS = 0.1
 _UNCHANGED = 304
 # Characters of the URLs whose requests are kept.
 _KEPT_URLS = 500_000
 _CONTENT_TYPES = {name: f"{name}; charset=utf-8".encode() for name in (JSON_TYPE, RESPONSE_TYPE)}
 _SERVER_CODES = {"INTERNAL": 500, "UNAVAILABLE": 503, "TIMEOUT": 504}
-
-
-class _Watch:
-    """Cancels a query if its client disconnects. A mutation continues: its client may retry it to get the answer."""
-
-    def __init__(self, receive: Receive, progress: Progress, deadlines: Deadlines) -> None:
-        self.is_gone = False
-        self._receive = receive
-        self._progress = progress
-        self._watched = asyncio.current_task()
-        self._task: asyncio.Task[None] | None = None
-        self._deadlines = deadlines
-        # Most responses are sent before a client can disconnect.
-        deadlines.add(self, _WATCH_AFTER_SECONDS)
-
-    def expire(self) -> None:
-        """Begins to watch."""
-        self._task = asyncio.create_task(self._watch())
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        if self._watched is not None and not self._progress.is_write:
-            self.is_gone = True
-            self._watched.cancel()
-
-    def end(self) -> None:
-        self._deadlines.remove(self)
-        if self._task is not None:
-            self._task.cancel()
-            # A cancelled task keeps its frames, and one of them references this object and everything that the request
-            # has read. Dropping the task avoids this cycle, so the memory is free at once.
-            self._task = None
 
 
 class GraphQLEndpoint:
@@ -147,7 +113,11 @@ class GraphQLEndpoint:
         """Returns the response; None if it was a stream, which is sent already."""
         is_post = scope["method"] == "POST"
         if is_post and uploads.is_multipart(headers):
-            return await self._answer_upload(scope, headers, receive, request_id)
+            response = await self._answer_upload(scope, headers, receive, request_id)
+            if accepted.media_type is not None:
+                return response
+            await send_answer(send, response, request_id)
+            return None
         with Body(self._state.bodies) as room:
             request = await self._request(scope, headers, receive, room)
             ticket = None if request.ticket is None else tickets.opened(self._state, request.ticket)
@@ -249,7 +219,7 @@ class GraphQLEndpoint:
         may_write: bool,
     ) -> Response:
         progress = Progress()
-        watch = _Watch(receive, progress, self._state.executor.deadlines)
+        watch = Watch(receive, progress, self._state.executor.deadlines)
         try:
             cache = self._state.cache
             age = 0 if may_write else self._state.executor.max_age(request.query, request.operation_name)
@@ -320,6 +290,7 @@ class GraphQLEndpoint:
             context = self._state.context(session.caller, request_id, session.connection)
             seconds = self._state.settings.upload_seconds
             request = await self._resolved(request, context, headers)
+            uploads.require_one_reader(self._state.executor.operations, request, files)
             outcome = await self._execute(request, session, context, headers, seconds=seconds)
         except Refused as refused:
             if not await files.drain():

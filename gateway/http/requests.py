@@ -95,8 +95,9 @@ def negotiate(accept: str) -> Accepted:
         return known
     ranges = [_media_range(part) for part in accept.split(",")]
     response, plain = _preference(ranges, RESPONSE_TYPE), _preference(ranges, JSON_TYPE)
+    weights = dict(ranges)
     # `*/*` does not ask for a stream.
-    events = dict(ranges).get(EVENT_TYPE, 0.0) > 0
+    events = weights.get(EVENT_TYPE, weights.get("text/*", 0.0)) > 0
     if not max(response, plain)[0]:
         if events:
             return Accepted(None, events=True)

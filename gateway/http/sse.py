@@ -25,7 +25,6 @@ from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Progress
 from portico.gateway.operations.responses import FAULTS, Response
 from portico.gateway.resuming import Resumable
-from portico.resolvers.changes import Position
 from portico.resolvers.tasks import end
 from portico.schema.context import Context, derived
 
@@ -37,6 +36,12 @@ from .streaming import Session, responses
 LAST_SECONDS = 60.0
 # How long browsers wait before they connect again.
 _RETRY_MS = (200, 1_500)
+_HEADERS = (
+    (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
+    (b"cache-control", b"no-store"),
+    # Tells proxies not to buffer the response.
+    (b"x-accel-buffering", b"no"),
+)
 _COMPLETE = b"event: complete\ndata: \n\n"
 # Clients ignore a comment. It keeps the connection open.
 _COMMENT = b":\n\n"
@@ -44,6 +49,14 @@ _COMMENT = b":\n\n"
 
 class ClientGone(Exception):
     """The client has closed the connection."""
+
+
+async def send_answer(send: Send, response: Response, request_id: str) -> None:
+    """Sends the one answer of an operation that has ended as events."""
+    added = [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
+    headers = [*_HEADERS, (b"x-request-id", request_id.encode()), *added]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": EncodedResponse.of(response).event + _COMPLETE})
 
 
 class EventStream:
@@ -58,6 +71,8 @@ class EventStream:
         self._progress = Progress()
         self._resumable: Resumable | None = None
         self._starting = asyncio.Lock()
+        # Whether the operation can have many responses.
+        self._lasts = False
         self._has_begun = False
         self._is_sending = False
         self._idle_since = time.monotonic()
@@ -72,6 +87,7 @@ class EventStream:
         executor = self._session.state.executor
         try:
             async with aclosing(self._responses(request)) as answers:
+                self._lasts = executor.lasts(request.query, request.operation_name, request.variables)
                 # The headers of a subscription's response say that it is live. All other responses start at once,
                 # unless the operation may be refused.
                 kind = executor.kind_of(request.query, request.operation_name)
@@ -112,18 +128,20 @@ class EventStream:
         async with self._starting:
             if self._has_begun:
                 return
-            headers = [
-                (b"content-type", f"{EVENT_TYPE}; charset=utf-8".encode()),
-                (b"cache-control", b"no-store"),
-                # Tells proxies not to buffer the response.
-                (b"x-accel-buffering", b"no"),
-                (b"x-request-id", self._context.request_id.encode()),
-            ]
+            headers = [*_HEADERS, (b"x-request-id", self._context.request_id.encode())]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-            start = None if self._resumable is None else self._resumable.start
-            # Browsers remember an id that has no event.
-            await self._write(_COMMENT if self._resumable is None or start is None else _retry(self._resumable, start))
+            await self._write(self._beginning() if self._lasts else _COMMENT)
             self._has_begun = True
+
+    def _beginning(self) -> bytes:
+        """Returns when browsers come back after a break, and the id of the beginning if the client has none.
+
+        Browsers that were cut off together come at different times. They remember an id that has no event.
+        """
+        retry = b"retry: %d\n\n" % random.randint(*_RETRY_MS)  # noqa: S311 - spreads clients, guards nothing
+        if self._resumable is None or self._resumable.start is None:
+            return retry
+        return b"id: %b\n%b" % (self._resumable.ids.id_of(self._resumable.start).encode(), retry)
 
     def _with_id(self, response: EncodedResponse) -> bytes:
         """Returns the event of a response with its id. The responses to queries and mutations have none."""
@@ -202,15 +220,6 @@ class EventStream:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-
-
-def _retry(resumable: Resumable, start: Position) -> bytes:
-    """Returns the id of the beginning, and when browsers come back after a break.
-
-    Those that were cut off together come at different times.
-    """
-    seconds = random.randint(*_RETRY_MS)  # noqa: S311 - spreads clients, guards nothing
-    return b"id: %b\nretry: %d\n\n" % (resumable.ids.id_of(start).encode(), seconds)
 
 
 def _next(payload: dict[str, Any]) -> bytes:

@@ -31,6 +31,7 @@ from portico.gateway.state import State
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.errors import InvalidInput
 
+from .refusals import response_of
 from .requests import Refused, unauthenticated
 
 PATH = "/graphql/ticket"
@@ -70,18 +71,19 @@ def endpoint(state: Callable[[], State]) -> Callable[[Request], object]:
         try:
             caller = await found.authenticator.authenticate(authorization)
         except InvalidToken as error:
-            return _answer(unauthenticated(error))
+            return response_of(unauthenticated(error))
         except KeysUnavailable:
-            return _answer(Refused(503, "UNAVAILABLE", NO_KEYS))
+            return response_of(Refused(503, "UNAVAILABLE", NO_KEYS))
         if authorization is None or caller is None:
-            return _answer(unauthenticated(OtherScheme("A ticket is for a token. Without one, you need no ticket.")))
+            missing = OtherScheme("A ticket is for a token. Without one, you need no ticket.")
+            return response_of(unauthenticated(missing))
         cursors = found.resources.of(Cursors)
         try:
             now = await found.live.replays.now()
         except Exception as error:
             if fault_code(error) in EVENTS:
                 log_fault("fault", error)
-                return _answer(Refused(503, "UNAVAILABLE", FAULTS["UNAVAILABLE"]))
+                return response_of(Refused(503, "UNAVAILABLE", FAULTS["UNAVAILABLE"]))
             raise
         answer = {
             "ticket": cursors.encode(_BINDING, (authorization, found.clock.now())),
@@ -91,8 +93,3 @@ def endpoint(state: Callable[[], State]) -> Callable[[Request], object]:
         return JSONResponse(answer, headers=_NO_STORE)
 
     return handle
-
-
-def _answer(refused: Refused) -> Response:
-    error = {"message": refused.message, "extensions": {"code": refused.code}}
-    return JSONResponse({"errors": [error]}, refused.status, headers={**_NO_STORE, **refused.headers})

@@ -18,6 +18,8 @@ from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from portico.gateway.bodies import SHORT, Body
+from portico.gateway.operations.documents import InvalidOperation, Operations
+from portico.gateway.operations.sizes import variables_used
 from portico.gateway.settings import Settings
 from portico.schema.files import Upload
 
@@ -31,6 +33,9 @@ PREFLIGHT_HEADERS = ("graphql-require-preflight", "apollo-require-preflight", "x
 MAX_FILES = 10
 _MAX_MAP_BYTES = 20_000
 _MAX_STEPS = 20
+_ONE_READER = (
+    "The gateway reads a file as it arrives, once. Send it again, as another part, for each field that uses it."
+)
 # For the boundaries and the headers of the parts.
 _OVERHEAD = 64 * 1024
 # Clients read the response after they have sent their whole body. This bounds the wait for a rest that nobody needs.
@@ -55,6 +60,8 @@ class Files:
     """The files of one body. They can be read only in the order in which they arrive; a skipped file is lost."""
 
     def __init__(self, body: MultipartBody, names: set[str], max_bytes: int) -> None:
+        # The variables that have a file.
+        self.variables: list[str] = []
         self._body = body
         self._names = names
         self._max_bytes = max_bytes
@@ -147,6 +154,7 @@ async def read_request(receive: Receive, headers: Headers, settings: Settings, r
     files = Files(body, set(places.values()), settings.max_upload_bytes)
     for path, name in places.items():
         _put(operations, path, File(files, name))
+        files.variables.append(path.split(".")[1])
     return parse_request(operations), files
 
 
@@ -187,11 +195,27 @@ def _places(given: Mapping[str, Any]) -> dict[str, str]:
     for name, paths in given.items():
         if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
             raise MultipartError("`map` must hold a list of paths for each file.")
-        for path in paths:
-            if path in places:
-                raise MultipartError("`map` has the same path twice.")
-            places[path] = name
+        if len(paths) > 1:
+            raise MultipartError(f"`map` can have one path for each file. {_ONE_READER}")
+        if paths[0] in places:
+            raise MultipartError("`map` has the same path twice.")
+        places[paths[0]] = name
     return places
+
+
+def require_one_reader(operations: Operations, request: Request, files: Files) -> None:
+    """Raises Refused if several fields of a valid operation use a variable that has a file."""
+    try:
+        operation = operations.get(request.query)
+        used = variables_used(operation.document, operation.definition(request.operation_name), request.variables)
+    except InvalidOperation:
+        # The execution answers why.
+        return
+    for name in files.variables:
+        fields = sorted(used.get(name, ()))
+        if len(fields) > 1:
+            text = f"The fields `{fields[0]}` and `{fields[1]}` both use the file of `${name}`. {_ONE_READER}"
+            raise Refused(400, "BAD_USER_INPUT", text)
 
 
 def _put(operations: dict[str, Any], path: str, file: File) -> None:

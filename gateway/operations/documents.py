@@ -145,7 +145,13 @@ class Operations:
 
     def _parse(self, text: str) -> DocumentNode:
         try:
-            document = parse(text, max_lexical_tokens=self._settings.max_tokens, max_comments=_MAX_COMMENTS)
+            document = parse(
+                text,
+                max_lexical_tokens=self._settings.max_tokens,
+                max_comments=_MAX_COMMENTS,
+                # graphql-core accepts selections of nothing by default, which the specification does not allow.
+                allow_empty_selection_sets=False,
+            )
             errors = self._errors(document, text)
         except GraphQLSyntaxError as error:
             raise InvalidOperation([_syntax_error(error)]) from None

@@ -30,7 +30,7 @@ from portico.gateway.operations.plans.trace import explain_commands, tracing
 from portico.gateway.settings import Settings
 from portico.resolvers.answer_bounds import Room
 from portico.schema.context import Context, derived
-from portico.schema.live_directive import is_live
+from portico.schema.live_directive import is_live, require_condition
 
 from .admission import Admission
 from .documents import InvalidOperation, Operation, Operations
@@ -161,10 +161,12 @@ class Executor:
                 raise refusal
             operation = self.operations.get(text)
             definition, cost = self.operations.check(operation, name, variables)
-        except InvalidOperation as invalid:
+            require_condition(definition, variables)
+        except (InvalidOperation, GraphQLError) as invalid:
             if charge is not None:
                 charge(_COST_OF_REFUSAL)
-            return Response({"errors": [format_error(error, context) for error in invalid.errors]})
+            errors = invalid.errors if isinstance(invalid, InvalidOperation) else [invalid]
+            return Response({"errors": [format_error(error, context) for error in errors]})
         if context.record is not None:
             context.record.identify(definition, operation.document)
         if charge is not None:

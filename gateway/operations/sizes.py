@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
 from graphql import (
+    DocumentNode,
     FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
     GraphQLField,
     GraphQLInt,
     GraphQLList,
     GraphQLNonNull,
+    InlineFragmentNode,
     IntValueNode,
     ListValueNode,
     NullValueNode,
     ObjectValueNode,
     OperationDefinitionNode,
+    SelectionNode,
     StringValueNode,
     ValueNode,
     VariableNode,
@@ -223,6 +229,39 @@ class Sizes:
                 if condition is (directive.name.value == "skip"):
                     return False
         return True
+
+
+def variables_used(
+    document: DocumentNode, operation: OperationDefinitionNode, variables: Mapping[str, Any]
+) -> dict[str, set[str]]:
+    """Returns the variables in the arguments of an operation's root fields, each with the names of these fields."""
+    sizes, used = Sizes(operation, variables), defaultdict[str, set[str]](set)
+    fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
+    left: list[SelectionNode] = [*operation.selection_set.selections]
+    while left:
+        node = left.pop()
+        if not sizes.is_included(node):
+            continue
+        if isinstance(node, FieldNode):
+            for given in node.arguments or ():
+                for name in _variables_in(given.value):
+                    used[name].add((node.alias or node.name).value)
+        elif isinstance(node, InlineFragmentNode):
+            left += node.selection_set.selections
+        elif isinstance(node, FragmentSpreadNode) and (fragment := fragments.pop(node.name.value, None)) is not None:
+            left += fragment.selection_set.selections
+    return used
+
+
+def _variables_in(given: ValueNode) -> Iterator[str]:
+    if isinstance(given, VariableNode):
+        yield given.name.value
+    elif isinstance(given, ListValueNode):
+        for value in given.values:
+            yield from _variables_in(value)
+    elif isinstance(given, ObjectValueNode):
+        for field in given.fields:
+            yield from _variables_in(field.value)
 
 
 def argument(node: FieldNode, name: str) -> ValueNode | None:

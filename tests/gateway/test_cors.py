@@ -39,7 +39,7 @@ async def test_a_page_of_an_allowed_origin_may_send_requests(settings: Settings,
     assert first.headers["access-control-allow-origin"] == SHOP
     assert answer.headers["access-control-allow-origin"] == SHOP
     exposed = answer.headers["access-control-expose-headers"]
-    assert exposed == "x-request-id, etag, content-range, retry-after, ratelimit, ratelimit-policy"
+    assert exposed == "x-request-id, etag, content-range, retry-after, ratelimit, ratelimit-policy, www-authenticate"
     assert answer.json() == {"data": {"viewer": None}}
 
 

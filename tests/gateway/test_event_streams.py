@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from portico.gateway.http.endpoint import GraphQLEndpoint
+from tests.comments.support.discussions import open_on_product, post
 from tests.support.fixtures import gateway_with
 from tests.support.harness import MUTATIONS, GatewayClient, category_input
-from tests.support.sockets import EVENTS, answered_by_stream, streamed, until
+from tests.support.sockets import EVENTS, POSTED, answered_by_stream, streamed, until, wait_until_live
 
 VIEWER = "{ viewer { subject } }"
 CREATE = MUTATIONS["createCategory"]
@@ -41,6 +42,28 @@ async def test_a_complete_event_has_a_data_field_so_that_browsers_dispatch_it(ga
     # On a busy machine, it has more comments.
     events = response.text.replace(":\n\n", "")
     assert events == 'event: next\ndata: {"data":{"viewer":null}}\n\nevent: complete\ndata: \n\n'
+
+
+async def test_every_stream_that_lasts_says_when_its_client_comes_back(gateway: GatewayClient, port: int) -> None:
+    given = {"id": await open_on_product(gateway, "DOCUMENTS")}
+    waits: list[int | None] = []
+    last_id = ""
+    for _ in range(2):
+        async with streamed(port, POSTED, given, last_id=last_id) as subscription:
+            await wait_until_live(gateway)
+            await post(gateway, given["id"], "text")
+            assert await subscription.receive() is not None
+            last_id = subscription.last_id
+            waits.append(subscription.retry_ms)
+        await until(lambda: gateway.state.live.counts.listeners == 0)
+    async with streamed(port, "query @live { viewer { subject } }") as live:
+        assert await live.receive() is not None
+        waits.append(live.retry_ms)
+    async with streamed(port, VIEWER) as once:
+        assert await once.receive() is not None
+        assert once.retry_ms is None
+
+    assert all(wait is not None and 200 <= wait <= 1_500 for wait in waits), waits
 
 
 async def test_a_query_can_be_sent_by_get(gateway: GatewayClient) -> None:
@@ -90,8 +113,18 @@ async def test_a_client_that_accepts_json_and_streams_gets_one_json_answer(gatew
     assert response.json() == {"data": {"viewer": None}}
 
 
+async def test_a_client_that_accepts_any_text_accepts_events(gateway: GatewayClient) -> None:
+    answers = [
+        await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
+        for accept in ("text/*", "text/*, text/html;q=0", "text/*, application/json")
+    ]
+
+    types = [answer.headers["content-type"].partition(";")[0] for answer in answers]
+    assert types == ["text/event-stream", "text/event-stream", "application/json"]
+
+
 async def test_a_client_that_accepts_neither_gets_the_supported_types(gateway: GatewayClient) -> None:
-    for accept in ("text/html", "text/event-stream;q=0", "text/*"):
+    for accept in ("text/html", "text/event-stream;q=0", "text/*, text/event-stream;q=0"):
         response = await gateway.http.post("/graphql", json={"query": VIEWER}, headers={"accept": accept})
 
         assert response.status_code == 406

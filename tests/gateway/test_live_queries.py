@@ -238,18 +238,6 @@ async def test_elsewhere_a_live_query_is_answered_once(gateway: GatewayClient) -
     assert gateway.state.live_queries.counts.runs == 0
 
 
-async def test_the_directive_can_depend_on_a_variable(socket: Socket) -> None:
-    await socket.init()
-    query = "query ($on: Boolean!) @live(if: $on) { viewer { subject } }"
-    await socket.subscribe("1", query, {"on": False})
-    assert (await socket.receive())["type"] == "next"
-    assert (await socket.receive())["type"] == "complete"
-    await socket.subscribe("2", query, {"on": True})
-    assert (await socket.receive())["type"] == "next"
-    await socket.subscribe("3", "mutation @live { __typename }")
-    assert (await socket.receive())["payload"][0]["extensions"]["code"] == "GRAPHQL_VALIDATION_FAILED"
-
-
 async def test_the_number_of_different_live_queries_is_bounded(settings: Settings) -> None:
     async with (
         running(replace(settings, max_live_queries=2)) as gateway,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from portico.gateway.http import endpoint as http
+from portico.gateway.http import disconnects
 from portico.gateway.mongo.links import TooLong
 from portico.gateway.settings import Settings
 from portico.schema.context import Context
@@ -45,7 +45,7 @@ async def gateway(settings: Settings, request: pytest.FixtureRequest) -> AsyncIt
 @pytest.fixture
 def uncollected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No garbage collection, and the gateway watches every request for a disconnect."""
-    monkeypatch.setattr(http, "_WATCH_AFTER_SECONDS", 0)
+    monkeypatch.setattr(disconnects, "_WATCH_AFTER_SECONDS", 0)
     gc.collect()
     gc.disable()
     yield

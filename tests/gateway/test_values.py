@@ -79,6 +79,18 @@ async def test_a_big_int_that_is_out_of_range_or_not_an_integer_is_refused(reade
     assert "data" not in answer.body
 
 
+@pytest.mark.parametrize(
+    ("amount", "shown"), [(True, "true"), ("É", '"É"'), ([None, 1.5], "[null, 1.5]"), ({"a": "b" * 99}, None)]
+)
+async def test_a_value_that_is_not_a_big_int_is_shown_as_json(
+    reader: GatewayClient, amount: Any, shown: str | None
+) -> None:
+    answer = await reader.ask(CREATE, {"input": priced(amount)})
+
+    shown = shown or '{"a": "' + "b" * 53 + "…"
+    assert answer.body["errors"][0]["message"].endswith(f"a value that is not a whole number: {shown}.")
+
+
 @pytest.mark.parametrize("amount", ["9007199254740992", "9" * 300, "9" * 5000, "1.5", "1e999", '"1"', "true", "null"])
 async def test_an_invalid_literal_for_a_big_int_is_refused(reader: GatewayClient, amount: str) -> None:
     answer = await reader.ask(LITERAL.format(amount=amount, details="{}"))
@@ -148,6 +160,27 @@ async def test_an_invalid_date_time_is_refused(reader: GatewayClient, given: Any
 
     assert answer.codes == ["BAD_USER_INPUT"]
     assert "DateTime" in answer.body["errors"][0]["message"]
+
+
+# The place of a wrong literal
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ('{ pageCounts(from: "2026-03-01T00:00:00Z", to: "x") { path } }', '"x"'),
+        ("{ pageCounts(from: 5, to: 6) { path } }", "5"),
+        ('{ products(filter: { minPrice: "100" }) { nodes { sku } } }', '"100"'),
+        ("{ products(filter: { minPrice: 9007199254740992 }) { nodes { sku } } }", "9007199254740992"),
+        ('query ($least: BigInt = "1") { products(filter: { minPrice: $least }) { nodes { sku } } }', '"1"'),
+        ("{ products(first: true) { nodes { sku } } }", "true"),
+    ],
+)
+async def test_a_wrong_literal_is_refused_with_its_place(reader: GatewayClient, query: str, wrong: str) -> None:
+    answer = await reader.ask(query)
+
+    assert answer.body["errors"][0]["locations"] == [{"line": 1, "column": query.index(wrong) + 1}], answer.body
+    assert all("locations" in error for error in answer.body["errors"])
 
 
 # JSON

@@ -133,6 +133,7 @@ class EventStream:
         self.comments = 0
         # As browsers remember it.
         self.last_id = ""
+        self.retry_ms: int | None = None
         self._lines = response.aiter_lines()
 
     async def receive(self) -> tuple[str, Any] | None:
@@ -146,7 +147,8 @@ class EventStream:
                 elif line:
                     fields[name] = value.removeprefix(" ")
                 elif "event" not in fields:
-                    # The id of the beginning has no event.
+                    # The beginning has no event.
+                    self.retry_ms = int(fields["retry"]) if "retry" in fields else self.retry_ms
                     self.last_id, fields = fields.get("id", self.last_id), {}
                 else:
                     self.last_id = fields.get("id", self.last_id)
