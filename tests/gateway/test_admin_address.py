@@ -107,8 +107,7 @@ def test_the_address_for_operators_says_that_the_gateway_stops(settings: Setting
             stopping = eventually(lambda port=port: _stopping(port))  # type: ignore[misc]
             assert stopping == {"status": "stopping"}
         # A second signal ends the draining.
-        for pid in serving_processes(gateway):
-            os.kill(pid, signal.SIGTERM)
+        gateway.process.terminate()
         gateway.process.wait()
 
 
