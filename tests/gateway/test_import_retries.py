@@ -1,4 +1,4 @@
-"""Records that others may have interfered with are tried again at the end of an import. A failed import leaves nothing."""
+"""Records that others may have interfered with are tried again. A failed import leaves nothing under way."""
 
 from __future__ import annotations
 
