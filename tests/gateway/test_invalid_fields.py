@@ -117,6 +117,17 @@ async def test_a_form_learns_of_all_its_invalid_fields_with_their_bounds(gateway
     }
 
 
+async def test_a_bound_that_no_big_int_can_hold_is_only_in_the_message(gateway: GatewayClient) -> None:
+    given = product_input(type="Book", details={"a": 2**63})
+
+    answer = await call(gateway, "createProduct", given)
+
+    assert [(one["path"], one["code"], one["minimum"], one["maximum"]) for one in (answer, *answer["fields"])] == [
+        (["details", "a"], "OUT_OF_RANGE", None, None)
+    ] * 2
+    assert [one["message"] for one in answer["fields"]] == ["A whole number must fit into 64 bits."]
+
+
 async def test_a_repeated_call_gets_all_invalid_fields_again(gateway: GatewayClient) -> None:
     text = mutation_text(CORE, "createCategory", SHOWN)
     variables = {"input": {"name": "", "slug": "A B", "idempotencyKey": new_key()}}
