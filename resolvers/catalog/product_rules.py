@@ -14,7 +14,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
-from portico.resolvers.texts import require_text, require_texts
+from portico.resolvers.texts import require_line, require_text, require_texts
 
 from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, PlainFields
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys
@@ -77,8 +77,8 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
     """
     category_ids = fields.category_ids if category_ids is None else category_ids
     with InvalidInput.collect() as check:
-        sku = check(require_text, fields.sku, "sku", longest=MAX_SKU)
-        product_type = check(require_text, fields.type, "type", longest=MAX_SKU)
+        sku = check(require_line, fields.sku, "sku", longest=MAX_SKU)
+        product_type = check(require_line, fields.type, "type", longest=MAX_SKU)
         # Those that are not given are None.
         checked: Any = {name: check(field.check, fields.plain.get(name), name) for name, field in PLAIN.items()}
         pricing = check(pricing_of, fields.list_price, fields.retail_price)
