@@ -25,7 +25,7 @@ BigInt = NewType("BigInt", int)
 JSON = NewType("JSON", object)
 _SHOWN_DIGITS = 40
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)")
 
 
 def format_instant(value: object) -> str:
