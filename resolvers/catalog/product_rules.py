@@ -243,11 +243,17 @@ def _check_free(details: Any) -> None:
                 pending.append((item, depth + 1, (*path, key)))
         elif isinstance(value, list):
             pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
-        elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-            text = "A whole number must fit into 64 bits."
-            raise InvalidInput(
-                text, "details", within=path, code=InvalidInput.OUT_OF_RANGE, least=-_INT64, most=_INT64 - 1
-            )
+        else:
+            _check_leaf(value, path)
+
+
+def _check_leaf(value: Any, path: Sequence[str]) -> None:
+    if isinstance(value, str) and "\0" in value:
+        text = "A text holds a NUL character."
+        raise InvalidInput(text, "details", within=path, code=InvalidInput.FORBIDDEN_CHARACTER)
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        text = "A whole number must fit into 64 bits."
+        raise InvalidInput(text, "details", within=path, code=InvalidInput.OUT_OF_RANGE, least=-_INT64, most=_INT64 - 1)
 
 
 def _length(value: Any) -> int:
