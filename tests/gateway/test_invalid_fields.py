@@ -198,6 +198,17 @@ async def test_a_number_beyond_its_bound_has_the_bound(gateway: GatewayClient) -
     assert found == {"path": ["quantity"], "code": "OUT_OF_RANGE", "minimum": 1, "maximum": None}
 
 
+async def test_the_bound_of_a_quantity_counts_what_is_there(gateway: GatewayClient) -> None:
+    plain, dear = await stock_up(gateway, units=2_000), await stock_up(gateway, price=2**52)
+    cart = await new_cart(gateway, **{plain: 999})
+    beyond = {"path": ["quantity"], "code": "OUT_OF_RANGE", "minimum": None}
+
+    assert await refused(gateway, "addItemToCart", add_input(cart, plain, 2)) == {**beyond, "maximum": 1}
+    assert await refused(gateway, "addItemToCart", add_input(cart, dear, 2)) == {**beyond, "maximum": 1}
+    given = {"sku": plain, "quantity": 2**31 - 1, "idempotencyKey": new_key()}
+    assert await refused(gateway, "restock", given) == {**beyond, "maximum": 2**31 - 1 - 2_000}
+
+
 async def test_an_error_that_an_earlier_version_has_stored_has_a_code(gateway: GatewayClient) -> None:
     given, key = {**category_input(), "name": ""}, new_key()
     await refused(gateway, "createCategory", given, key)
