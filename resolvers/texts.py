@@ -198,4 +198,6 @@ def _label(path: tuple[str, ...]) -> str:
     words = " ".join(part.replace("_", " ") for part in path if not part.isdigit()).split()
     # `ad.ad_unit_id` is the ad unit id.
     once = [word for word, before in zip(words, ["", *words], strict=False) if word != before]
-    return " ".join(once).capitalize() or "The text"
+    label = " ".join(once) or "the text"
+    # Keys of the caller's own data, such as `aspectRatio`, keep their capitals.
+    return label[0].upper() + label[1:]

@@ -241,12 +241,18 @@ ALBUM_RULES: list[tuple[dict[str, Any], str, list[str]]] = [
 FILM_RULES: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"artist": "x"}, "A product of type 'Film' has no 'artist'.", ["details", "artist"]),
     ({"aspect_ratio": "1:1"}, "A product of type 'Film' has no 'aspect_ratio'.", ["details", "aspect_ratio"]),
+    (
+        {"aspectRatio": "1" * 501},
+        "Details aspectRatio has 501 characters; 500 are allowed.",
+        ["details", "aspectRatio"],
+    ),
     ({"aspectRatio": 1.85}, "Must be a string.", ["details", "aspectRatio"]),
     ({"actors": {"name": "x"}}, "Must be a list of strings.", ["details", "actors"]),
 ]
 FREE_RULES: list[tuple[dict[str, Any], str, list[str]]] = [
     (deep(21), "Details are nested too deeply; 20 levels are allowed.", ["details"]),
     ({"values": [0] * 5_000}, "Details have too many values; 5,000 are allowed.", ["details"]),
+    ({"a_b": [{"c_d": "x\0"}]}, "A text holds a NUL character.", ["details", "a_b", "0", "c_d"]),
     ({"a_b": {"c\0d": 1}}, "A key holds a NUL character.", ["details", "a_b"]),
     ({"a_b": [{"c_d": 2**63}]}, "A whole number must fit into 64 bits.", ["details", "a_b", "0", "c_d"]),
 ]
