@@ -39,9 +39,9 @@ def parse_exactly(text: bytes) -> Any:
 def with_whole_numbers(given: dict[str, Any], text: bytes | str, variables: Any) -> dict[str, Any]:
     """Returns the request that was parsed from the text, with whole numbers of any size in its variables.
 
-    Raises UnreadableJson. Variables that are neither objects, lists nor floats cost nothing.
+    Raises UnreadableJson. Variables that are neither objects, lists nor floats need no check.
     """
-    if not isinstance(variables, dict) or _PLAIN.issuperset(map(type, variables.values())):
+    if not variables or not isinstance(variables, dict) or _PLAIN.issuperset(map(type, variables.values())):
         return given
     parsed: dict[str, Any] = exact(given, text.encode() if isinstance(text, str) else text)
     return parsed
