@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import orjson
 
+from portico.gateway.given_json import sorted_json
 from portico.resolvers.changes import Position
 from portico.resolvers.cursors import Cursors
 from portico.resolvers.missed_changes import position_of, text_of
@@ -19,7 +20,7 @@ class EventIds:
 
     def __init__(self, cursors: Cursors, *bound: object) -> None:
         """`bound` are JSON values, the caller's subject first. With the subject alone, an id fits all subscriptions."""
-        self._tag = cursors.tag(orjson.dumps(bound, option=orjson.OPT_SORT_KEYS))
+        self._tag = cursors.tag(sorted_json(bound))
         self._tag_of_all = cursors.tag(orjson.dumps(bound[:1]))
 
     def id_of(self, position: Position) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "fold",
     "prefix_range",
     "require_filled",
+    "require_line",
     "require_slug",
     "require_text",
     "require_texts",
@@ -31,8 +32,10 @@ MAX_AUTHOR = 200
 # Combining marks on one letter. Vietnamese needs two, cantillated Hebrew four; towers of marks cover the text around.
 MAX_MARKS = 6
 _FIRST_MARK = "\u0300"
-# Control characters, overrides of the text direction, surrogates and noncharacters.
-_UNWANTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+# Control characters, overrides of the text direction, deprecated format characters, surrogates and noncharacters. The
+# marks of one direction are harmless, and texts with Arabic or Hebrew need them.
+_UNWANTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_BREAKS = re.compile(r"[\t-\r\u2028\u2029]")
 # Invisible letters and symbols. Blanks, joiners and other format characters are found by their categories.
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
@@ -89,6 +92,17 @@ def require_text(value: str | None, *path: str, longest: int) -> str:
     check_length(text, *path, longest=longest)
     if not is_plain:
         _require_harmless(text, *path)
+    return text
+
+
+def require_line(value: str | None, *path: str, longest: int) -> str:
+    """Returns a text of one line, such as a name, without surrounding blanks.
+
+    Raises InvalidInput like `require_text`, and also for tabs and line breaks.
+    """
+    text = require_text(value, *path, longest=longest)
+    if not text.isprintable() and _BREAKS.search(text):
+        raise InvalidInput(f"{_label(path)} holds a tab or a line break.", *path, code=InvalidInput.FORBIDDEN_CHARACTER)
     return text
 
 
@@ -184,4 +198,6 @@ def _label(path: tuple[str, ...]) -> str:
     words = " ".join(part.replace("_", " ") for part in path if not part.isdigit()).split()
     # `ad.ad_unit_id` is the ad unit id.
     once = [word for word, before in zip(words, ["", *words], strict=False) if word != before]
-    return " ".join(once).capitalize() or "The text"
+    label = " ".join(once) or "the text"
+    # Keys of the caller's own data, such as `aspectRatio`, keep their capitals.
+    return label[0].upper() + label[1:]

@@ -16,7 +16,7 @@ from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
 from portico.schema.kinds import Kind
 
 from .fields import costs, kept_privately
-from .scalars import BigInt
+from .scalars import BIG, BigInt
 
 
 @strawberry.interface(
@@ -226,10 +226,15 @@ def value_facts(error: errors.InvalidInput) -> dict[str, Any]:
     return {
         "path": path_of(error),
         "code": error.code,
-        "minimum": error.least,
-        "maximum": error.most,
+        "minimum": _shown_bound(error.least),
+        "maximum": _shown_bound(error.most),
         "pattern": error.pattern,
     }
+
+
+def _shown_bound(bound: int | None) -> int | None:
+    """Returns the bound, or None if it exceeds `BigInt`. The message has such a bound, e.g. that of 64 bits."""
+    return None if bound is None or not -BIG <= bound <= BIG else bound
 
 
 def _invalid_field(error: errors.InvalidInput) -> InvalidField:

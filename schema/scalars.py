@@ -28,7 +28,7 @@ JSON = NewType("JSON", object)
 _Value = TypeVar("_Value")
 _SHOWN_DIGITS = 40
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)")
 
 
 def format_instant(value: object) -> str:
@@ -53,22 +53,22 @@ def parse_instant(value: object) -> datetime:
 
 def check_big_int(value: object) -> int:
     if isinstance(value, float) and math.isinf(value):
-        raise GraphQLError(f"The number is too large: {_BOUND}.")
+        raise GraphQLError(f"The number is too {'small' if value < 0 else 'large'}: {_BOUND}.")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise GraphQLError(f"BigInt cannot represent a value that is not a whole number: {_short(value)}.")
     if not -BIG <= value <= BIG:
-        raise GraphQLError(too_large(str(value), _BOUND))
+        raise GraphQLError(out_of_range(str(value), _BOUND))
     return value
 
 
-def too_large(digits: str, bound: str) -> str:
-    """Returns the message for an integer that is too large. Shortens a long integer."""
+def out_of_range(digits: str, bound: str) -> str:
+    """Returns the message for an integer that is too large or too small. Shortens a long integer."""
     sign = "-" if digits.startswith("-") else ""
     count = len(digits) - len(sign)
     shown = digits if count <= _SHOWN_DIGITS else f"{digits[: 20 + len(sign)]}… ({count:,} digits)"
-    return f"The integer {shown} is too large: {bound}."
+    return f"The integer {shown} is too {'small' if sign else 'large'}: {bound}."
 
 
 def _short(value: object) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from portico.gateway.auth import InvalidToken
 from portico.gateway.bodies import MOST_OF_SUBSCRIPTION, SHORT, Body
+from portico.gateway.given_json import UnreadableJson, parse_json, with_whole_numbers
 from portico.gateway.operations.admission import CODE, RETRY_SECONDS
 from portico.gateway.operations.documents import InvalidOperation
 from portico.gateway.operations.plans.on_error import DEFAULT, ON_ERROR, OnError
@@ -187,12 +187,12 @@ def parse_body(headers: Headers, body: bytes) -> Request:
     if content_type != JSON_TYPE and not _is_json(content_type):
         raise Refused(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be `application/json` in UTF-8.")
     try:
-        given = orjson.loads(body)
-    except (orjson.JSONDecodeError, RecursionError):
-        raise Refused(400, "BAD_REQUEST", "The body is not JSON in UTF-8.") from None
-    if not isinstance(given, dict):
-        raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query` or a `documentId`.")
-    return parse_request(given)
+        given = parse_json(body)
+        if isinstance(given, dict):
+            return parse_request(with_whole_numbers(given, body, given.get("variables")))
+    except UnreadableJson as error:
+        raise Refused(400, "BAD_REQUEST", f"The body {error}.") from None
+    raise Refused(400, "BAD_REQUEST", "The body must be a JSON object with a `query` or a `documentId`.")
 
 
 def _is_json(content_type: str) -> bool:
@@ -213,10 +213,11 @@ def parse_query(query_string: bytes) -> Request:
         given: dict[str, Any] = {**parameters_of(query_string)}
         for name in ("variables", "extensions"):
             if given.get(name):
-                given[name] = orjson.loads(given[name])
+                parsed = parse_json(given[name])
+                given[name] = with_whole_numbers(parsed, given[name], parsed)
             else:
                 given.pop(name, None)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise Refused(
             400, "BAD_REQUEST", "The parameters of the URL must be URL-encoded; `variables` and `extensions` as JSON."
         ) from None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from starlette.datastructures import Headers
 
+from portico.gateway.given_json import UnreadableJson, parse_json, with_whole_numbers
 from portico.gateway.telemetry.recording import CLIENT_NAME_HEADERS
 
 # The most bytes of the reason in a close frame (RFC 6455, section 5.5).
@@ -39,12 +39,13 @@ def message_of(text: str | None, limit: int) -> Mapping[str, Any]:
     if len(text) > limit:
         raise Close(TOO_BIG, f"The message has more than {limit:,} bytes.")
     try:
-        message = orjson.loads(text)
-    except (orjson.JSONDecodeError, RecursionError):
-        raise Close(INVALID, "Invalid message: it must be JSON") from None
-    if not isinstance(message, dict):
-        raise Close(INVALID, "Invalid message: it must be a JSON object")
-    return message
+        message = parse_json(text)
+        if isinstance(message, dict):
+            payload = message.get("payload")
+            return with_whole_numbers(message, text, payload.get("variables") if isinstance(payload, dict) else None)
+    except UnreadableJson as error:
+        raise Close(INVALID, f"Invalid message: it {error}") from None
+    raise Close(INVALID, "Invalid message: it must be a JSON object")
 
 
 def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:

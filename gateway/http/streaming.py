@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import orjson
 from graphql import ExecutionResult, GraphQLError, OperationType
 from starlette.types import Scope
 
@@ -20,6 +19,7 @@ from portico.gateway.auth import Identity, InvalidToken, KeysUnavailable
 from portico.gateway.caller_rates import Meter, RateLimited
 from portico.gateway.ended import Stopping, TooSlow
 from portico.gateway.event_ids import EventIds
+from portico.gateway.given_json import sorted_json
 from portico.gateway.operations.admission import Slot
 from portico.gateway.operations.encoding import EncodedResponse
 from portico.gateway.operations.execution import Call, Charge, Executor, Progress, Subscription
@@ -352,4 +352,4 @@ def _last(context: Context, *errors: Exception) -> Response:
 
 def _hashable(variables: Mapping[str, Any]) -> Hashable:
     """Returns a value that is equal for equal variables. Distinguishes all JSON values, also 1, 1.0 and true."""
-    return compact(orjson.dumps(variables, option=orjson.OPT_SORT_KEYS))
+    return compact(sorted_json(variables))

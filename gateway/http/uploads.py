@@ -12,12 +12,12 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import orjson
 from graphql import GraphQLError
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from portico.gateway.bodies import SHORT, Body
+from portico.gateway.given_json import UnreadableJson, parse_exactly
 from portico.gateway.operations.documents import InvalidOperation, Operations
 from portico.gateway.operations.sizes import variables_used
 from portico.gateway.settings import Settings
@@ -179,9 +179,9 @@ def _too_large(limit: int) -> Refused:
 
 def _object(text: bytes, name: str) -> dict[str, Any]:
     try:
-        value = orjson.loads(text)
-    except (orjson.JSONDecodeError, RecursionError):
-        raise MultipartError(f"`{name}` is not JSON in UTF-8.") from None
+        value = parse_exactly(text)
+    except UnreadableJson as error:
+        raise MultipartError(f"`{name}` {error}.") from None
     if not isinstance(value, dict):
         raise MultipartError(f"`{name}` must be a JSON object.")
     return value

@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 import orjson
 
 from portico.gateway.clock import Clock
+from portico.gateway.given_json import UnreadableJson, exact
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.errors import DomainError, InvalidInput
@@ -52,9 +53,11 @@ Parse = Callable[[bytes], Any]
 def parse_json(line: bytes) -> Any:
     """Parses a line of JSON Lines. Raises InvalidInput."""
     try:
-        return orjson.loads(line)
+        return exact(orjson.loads(line), line)
     except orjson.JSONDecodeError as error:
         raise InvalidInput(f"not JSON: {error.msg}, at character {error.pos + 1}") from None
+    except UnreadableJson as error:
+        raise InvalidInput(f"not JSON: it {error}") from None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from graphql import (
     get_named_type,
 )
 
-from portico.schema.scalars import BIG, too_large
+from portico.schema.scalars import BIG, out_of_range
 
 # The number of digits of the largest Float.
 MAX_DIGITS = 309
@@ -42,6 +42,6 @@ class LargeIntegers(ValidationRule):
             # The length is compared first: Python converts no more than 4,300 digits.
             if digits > MAX_DIGITS or not lowest <= int(node.value) <= highest:
                 bound = f"`{name}` must be between {lowest} and {highest}"
-                self.report_error(GraphQLError(too_large(node.value, bound), node))
+                self.report_error(GraphQLError(out_of_range(node.value, bound), node))
         elif digits > MAX_DIGITS:
-            self.report_error(GraphQLError(too_large(node.value, f"it can have at most {MAX_DIGITS} digits"), node))
+            self.report_error(GraphQLError(out_of_range(node.value, f"it can have at most {MAX_DIGITS} digits"), node))

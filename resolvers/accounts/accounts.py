@@ -21,7 +21,7 @@ from portico.resolvers.documents import CollectionSpec, Database, Projection, Ve
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import require_currency
 from portico.resolvers.parts import as_part
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import derived_id
 from portico.resolvers.writes.settlements import Noted
@@ -143,7 +143,7 @@ async def open_account(
     """
     account_id = derived_id(operation_id, "account")
     with InvalidInput.collect() as check:
-        name = check(require_text, name, "name", longest=MAX_NAME)
+        name = check(require_line, name, "name", longest=MAX_NAME)
         check(require_currency, currency, "currency")
     account = _empty(account_id, owner=owner, name=name, currency=currency, now=now)
     held = await db[ACCOUNTS.name].count_documents({"owner": owner}, limit=MAX_ACCOUNTS)

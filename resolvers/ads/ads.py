@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.texts import fold, require_text
+from portico.resolvers.texts import fold, require_line, require_text
 
 MAX_ID = 200
 MAX_ECPM = 2**31 - 1
@@ -54,7 +54,7 @@ def require_id(value: str, *path: str) -> str:
 
     Raises InvalidInput.
     """
-    if require_text(value, *path, longest=MAX_ID) != value:
+    if require_line(value, *path, longest=MAX_ID) != value:
         raise InvalidInput("An id has no surrounding blanks.", *path, code=InvalidInput.WRONG_FORMAT)
     return value
 

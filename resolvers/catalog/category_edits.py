@@ -29,7 +29,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.catalog.refusals import CategoryCycle, CategoryNotEmpty
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound, SlugTaken
-from portico.resolvers.texts import require_slug, require_text, words
+from portico.resolvers.texts import require_line, require_slug, require_text, words
 from portico.resolvers.writes import idempotency
 from portico.resolvers.writes.marks import derived_id, is_repeatable, mark_applied, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts, settling
@@ -69,7 +69,7 @@ async def create_category(
         document: CategoryDocument = {
             "_id": category_id,
             "slug": check(require_slug, slug, "slug"),
-            "name": check(require_text, name, "name", longest=MAX_NAME),
+            "name": check(require_line, name, "name", longest=MAX_NAME),
             "parent": parent_id,
             "ancestors": [],
             "words": words(name),
@@ -139,7 +139,7 @@ async def rename_category(
     changes: Document = {}
     with InvalidInput.collect() as check:
         if name is not None:
-            changes["name"] = check(require_text, name, "name", longest=MAX_NAME)
+            changes["name"] = check(require_line, name, "name", longest=MAX_NAME)
             changes["words"] = words(name)
         if slug is not None:
             changes["slug"] = check(require_slug, slug, "slug")

@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import DomainError, InvalidInput, SlugTaken
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
-from portico.resolvers.texts import require_slug, require_text, words
+from portico.resolvers.texts import require_line, require_slug, require_text, words
 from portico.resolvers.writes.marks import derived_id, random_operation_id
 
 from .categories import CATEGORIES, CategoryDocument, find_usable, lineage_below
@@ -61,7 +61,7 @@ async def _bring_up_to_date(
     if record.parent is not None and record.parent not in known:
         return "waiting"
     parent_id = known[record.parent]["_id"] if record.parent else None
-    name = require_text(record.name, "name", longest=MAX_NAME)
+    name = require_line(record.name, "name", longest=MAX_NAME)
     text = record.description
     description = None if text is None else require_text(text, "description", longest=MAX_DESCRIPTION)
     texts = {} if category.get("description") == description else {"description": description}
@@ -121,7 +121,7 @@ def _document(
     document: CategoryDocument = {
         "_id": derived_id(operation_id, slug),
         "slug": slug,
-        "name": require_text(record.name, "name", longest=MAX_NAME),
+        "name": require_line(record.name, "name", longest=MAX_NAME),
         "parent": parent["_id"] if parent else None,
         "ancestors": lineage_below(parent),
         "words": words(record.name),

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NotRequired
 
-from portico.resolvers.texts import check_length, require_slug, require_text
+from portico.resolvers.texts import check_length, require_line, require_slug
 from portico.resolvers.typed import TypedDict
 
 MAX_SKU = 100
@@ -51,7 +51,7 @@ def _check_text(longest: int, value: str | None, name: str) -> str | None:
 
 
 def _check_title(value: str | None, name: str) -> str:
-    return require_text(value, name, longest=MAX_TITLE)
+    return require_line(value, name, longest=MAX_TITLE)
 
 
 def _check_slug(value: str | None, name: str) -> str | None:

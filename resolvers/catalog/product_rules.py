@@ -14,7 +14,7 @@ from bson import ObjectId
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.money import MAX_AMOUNT
-from portico.resolvers.texts import require_text, require_texts
+from portico.resolvers.texts import require_line, require_text, require_texts
 
 from .product_fields import MAX_SKU, MAX_TITLE, PLAIN, PlainFields
 from .product_terms import ALBUM, FILM, SearchKeys, search_keys
@@ -77,8 +77,8 @@ def document_of(fields: ProductFields, category_ids: Sequence[ObjectId] | None =
     """
     category_ids = fields.category_ids if category_ids is None else category_ids
     with InvalidInput.collect() as check:
-        sku = check(require_text, fields.sku, "sku", longest=MAX_SKU)
-        product_type = check(require_text, fields.type, "type", longest=MAX_SKU)
+        sku = check(require_line, fields.sku, "sku", longest=MAX_SKU)
+        product_type = check(require_line, fields.type, "type", longest=MAX_SKU)
         # Those that are not given are None.
         checked: Any = {name: check(field.check, fields.plain.get(name), name) for name, field in PLAIN.items()}
         pricing = check(pricing_of, fields.list_price, fields.retail_price)
@@ -243,11 +243,17 @@ def _check_free(details: Any) -> None:
                 pending.append((item, depth + 1, (*path, key)))
         elif isinstance(value, list):
             pending += [(item, depth + 1, (*path, str(number))) for number, item in enumerate(value)]
-        elif isinstance(value, int) and not -_INT64 <= value < _INT64:
-            text = "A whole number must fit into 64 bits."
-            raise InvalidInput(
-                text, "details", within=path, code=InvalidInput.OUT_OF_RANGE, least=-_INT64, most=_INT64 - 1
-            )
+        else:
+            _check_leaf(value, path)
+
+
+def _check_leaf(value: Any, path: Sequence[str]) -> None:
+    if isinstance(value, str) and "\0" in value:
+        text = "A text holds a NUL character."
+        raise InvalidInput(text, "details", within=path, code=InvalidInput.FORBIDDEN_CHARACTER)
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        text = "A whole number must fit into 64 bits."
+        raise InvalidInput(text, "details", within=path, code=InvalidInput.OUT_OF_RANGE, least=-_INT64, most=_INT64 - 1)
 
 
 def _length(value: Any) -> int:

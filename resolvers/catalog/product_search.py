@@ -121,7 +121,7 @@ def _conditions(query: ProductQuery) -> list[Document]:
 def _few(values: Sequence[Any], name: str) -> Sequence[Any]:
     if not values or len(values) > _MAX_VALUES:
         text, code = (
-            f"`filter.{name}` takes 1 to {_MAX_VALUES} values.",
+            f"`filter` takes 1 to {_MAX_VALUES} {name.replace('_', ' ')}; got {len(values):,}.",
             InvalidInput.TOO_MANY if values else InvalidInput.TOO_FEW,
         )
         raise InvalidInput(text, "filter", name, code=code, least=1, most=_MAX_VALUES)

@@ -15,7 +15,7 @@ from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import Database
 from portico.resolvers.errors import InvalidInput, NotFound
 from portico.resolvers.import_outcomes import Outcome, outcome_of
-from portico.resolvers.texts import MAX_AUTHOR, require_text
+from portico.resolvers.texts import MAX_AUTHOR, require_line
 from portico.resolvers.together import every
 from portico.resolvers.writes.marks import random_operation_id
 
@@ -170,7 +170,7 @@ class _Work:
 
     async def _import(self, record: CommentRecord) -> Outcome:
         text = require_comment_text(record.text)
-        author = require_text(record.author, "author", longest=MAX_AUTHOR)
+        author = require_line(record.author, "author", longest=MAX_AUTHOR)
         self._require_past(record)
         discussion = self._discussions[record.subject]
         if discussion is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line
 from portico.resolvers.typed import TypedDict
 
 MAX_LINE = 200
@@ -45,10 +45,10 @@ def require_address(given: Address) -> Address:
     """
     with InvalidInput.collect() as check:
         address: Address = {
-            "name": check(require_text, given["name"], "address", "name", longest=MAX_LINE),
-            "line1": check(require_text, given["line1"], "address", "line1", longest=MAX_LINE),
+            "name": check(require_line, given["name"], "address", "name", longest=MAX_LINE),
+            "line1": check(require_line, given["line1"], "address", "line1", longest=MAX_LINE),
             "line2": check(_optional, given["line2"], "address", "line2", longest=MAX_LINE),
-            "city": check(require_text, given["city"], "address", "city", longest=MAX_LINE),
+            "city": check(require_line, given["city"], "address", "city", longest=MAX_LINE),
             "region": check(_optional, given["region"], "address", "region", longest=MAX_LINE),
             "postal_code": check(_optional, given["postal_code"], "address", "postal_code", longest=MAX_POSTAL_CODE),
             "country": check(_require_country, given["country"], "address", "country"),
@@ -57,7 +57,7 @@ def require_address(given: Address) -> Address:
 
 
 def _optional(value: str | None, *path: str, longest: int) -> str | None:
-    return require_text(value, *path, longest=longest) if value is not None and value.strip() else None
+    return require_line(value, *path, longest=longest) if value is not None and value.strip() else None
 
 
 def _require_country(country: str, *path: str) -> str:

@@ -102,7 +102,8 @@ async def add_item(db: Database, buyer: Buyer, *, cart_id: str, sku: str, quanti
         raise
 
     def plan(cart: Document) -> Change | None:
-        return _with_line(cart, {**line, "quantity": quantity_of(cart, sku) + quantity}, "quantity")
+        present = quantity_of(cart, sku)
+        return _with_line(cart, {**line, "quantity": present + quantity}, "quantity", added_to=present)
 
     return await _change(db, buyer, cart_id, plan, first, move if is_prepared else None)
 
@@ -192,8 +193,11 @@ async def _line(db: Database, sku: str) -> Document:
     return {"sku": sku, "title": product["title"], "price": pricing["retail"], "currency": pricing["currency"]}
 
 
-def _with_line(cart: Document, line: Document, path: str) -> Change | None:
-    """Returns the change that sets this line, or removes it if its quantity is 0. Raises InvalidInput."""
+def _with_line(cart: Document, line: Document, path: str, *, added_to: int = 0) -> Change | None:
+    """Returns the change that sets this line, or removes it if its quantity is 0. Raises InvalidInput.
+
+    Args:     path: the parameter with the units of the line, or with those that are added to so many.
+    """
     units = line["quantity"] - quantity_of(cart, line["sku"])
     if not units:
         return None
@@ -201,7 +205,10 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     items = [present for present in by_sku.values() if present["quantity"]]
     if line["quantity"] > MAX_QUANTITY:
         raise InvalidInput(
-            f"A line can have at most {MAX_QUANTITY:,} units.", path, code=InvalidInput.OUT_OF_RANGE, most=MAX_QUANTITY
+            f"A line can have at most {MAX_QUANTITY:,} units.",
+            path,
+            code=InvalidInput.OUT_OF_RANGE,
+            most=MAX_QUANTITY - added_to,
         )
     if len(items) > MAX_LINES:
         raise InvalidInput(
@@ -210,12 +217,14 @@ def _with_line(cart: Document, line: Document, path: str) -> Change | None:
     if len({present["currency"] for present in items}) > 1:
         text = f"The product has another currency than the cart, which is in {cart['currency']}."
         raise InvalidInput(text, "sku", code=InvalidInput.NOT_ALLOWED)
-    if total_of({"items": items}) > MAX_TOTAL:
+    total = total_of({"items": items})
+    if total > MAX_TOTAL:
+        room = MAX_TOTAL - (total - line["price"] * line["quantity"])
         raise InvalidInput(
             "The total of the cart must not exceed 2^53 - 1 minor units.",
             path,
             code=InvalidInput.OUT_OF_RANGE,
-            most=MAX_TOTAL,
+            most=max(0, room // max(1, line["price"]) - added_to),
         )
     return Change(items, items[0]["currency"] if items else cart["currency"], line["sku"], units)
 

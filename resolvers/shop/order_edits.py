@@ -10,7 +10,7 @@ from pymongo import ReturnDocument
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, NotFound
 from portico.resolvers.shop.refusals import OrderStatusConflict
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line
 from portico.resolvers.writes.retries import attempts
 
 from .orders import DELIVERED, ORDERS, PLACED, SHIPPED, find_by_ids, stepped, was_changed_by
@@ -29,7 +29,7 @@ async def ship(
     Writes:   orders; one guarded update.
     """
     if tracking_number is not None:
-        tracking_number = require_text(tracking_number, "tracking_number", longest=MAX_TRACKING_NUMBER)
+        tracking_number = require_line(tracking_number, "tracking_number", longest=MAX_TRACKING_NUMBER)
     values = {"tracking_number": tracking_number}
     return await _step(db, order_id, (PLACED, SHIPPED), values, now=now, operation_id=operation_id)
 

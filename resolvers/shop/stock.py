@@ -175,6 +175,7 @@ async def restock(db: Database, *, sku: str, quantity: int, now: datetime, opera
             f"A restock can have at most {MAX_UNITS:,} units.",
             "quantity",
             code=InvalidInput.OUT_OF_RANGE,
+            least=-MAX_UNITS,
             most=MAX_UNITS,
         )
     sku = trimmed(sku)
@@ -212,7 +213,7 @@ def _require_room(stock: Document, quantity: int) -> None:
             f"A SKU can have at most {MAX_UNITS:,} units in total.",
             "quantity",
             code=InvalidInput.OUT_OF_RANGE,
-            most=MAX_UNITS,
+            most=MAX_UNITS - stock["restocked"],
         )
 
 

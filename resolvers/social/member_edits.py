@@ -8,7 +8,7 @@ from typing import Any
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line, require_text
 from portico.resolvers.urls import require_web_url
 from portico.resolvers.writes.marks import is_repeatable, mark_applied, not_applied, trim_marks, was_applied
 
@@ -105,7 +105,7 @@ async def update_profile(
 
 def require_name(name: str) -> str:
     """Returns the name without surrounding blanks. Raises InvalidInput."""
-    return require_text(name, "name", longest=MAX_NAME)
+    return require_line(name, "name", longest=MAX_NAME)
 
 
 def clean_profile(profile: Mapping[str, Any], now: datetime, *, keeps_empty: bool = False) -> Document:
@@ -126,7 +126,7 @@ def _clean(key: str, value: Any, now: datetime) -> Any:
         case "about":
             return require_text(value, "profile", key, longest=MAX_ABOUT)
         case "location":
-            return require_text(value, "profile", key, longest=MAX_LOCATION)
+            return require_line(value, "profile", key, longest=MAX_LOCATION)
         case "website":
             return require_web_url(value, "profile", key)
         case "birth_year":
@@ -152,7 +152,7 @@ def _interests(given: Sequence[str]) -> list[str]:
         raise InvalidInput(message, "profile", "interests", code=InvalidInput.TOO_MANY, most=MAX_INTERESTS)
     with InvalidInput.collect() as check:
         found = [
-            check(require_text, interest, "profile", "interests", str(number), longest=MAX_INTEREST)
+            check(require_line, interest, "profile", "interests", str(number), longest=MAX_INTEREST)
             for number, interest in enumerate(given)
         ]
     return list(dict.fromkeys(found))

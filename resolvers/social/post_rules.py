@@ -8,7 +8,7 @@ from typing import Any
 
 from portico.resolvers.documents import Document
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line, require_text
 from portico.resolvers.urls import require_web_url
 
 # Characters.
@@ -52,7 +52,7 @@ def _optional_text(value: str, *path: str) -> str:
 
 
 def _place(value: str, *path: str) -> str:
-    return require_text(value, *path, longest=LONGEST_PLACE)
+    return require_line(value, *path, longest=LONGEST_PLACE)
 
 
 def _degrees(most: float) -> Callable[..., float]:
@@ -73,7 +73,7 @@ def _options(values: Sequence[str], *path: str) -> list[str]:
         raise InvalidInput(text, *path, code=code, least=MIN_OPTIONS, most=MAX_OPTIONS)
     with InvalidInput.collect() as check:
         found = [
-            check(require_text, value, *path, str(number), longest=LONGEST_OPTION)
+            check(require_line, value, *path, str(number), longest=LONGEST_OPTION)
             for number, value in enumerate(values)
         ]
     for number, text in enumerate(found):

@@ -28,7 +28,7 @@ from pymongo.errors import DuplicateKeyError
 
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line
 from portico.resolvers.writes.marks import applied_with, is_repeatable, not_applied, trim_marks, was_applied
 from portico.resolvers.writes.retries import attempts
 
@@ -120,7 +120,7 @@ def _require_another(member: str, other: str) -> None:
 
 def require_circle_name(circle: str) -> str:
     """Returns the name of a circle without surrounding blanks: 1 to 64 characters of any text. Raises InvalidInput."""
-    return require_text(circle, "circle", longest=MAX_CIRCLE_NAME)
+    return require_line(circle, "circle", longest=MAX_CIRCLE_NAME)
 
 
 def adding(circle: str, now: datetime) -> Change:

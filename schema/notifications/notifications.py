@@ -209,9 +209,9 @@ class NotificationMutation:
 async def _required(context: Context, ids: Sequence[str]) -> list[NotificationDocument]:
     """Returns the viewer's notifications with these ids. Raises NotFound, InvalidInput."""
     if not 1 <= len(ids) <= MAX_IDS:
-        bounds: Any = {"code": errors.InvalidInput.OUT_OF_RANGE, "least": 1, "most": MAX_IDS}
+        code = errors.InvalidInput.TOO_MANY if ids else errors.InvalidInput.TOO_FEW
         text = f"There must be 1 to {MAX_IDS} ids; there are {len(ids)}."
-        raise errors.InvalidInput(text, "which", "ids", **bounds)
+        raise errors.InvalidInput(text, "which", "ids", code=code, least=1, most=MAX_IDS)
     keys = list(dict.fromkeys(Kind.key_in(context, NOTIFICATION.name, one) for one in ids))
     found = await loader_of(NOTIFICATION, None)(context).load_all(keys)
     missing = next((key for key in keys if found.get(key) is None), None)

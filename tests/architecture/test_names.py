@@ -9,10 +9,12 @@ import pytest
 
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.texts import require_text
+from portico.schema.kinds import Kind
 from tests.content.support.photos import create_gallery, photo_input, picture, result
 from tests.content.support.site import create_page, page_input, section_input
+from tests.social.support.social import join
 from tests.support.domains import IMPORTERS
-from tests.support.harness import GatewayClient, category_input, product_input
+from tests.support.harness import GatewayClient, category_input, new_key, product_input
 from tests.support.importing import put
 
 GOOD = {
@@ -34,6 +36,7 @@ BAD = {
     "a blank Braille pattern": "\u2800",
     "a direction override": "a\u202egnp.exe",
     "a direction isolate": "a\u2066b",
+    "a deprecated format character": "a\u206ab",
     "a noncharacter": "a\uffff",
     "a stack of combining marks": "Z" + "\u0301" * 20,
 }
@@ -73,6 +76,35 @@ async def test_every_mutation_with_a_name_applies_the_rule(gateway: GatewayClien
             assert (refused["__typename"], refused["path"]) == ("InvalidInput", path), mutation
         photo = await result(gateway, "uploadPhoto", photo_input(gallery, title=bad), picture())
         assert (photo["__typename"], photo["path"]) == ("InvalidInput", ["title"])
+
+
+@pytest.mark.parametrize("bad", ["a\tb", "a\nb", "a\u000bb", "a\fb", "a\rb", "a\u2028b"], ids=ascii)
+async def test_a_name_has_one_line(gateway: GatewayClient, bad: str) -> None:
+    await join(gateway.db, "tester")
+    other = (await join(gateway.db, "other"))[0]
+    stack = {"to": {"owner": "mara"}, "category": "thing", "itemId": "one", "quantity": 1}
+    given: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "createCategory": (category_input(name=bad), ["name"]),
+        "createProduct": (product_input(title=bad, sku=bad, type=bad), ["sku"]),
+        "openAccount": ({"name": bad}, ["name"]),
+        "updateProfile": ({"name": bad}, ["name"]),
+        "addToCircle": ({"userId": Kind.encode_id("User", other["_id"]), "circle": bad}, ["circle"]),
+        "grant": ({**stack, "name": bad, "idempotencyKey": new_key()}, ["name"]),
+    }
+
+    for mutation, (fields, path) in given.items():
+        refused = await gateway.result(mutation, fields)
+        assert (refused["__typename"], refused["path"]) == ("InvalidInput", path), mutation
+        assert refused["message"].endswith("holds a tab or a line break.")
+
+
+async def test_a_longer_text_may_have_lines(gateway: GatewayClient) -> None:
+    text = "One.\n\n\tTwo."
+
+    created = await gateway.result("createCategory", category_input(description=text))
+
+    assert created["category"]["id"]
+    assert (await gateway.stored("categories"))["description"] == text
 
 
 async def test_imports_apply_the_rule(gateway: GatewayClient, tmp_path: Path) -> None:

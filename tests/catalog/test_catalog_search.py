@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ async def refused(shop: GatewayClient, conditions: dict[str, Any], sort: str = "
     answer = await shop.ask(SKUS, {"filter": conditions, "sort": sort})
     (error,) = answer.body["errors"]
     assert error["message"]
+    # A name in the source.
+    assert not re.search("[a-z]_[a-z]", error["message"])
     return error["extensions"]["code"], error["extensions"].get("argument", [])
 
 
@@ -266,6 +269,8 @@ async def test_all_conditions_must_hold(shop: GatewayClient, conditions: dict[st
         ({"genres": []}, ["filter", "genres"]),
         ({"genres": ["x"] * 51}, ["filter", "genres"]),
         ({"properties": []}, ["filter", "properties"]),
+        ({"typeNames": []}, ["filter", "typeNames"]),
+        ({"categoryIds": []}, ["filter", "categoryIds"]),
         ({"titleWord": " "}, ["filter", "titleWord"]),
         ({"titleWord": "_!?"}, ["filter", "titleWord"]),
         ({"titlePrefix": "x" * 1001}, ["filter", "titlePrefix"]),

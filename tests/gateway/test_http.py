@@ -234,6 +234,23 @@ async def test_an_invalid_body_is_refused(reader: GatewayClient, body: bytes) ->
 
 
 @pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "The body is not JSON in UTF-8."),
+        (b'{"query": "\xff"}', "The body is not JSON in UTF-8."),
+        (b'{"query": ' + b"[" * 2_000 + b"]" * 2_000 + b"}", "The body is nested too deeply."),
+        (b'{"variables": [1e400]}', "The body has a number that exceeds a 64-bit float."),
+        (b'{"variables": [' + b"9" * 400 + b"]}", "The body has a number that exceeds a 64-bit float."),
+    ],
+    ids=["not JSON", "not UTF-8", "deep", "large", "long"],
+)
+async def test_a_body_that_cannot_be_parsed_is_refused_with_the_cause(
+    reader: GatewayClient, body: bytes, message: str
+) -> None:
+    assert (await post(reader, body)).json()["errors"][0]["message"] == message
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ("[" * 100_000, "GRAPHQL_PARSE_FAILED"),

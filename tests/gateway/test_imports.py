@@ -145,6 +145,7 @@ BAD_PRODUCTS: list[tuple[Line, str]] = [
     ({**GOOD, "details": "x"}, "details: Details must be an object."),
     ({**GOOD, "details": 0}, "details: Details must be an object."),
     ({**GOOD, "details": {"n": 2**63}}, "details.n: A whole number must fit into 64 bits."),
+    (orjson.dumps({**GOOD, "details": {"n": 0}}).replace(b'"n":0', b'"n":18446744073709551616'), "details.n: A whole "),
     ({**GOOD, "details": {"a\0": 1}}, "details: A key holds a NUL character."),
     ({**GOOD, "type": "Film", "details": {"actors": "One"}}, "details.actors: Must be a list of strings."),
     ({**GOOD, "type": "Film", "details": {"tracks": []}}, "details.tracks: A product of type 'Film' has no 'tracks'."),

@@ -117,6 +117,17 @@ async def test_a_form_learns_of_all_its_invalid_fields_with_their_bounds(gateway
     }
 
 
+async def test_a_bound_that_no_big_int_can_hold_is_only_in_the_message(gateway: GatewayClient) -> None:
+    given = product_input(type="Book", details={"a": 2**63})
+
+    answer = await call(gateway, "createProduct", given)
+
+    assert [(one["path"], one["code"], one["minimum"], one["maximum"]) for one in (answer, *answer["fields"])] == [
+        (["details", "a"], "OUT_OF_RANGE", None, None)
+    ] * 2
+    assert [one["message"] for one in answer["fields"]] == ["A whole number must fit into 64 bits."]
+
+
 async def test_a_repeated_call_gets_all_invalid_fields_again(gateway: GatewayClient) -> None:
     text = mutation_text(CORE, "createCategory", SHOWN)
     variables = {"input": {"name": "", "slug": "A B", "idempotencyKey": new_key()}}
@@ -185,6 +196,17 @@ async def test_a_number_beyond_its_bound_has_the_bound(gateway: GatewayClient) -
 
     found = await refused(gateway, "addItemToCart", add_input(cart, sku, 0))
     assert found == {"path": ["quantity"], "code": "OUT_OF_RANGE", "minimum": 1, "maximum": None}
+
+
+async def test_the_bound_of_a_quantity_counts_what_is_there(gateway: GatewayClient) -> None:
+    plain, dear = await stock_up(gateway, units=2_000), await stock_up(gateway, price=2**52)
+    cart = await new_cart(gateway, **{plain: 999})
+    beyond = {"path": ["quantity"], "code": "OUT_OF_RANGE", "minimum": None}
+
+    assert await refused(gateway, "addItemToCart", add_input(cart, plain, 2)) == {**beyond, "maximum": 1}
+    assert await refused(gateway, "addItemToCart", add_input(cart, dear, 2)) == {**beyond, "maximum": 1}
+    given = {"sku": plain, "quantity": 2**31 - 1, "idempotencyKey": new_key()}
+    assert await refused(gateway, "restock", given) == {**beyond, "maximum": 2**31 - 1 - 2_000}
 
 
 async def test_an_error_that_an_earlier_version_has_stored_has_a_code(gateway: GatewayClient) -> None:

@@ -141,12 +141,13 @@ async def test_an_integer_out_of_range_is_refused_with_the_range(reader: Gateway
     most, places = RANGES[name]
     lowest = -most - 1 if name == "Int" else -most
     bound = f"`{name}` must be between {lowest} and {most}."
+    wrong = "small" if sign else "large"
     for text in places:
         for literal, shown in zip(LARGE.values(), (LARGE["20 digits"], SHOWN), strict=True):
             answer = await reader.ask(text.format(sign + literal))
 
             assert answer.codes == ["GRAPHQL_VALIDATION_FAILED"]
-            assert answer.body["errors"][0]["message"] == f"The integer {sign}{shown} is too large: {bound}"
+            assert answer.body["errors"][0]["message"] == f"The integer {sign}{shown} is too {wrong}: {bound}"
             assert answer.body["errors"][0]["locations"]
 
 

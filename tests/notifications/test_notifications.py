@@ -127,8 +127,9 @@ async def test_a_mark_needs_a_token_and_one_to_a_hundred_ids(gateway: GatewayCli
     ids = await notify(gateway.db, "ann", "bob")
 
     assert (await gateway.ask(MARK, {"input": {"which": {"ids": ids}}}, token=None)).codes == ["UNAUTHENTICATED"]
-    for wrong in ([], ids * 101):
-        assert await mark(gateway, "ann", ids=wrong) == {"__typename": "InvalidInput", "path": ["which", "ids"]}
+    for wrong, code in (([], "TOO_FEW"), (ids * 101, "TOO_MANY")):
+        refused = await mark(gateway, "ann", ids=wrong)
+        assert refused == {"__typename": "InvalidInput", "path": ["which", "ids"], "code": code}
     assert await gateway.data("{ viewer { subject } }", token=None) == {"viewer": None}
 
 

@@ -23,7 +23,7 @@ from portico.resolvers.content.imports import PostRecord
 from portico.resolvers.content.photo_imports import PhotoRecord
 from portico.resolvers.documents import Author
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.texts import MAX_AUTHOR, require_text
+from portico.resolvers.texts import MAX_AUTHOR, require_line
 
 # The slug of the section of photos whose records do not name one. The demo's photos are there, too.
 GALLERY = "gallery"
@@ -81,7 +81,7 @@ def _author(record: Record) -> Author:
     if isinstance(author, dict):
         found = object_of(author, {"id", "name"}, "author")
         key, name = (
-            require_text(text_at(found, "author", part), "author", part, longest=MAX_AUTHOR) for part in ("id", "name")
+            require_line(text_at(found, "author", part), "author", part, longest=MAX_AUTHOR) for part in ("id", "name")
         )
         return {"id": key, "name": name}
     names = [as_text(author, "author")] if author is not None else optional(record, "authors", as_texts)
@@ -92,4 +92,4 @@ def _author(record: Record) -> Author:
 def _as_author(value: Any, *path: str) -> str:
     """Returns the name of an author, which may be empty."""
     name = as_text(value, *path).strip()
-    return name and require_text(name, *path, longest=MAX_AUTHOR)
+    return name and require_line(name, *path, longest=MAX_AUTHOR)

@@ -22,7 +22,7 @@ from pymongo import ASCENDING, IndexModel
 from portico.resolvers.documents import CollectionSpec, Database, Document
 from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import Listing, Sort
-from portico.resolvers.texts import MAX_AUTHOR, check_length, fold, prefix_range, require_text, trimmed
+from portico.resolvers.texts import MAX_AUTHOR, check_length, fold, prefix_range, require_line, require_text, trimmed
 from portico.resolvers.typed import TypedDict
 from portico.resolvers.writes.marks import Repeatable
 
@@ -186,8 +186,8 @@ async def find_by_ids(db: Database, ids: Sequence[str], projection: Any = None) 
 def require_place(place: Place, *path: str) -> Place:
     """Returns the inventory with its names checked. Raises InvalidInput."""
     with InvalidInput.collect() as check:
-        owner = check(require_text, place.owner, *path, "owner", longest=MAX_AUTHOR)
-        name = check(require_text, place.name, *path, "name", longest=MAX_INVENTORY_NAME)
+        owner = check(require_line, place.owner, *path, "owner", longest=MAX_AUTHOR)
+        name = check(require_line, place.name, *path, "name", longest=MAX_INVENTORY_NAME)
     if (owner, name) != place:
         text = "The names of an owner and an inventory have no surrounding blanks."
         raise InvalidInput(text, *path, code=InvalidInput.WRONG_FORMAT)
@@ -197,8 +197,8 @@ def require_place(place: Place, *path: str) -> Place:
 def require_wanted(wanted: Wanted, *path: str) -> Wanted:
     """Returns the item with its quantity checked. Raises InvalidInput."""
     with InvalidInput.collect() as check:
-        category = check(require_text, wanted.category, *path, "category", longest=MAX_CATEGORY)
-        item_id = check(require_text, wanted.item_id, *path, "item_id", longest=MAX_ITEM_ID)
+        category = check(require_line, wanted.category, *path, "category", longest=MAX_CATEGORY)
+        item_id = check(require_line, wanted.item_id, *path, "item_id", longest=MAX_ITEM_ID)
         if not 1 <= wanted.quantity <= MAX_QUANTITY:
             text = f"`quantity` must be between 1 and 2^53 - 1; got {wanted.quantity}."
             check.refuse(
@@ -210,7 +210,7 @@ def require_wanted(wanted: Wanted, *path: str) -> Wanted:
 def display_of(name: str, description: str | None, image: str | None) -> Document:
     """Returns the fields that show an item. Raises InvalidInput."""
     with InvalidInput.collect() as check:
-        shown = check(require_text, name, "name", longest=MAX_NAME)
+        shown = check(require_line, name, "name", longest=MAX_NAME)
         if description is not None:
             description = check(require_text, description, "description", longest=MAX_DESCRIPTION)
         if image is not None:

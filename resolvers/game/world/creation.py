@@ -14,7 +14,7 @@ from pymongo.errors import DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput, NotFound
 from portico.resolvers.game.refusals import LimitReached
-from portico.resolvers.texts import MAX_AUTHOR, require_text
+from portico.resolvers.texts import MAX_AUTHOR, require_line, require_text
 from portico.resolvers.writes.retries import attempts
 
 from . import characters, presence, start_rooms
@@ -53,7 +53,7 @@ async def spawn_character(db: Database, rooms: Rooms, *, owner: str, room: Objec
 
 
 def _require_owner(owner: str) -> None:
-    if require_text(owner, "owner", longest=MAX_AUTHOR) != owner:
+    if require_line(owner, "owner", longest=MAX_AUTHOR) != owner:
         raise InvalidInput(
             "The subject of a player has no surrounding blanks.", "owner", code=InvalidInput.WRONG_FORMAT
         )

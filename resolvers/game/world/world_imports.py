@@ -22,7 +22,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.errors import Conflict, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, outcome_of, refused_row, rejected_rows
-from portico.resolvers.texts import require_text
+from portico.resolvers.texts import require_line, require_text
 from portico.resolvers.writes.marks import derived_id
 
 from . import blueprints, locations
@@ -184,7 +184,7 @@ def _fields_of(record: RoomRecord, targets: set[ObjectId]) -> Document:
     """Returns the fields of a room that a later import can change. Raises InvalidInput."""
     exits = [{"direction": way, "to": room_id(to)} for way, to in record.exits.items() if room_id(to) in targets]
     fields = {
-        "name": require_text(record.name, "name", longest=MAX_NAME),
+        "name": require_line(record.name, "name", longest=MAX_NAME),
         "description": require_text(record.description, "description", longest=locations.MAX_DESCRIPTION),
         "exits": exits,
     }
@@ -208,7 +208,7 @@ async def _update_room(db: Database, record: RoomRecord, known: _Known, now: dat
 
 async def _put_object(db: Database, record: ObjectRecord, known: _Known, now: datetime) -> Outcome:
     fields = dict(record.fields)
-    fields["name"] = require_text(fields["name"], "name", longest=MAX_NAME)
+    fields["name"] = require_line(fields["name"], "name", longest=MAX_NAME)
     fields["description"] = require_text(fields["description"], "description", longest=MAX_DESCRIPTION)
     for content in record.contents:
         if content not in known.objects:
@@ -256,8 +256,8 @@ async def lay_down(db: Database, place: ObjectId, ids: Sequence[str], *, now: da
 
 
 async def _put_shop(db: Database, record: ShopRecord, known: _Known, now: datetime) -> Outcome:
-    name = require_text(record.keeper, "keeper", longest=MAX_NAME)
-    character_class = require_text(record.character_class, "class", longest=MAX_NAME)
+    name = require_line(record.keeper, "keeper", longest=MAX_NAME)
+    character_class = require_line(record.character_class, "class", longest=MAX_NAME)
     place = room_id(record.room)
     if place not in known.targets:
         return _waiting(record, None, f"room: there is no room {record.room!r}")

@@ -31,7 +31,7 @@ mutation ($input: MarkNotificationsReadInput!) {
   markNotificationsRead(input: $input) {
     __typename
     ... on MarkNotificationsReadPayload { notifications { id readAt } viewer { unreadNotificationCount } }
-    ... on InvalidInput { path }
+    ... on InvalidInput { path code }
     ... on NotFound { missingId }
   }
 }
