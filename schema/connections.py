@@ -51,12 +51,12 @@ class PageInfo:
     start_cursor: str | None = computed(
         lambda info: info.page.start_cursor,
         description="The position of the page's beginning, for `before` of the previous page; null for an empty page "
-        "without a previous page.",
+        "at an end of the list.",
     )
     end_cursor: str | None = computed(
         lambda info: info.page.end_cursor,
-        description="The position of the page's end, for `after` of the next page; null for an empty "
-        "page without a next page.",
+        description="The position of the page's end, for `after` of the next page; null for an empty page "
+        "at an end of the list.",
     )
 
     @strawberry.field(description="Whether there are rows that you see before the page.")

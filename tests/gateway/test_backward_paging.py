@@ -57,6 +57,7 @@ LISTS = {
     "newest": ("products(%s)", 0),
     "cheapest": ("products(sort: PRICE_ASC, %s)", 0),
     "dearest": ("products(sort: PRICE_DESC, %s)", 0),
+    "by title": ("products(sort: TITLE_ASC, %s)", 0),
     "found": ('products(filter: { search: "blue" }, sort: RELEVANCE, %s)', 0),
     "filtered": ("products(filter: { minPrice: 200 }, %s)", 0),
     "in a category": ('category(slug: "music") { products(%s)', 1),
@@ -110,15 +111,27 @@ async def test_the_cursors_of_both_directions_are_the_same(shop: GatewayClient) 
         assert (await read(shop, "cheapest", before=before, **size))["edges"] == forwards["edges"]
 
 
-async def test_nothing_is_before_the_first_row(shop: GatewayClient) -> None:
-    first = (await read(shop, "newest", first=1))["pageInfo"]["startCursor"]
+@pytest.mark.parametrize("name", LISTS)
+async def test_all_rows_follow_the_empty_page_before_the_first_row(shop: GatewayClient, name: str) -> None:
+    first = (await read(shop, name, first=1))["pageInfo"]["startCursor"]
 
-    empty = await read(shop, "newest", last=5, before=first)
+    empty = await read(shop, name, last=5, before=first)
 
+    # The page after it is the first page, which needs no cursor.
     assert empty == {
         "edges": [],
-        "pageInfo": {"hasPreviousPage": False, "hasNextPage": False, "startCursor": None, "endCursor": None},
+        "pageInfo": {"hasPreviousPage": False, "hasNextPage": True, "startCursor": None, "endCursor": None},
     }
+
+
+async def test_all_rows_follow_the_empty_page_before_a_deleted_row(gateway: GatewayClient) -> None:
+    await add_products(gateway.db, [product(sku=sku, title=sku) for sku in ("a", "b")])
+    deleted = (await read(gateway, "by title", first=1))["pageInfo"]["startCursor"]
+    await gateway.db["products"].delete_one({"sku": "a"})
+
+    page = await read(gateway, "by title", last=5, before=deleted)
+
+    assert (page["edges"], page["pageInfo"]["hasNextPage"]) == ([], True)
 
 
 @pytest.mark.parametrize(
