@@ -248,16 +248,35 @@ class Extent(NamedTuple):
 
 
 def extent_of(context: Context, listing: Listing, span: Span, *, default: int) -> Extent:
-    """Returns the rows that the arguments of a connection ask for. Raises InvalidInput."""
+    """Returns the rows that the arguments of a connection ask for. Raises InvalidInput, with all invalid ones."""
     first, after, last, before = span
-    if last is None and before is None:
-        return Extent(page_size(first, default), position_of(context, listing, after), is_backwards=False)
-    if after is not None:
-        text = "Use `after` with `first`, or `before` with `last`."
-        raise InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED)
-    key = position_of(context, listing, before, "before")
-    size = page_size(first, default) if last is None else page_size(last, default, name="last")
-    return Extent(size, key, is_backwards=True)
+    if last is None and before is None and after is None:
+        return Extent(page_size(first, default), None, is_backwards=False)
+    is_backwards = last is not None or before is not None
+    with InvalidInput.collect() as check:
+        check(require_span, span, default=default)
+        key = check(position_of, context, listing, *((before, "before") if is_backwards else (after, "after")))
+    return Extent((last if is_backwards else first) or default, key, is_backwards)
+
+
+def require_span(span: Span, *, default: int) -> None:
+    """Raises InvalidInput for the arguments of a connection, with all invalid ones, but does not read the cursors.
+
+    `first` with its default value counts as left out: nothing tells the two apart.
+    """
+    first, after, last, before = span
+    is_backwards = last is not None or before is not None
+    with InvalidInput.collect() as check:
+        if not is_backwards:
+            check(page_size, first, default)
+            return
+        check(page_size, last, default, name="last")
+        if first not in {None, default}:
+            text = "Use `first` without `last` and `before`."
+            check.refuse(InvalidInput(text, "first", code=InvalidInput.NOT_ALLOWED))
+        if after is not None:
+            text = "Use `after` with `first`, or `before` with `last`."
+            check.refuse(InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED))
 
 
 def position_of(context: Context, listing: Listing, cursor: str | None, name: str = "after") -> Key | None:

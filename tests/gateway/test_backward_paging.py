@@ -141,6 +141,7 @@ async def test_all_rows_follow_the_empty_page_before_a_deleted_row(gateway: Gate
         ({"last": 101}, "`last` must be between 1 and 100; got 101."),
         ({"last": 2, "before": "x"}, "`before` is not a cursor of this list with this filter and sort."),
         ({"last": 2, "after": "x"}, "Use `after` with `first`, or `before` with `last`."),
+        ({"last": 2, "first": 2}, "Use `first` without `last` and `before`."),
     ],
 )
 async def test_other_arguments_are_refused(shop: GatewayClient, given: dict[str, Any], message: str) -> None:
@@ -169,10 +170,21 @@ async def test_a_page_costs_as_many_rows_as_it_can_have(gateway: GatewayClient) 
         assert answer.codes == codes
 
 
-async def test_before_without_last_has_the_size_of_first(shop: GatewayClient) -> None:
+async def test_first_is_refused_with_before(shop: GatewayClient) -> None:
+    before = (await read(shop, "newest"))["edges"][5]["cursor"]
+
+    answer = await shop.ask(
+        f"query ({_ARGUMENTS}) {{ products({_PASSED}) {{ {_PAGE} }} }}", {"first": 2, "before": before}
+    )
+
+    (error,) = answer.body["errors"]
+    assert error["message"] == "Use `first` without `last` and `before`."
+    assert error["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["first"]}
+
+
+async def test_the_default_of_first_counts_as_left_out(shop: GatewayClient) -> None:
     whole = (await read(shop, "newest"))["edges"]
 
-    page = await read(shop, "newest", first=2, before=whole[5]["cursor"])
-
-    assert [edge["node"] for edge in page["edges"]] == [edge["node"] for edge in whole[3:5]]
-    assert page["pageInfo"]["hasPreviousPage"]
+    for given in ({"first": 20}, {"first": None}, {"first": 20, "last": 20}):
+        page = await read(shop, "newest", before=whole[5]["cursor"], **given)
+        assert page["edges"] == whole[:5]
