@@ -13,7 +13,7 @@ from portico.loaders.batching import BatchRead
 from portico.resolvers.backward_pages import BackwardPage
 from portico.resolvers.documents import CollectionSpec, D, Document, Projection, projection_name
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.paging import Key, Listing, Page, page_size
+from portico.resolvers.paging import Key, Listing, Page
 from portico.schema.kinds import BatchRule, Kind, types_of
 
 from .context import Context, Info, core
@@ -249,34 +249,14 @@ class Extent(NamedTuple):
 
 def extent_of(context: Context, listing: Listing, span: Span, *, default: int) -> Extent:
     """Returns the rows that the arguments of a connection ask for. Raises InvalidInput, with all invalid ones."""
-    first, after, last, before = span
-    if last is None and before is None and after is None:
-        return Extent(page_size(first, default), None, is_backwards=False)
-    is_backwards = last is not None or before is not None
+    is_backwards = span.is_backwards
+    cursor, name = (span.before, "before") if is_backwards else (span.after, "after")
+    if cursor is None:
+        return Extent(span.size(default), None, is_backwards)
     with InvalidInput.collect() as check:
-        check(require_span, span, default=default)
-        key = check(position_of, context, listing, *((before, "before") if is_backwards else (after, "after")))
-    return Extent((last if is_backwards else first) or default, key, is_backwards)
-
-
-def require_span(span: Span, *, default: int) -> None:
-    """Raises InvalidInput for the arguments of a connection, with all invalid ones, but does not read the cursors.
-
-    `first` with its default value counts as left out: nothing tells the two apart.
-    """
-    first, after, last, before = span
-    is_backwards = last is not None or before is not None
-    with InvalidInput.collect() as check:
-        if not is_backwards:
-            check(page_size, first, default)
-            return
-        check(page_size, last, default, name="last")
-        if first not in {None, default}:
-            text = "Use `first` without `last` and `before`."
-            check.refuse(InvalidInput(text, "first", code=InvalidInput.NOT_ALLOWED))
-        if after is not None:
-            text = "Use `after` with `first`, or `before` with `last`."
-            check.refuse(InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED))
+        size = check(span.size, default)
+        key = check(position_of, context, listing, cursor, name)
+    return Extent(size, key, is_backwards)
 
 
 def position_of(context: Context, listing: Listing, cursor: str | None, name: str = "after") -> Key | None:
