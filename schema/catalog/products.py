@@ -237,14 +237,19 @@ class ProductFilter:
     in_stock: bool | None = strawberry.field(default=None, description="Whether units are available.")
 
     def query(self, context: Context, check: Callable[..., Any]) -> product_search.ProductQuery:
-        """Returns the conditions, without the words that `typed` stands for. Raises NotFound."""
+        """Returns the conditions, without the words that `typed` stands for. Notes those that are not valid."""
         plain = {name: value for name, value in vars(self).items() if name not in _DECODED}
-        categories = self.category_ids
+        categories = None
+        if self.category_ids is not None:
+            categories = [
+                check(Kind.key_argument, context, "Category", key, "filter", "category_ids", str(number))
+                for number, key in enumerate(self.category_ids)
+            ]
         if self.typed is not None:
             check(check_length, self.typed, "filter", "typed", longest=MAX_TEXT)
         return product_search.ProductQuery(
             type=None if self.type is None else self.type.name,
-            category_ids=None if categories is None else [Kind.key_in(context, "Category", key) for key in categories],
+            category_ids=categories,
             properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
             **plain,
         )
@@ -313,7 +318,7 @@ async def product_page(
 def _asked(
     context: Context, given: ProductFilter | None, sort: ProductSort | None, within: product_search.Within | None
 ) -> tuple[Asked, ProductListing]:
-    """Returns what a caller asks for, but for the words that a typed text stands for. Raises InvalidInput, NotFound."""
+    """Returns what a caller asks for, but for the words that a typed text stands for. Raises InvalidInput."""
     with InvalidInput.collect() as check:
         query = product_search.EVERY_PRODUCT if given is None else given.query(context, check)
         asked = Asked(query, (sort or ProductSort.NEWEST).name, within)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
 from portico.schema.analytics.analysts import ANALYST
-from tests.support.harness import GatewayClient
+from portico.schema.game.game_masters import GAME_MASTER
+from portico.schema.kinds import Kind
+from tests.support.harness import GatewayClient, create_category
 
 _TIMES = 'from: "1960-01-01T00:00:00Z", to: "2300-01-01T00:00:00Z"'
 _LONG = "a" * 1001
@@ -86,3 +89,24 @@ async def test_all_invalid_arguments_are_named_at_once(shared: GatewayClient, na
     found = await invalid(shared, field, selection)
 
     assert sorted(".".join(one["path"]) for one in found) == sorted(paths)
+
+
+async def test_an_id_of_something_else_is_an_invalid_value_of_a_filter(gateway: GatewayClient) -> None:
+    category = (await create_category(gateway))["id"]
+    other, unknown = Kind.encode_id("Product", "P-1"), Kind.encode_id("Category", ObjectId())
+
+    ids = ", ".join(f'"{one}"' for one in (category, other, unknown, "x"))
+    found = await invalid(gateway, f"products(filter: {{ categoryIds: [{ids}], genres: [] }})", "{ nodes { sku } }")
+
+    assert [(one["path"], one["code"], one["message"]) for one in found] == [
+        (["filter", "categoryIds", "1"], "WRONG_FORMAT", "The id is that of a product, not of a category."),
+        (["filter", "categoryIds", "3"], "WRONG_FORMAT", "The id is not that of a category."),
+        (["filter", "genres"], "TOO_FEW", "The filter takes 1 to 50 genres."),
+    ]
+
+
+async def test_an_id_of_something_else_is_an_invalid_room_of_characters(gateway: GatewayClient) -> None:
+    answer = await gateway.as_caller("keeper", GAME_MASTER).ask('{ characters(locationId: "x") { nodes { id } } }')
+
+    (error,) = answer.body["errors"]
+    assert error["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["locationId"]}
