@@ -118,7 +118,7 @@ EXCEPTIONS: dict[str, tuple[str, set[str]]] = {
     ),
     "resolvers.writes.retries": ("waits for the marks of others", {"pause", "settling"}),
     "resolvers.parts": ("what a live query compares before it runs", {"as_part"}),
-    "resolvers.together": ("commands at the same time", {"Begun", "both"}),
+    "resolvers.together": ("commands at the same time", {"Begun", "both", "every"}),
     "resolvers.writes.settler": ("how calls are answered that settle", {"AT_ONCE", "Answering", "Settler"}),
     "resolvers.writes.deciding": (
         "records that decide, where `Noted.settle_once` is not enough",
