@@ -187,7 +187,7 @@ class Page(Generic[D]):
 
     @property
     def end_cursor(self) -> str | None:
-        """The cursor for the next page; None for an empty page that is the last."""
+        """The cursor for the next page; None for an empty page at an end of the list."""
         if self.end is not None:
             return self._cursor(self.end)
         return self.cursor(self.documents[-1]) if self.documents else None

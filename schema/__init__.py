@@ -4,9 +4,9 @@ import importlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import strawberry
-from graphql import GraphQLError
 from strawberry.schema.config import StrawberryConfig
 
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.served import Domains
 from portico.schema.kinds import Node
 
@@ -54,9 +54,8 @@ class Query(ViewerQuery, SuggestQuery):
         self, info: Info, ids: Annotated[list[strawberry.ID], described("At most 100 ids.")]
     ) -> list[Node | None] | None:
         if len(ids) > MAX_NODES:
-            raise GraphQLError(
-                f"`ids` can have at most {MAX_NODES} items; got {len(ids)}.", extensions={"code": "BAD_USER_INPUT"}
-            )
+            text = f"`ids` can have at most {MAX_NODES} items; got {len(ids)}."
+            raise InvalidInput(text, "ids", code=InvalidInput.TOO_MANY, most=MAX_NODES)
         # graphql-core awaits the items concurrently, so that their loaders batch them.
         return [find_node(core(info), global_id) for global_id in ids]  # type: ignore[misc]
 

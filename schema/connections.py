@@ -13,7 +13,7 @@ from portico.loaders.batching import BatchRead
 from portico.resolvers.backward_pages import BackwardPage
 from portico.resolvers.documents import CollectionSpec, D, Document, Projection, projection_name
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.paging import Key, Listing, Page, page_size
+from portico.resolvers.paging import Key, Listing, Page
 from portico.schema.kinds import BatchRule, Kind, types_of
 
 from .context import Context, Info, core
@@ -51,12 +51,12 @@ class PageInfo:
     start_cursor: str | None = computed(
         lambda info: info.page.start_cursor,
         description="The position of the page's beginning, for `before` of the previous page; null for an empty page "
-        "without a previous page.",
+        "at an end of the list.",
     )
     end_cursor: str | None = computed(
         lambda info: info.page.end_cursor,
-        description="The position of the page's end, for `after` of the next page; null for an empty "
-        "page without a next page.",
+        description="The position of the page's end, for `after` of the next page; null for an empty page "
+        "at an end of the list.",
     )
 
     @strawberry.field(description="Whether there are rows that you see before the page.")
@@ -248,16 +248,15 @@ class Extent(NamedTuple):
 
 
 def extent_of(context: Context, listing: Listing, span: Span, *, default: int) -> Extent:
-    """Returns the rows that the arguments of a connection ask for. Raises InvalidInput."""
-    first, after, last, before = span
-    if last is None and before is None:
-        return Extent(page_size(first, default), position_of(context, listing, after), is_backwards=False)
-    if after is not None:
-        text = "Use `after` with `first`, or `before` with `last`."
-        raise InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED)
-    key = position_of(context, listing, before, "before")
-    size = page_size(first, default) if last is None else page_size(last, default, name="last")
-    return Extent(size, key, is_backwards=True)
+    """Returns the rows that the arguments of a connection ask for. Raises InvalidInput, with all invalid ones."""
+    is_backwards = span.is_backwards
+    cursor, name = (span.before, "before") if is_backwards else (span.after, "after")
+    if cursor is None:
+        return Extent(span.size(default), None, is_backwards)
+    with InvalidInput.collect() as check:
+        size = check(span.size, default)
+        key = check(position_of, context, listing, cursor, name)
+    return Extent(size, key, is_backwards)
 
 
 def position_of(context: Context, listing: Listing, cursor: str | None, name: str = "after") -> Key | None:

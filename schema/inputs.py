@@ -1,8 +1,8 @@
 """Arguments and input fields that several types share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 import strawberry
 from strawberry.relay import GlobalID
@@ -10,6 +10,12 @@ from strawberry.scalars import is_scalar
 from strawberry.types.arguments import InputContext
 from strawberry.types.base import StrawberryMaybe, StrawberryObjectDefinition, StrawberryOptional
 from strawberry.types.enum import StrawberryEnumDefinition, has_enum_definition
+
+from portico.resolvers.errors import InvalidInput
+from portico.resolvers.paging import page_size
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 First = Annotated[int | None, strawberry.argument(description="The size of the page, 1 to 100.")]
 Last = Annotated[
@@ -31,6 +37,44 @@ class Span(NamedTuple):
     after: str | None
     last: int | None
     before: str | None
+
+    @property
+    def is_backwards(self) -> bool:
+        """Whether the page ends at the end of the list, or before a row."""
+        return self.last is not None or self.before is not None
+
+    def size(self, default: int) -> int:
+        """Returns the size of the page.
+
+        `first` with its default value counts as left out: nothing tells the two apart.
+
+        Raises:   InvalidInput, with all invalid arguments but the cursors.
+        """
+        if not self.is_backwards:
+            return page_size(self.first, default)
+        with InvalidInput.collect() as check:
+            size = check(page_size, self.last, default, name="last")
+            if self.first not in {None, default}:
+                text = "Use `first` without `last` and `before`."
+                check.refuse(InvalidInput(text, "first", code=InvalidInput.NOT_ALLOWED))
+            if self.after is not None:
+                text = "Use `after` with `first`, or `before` with `last`."
+                check.refuse(InvalidInput(text, "after", code=InvalidInput.NOT_ALLOWED))
+        return size
+
+    def beside(self, default: int, make: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Returns what `make` returns of the other arguments of the field.
+
+        If it raises InvalidInput, names the invalid arguments of the page, too. Otherwise the page checks them: its
+        cursors are those of a listing.
+        """
+        try:
+            return make(*args, **kwargs)
+        except InvalidInput as error:
+            with InvalidInput.collect() as check:
+                check.refuse(error)
+                check(self.size, default)
+            raise
 
 
 def described(description: str) -> Any:

@@ -16,7 +16,7 @@ from graphql import GraphQLError, GraphQLNamedType, GraphQLObjectType, GraphQLSc
 from portico.loaders import declaring
 from portico.loaders.batching import BatchRead
 from portico.resolvers.documents import CollectionSpec, D, Database, DocumentId, Projection, document_id
-from portico.resolvers.errors import NotFound, one_of
+from portico.resolvers.errors import InvalidInput, NotFound, one_of
 from portico.resolvers.undecodable import is_undecodable
 
 from .context import Context
@@ -157,6 +157,14 @@ class Kind(Generic[D]):
         if found.name != kind:
             raise NotFound(kind, message=f"The id is that of {one_of(found.name)}, not of {one_of(kind)}.")
         return key
+
+    @staticmethod
+    def key_argument(context: Context, kind: str, global_id: str, *path: str) -> Any:
+        """Returns the key in an id that filters a list. Raises InvalidInput, with this path, for any other id."""
+        try:
+            return Kind.key_in(context, kind, global_id)
+        except NotFound as error:
+            raise InvalidInput(error.message, *path, code=InvalidInput.WRONG_FORMAT) from None
 
 
 def kind_of(graphql_type: GraphQLNamedType | None) -> Kind | None:

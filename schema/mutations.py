@@ -307,7 +307,7 @@ def _key_of(given: Any) -> str | None:
     if key is not None and not 1 <= len(key) <= 255:  # noqa: PLR2004
         raise GraphQLError(
             f"`idempotencyKey` must have 1 to 255 characters; got {len(key):,}.",
-            extensions={"code": "BAD_USER_INPUT"},
+            extensions={"code": "BAD_USER_INPUT", "argument": ["input", "idempotencyKey"]},
         )
     return key
 

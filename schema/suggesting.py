@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import strawberry
 
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import page_size
 from portico.resolvers.texts import check_length
 from portico.resolvers.typed_text import MAX_TEXT, Part, parts_of, typed_words
@@ -79,8 +80,9 @@ class SuggestQuery:
         text: Annotated[str, described(f"What was typed, up to {MAX_TEXT} characters.")],
         first: Annotated[int, described(f"How many of a kind at most: 1 to {MAX_SUGGESTED}.")] = DEFAULT_SUGGESTED,
     ) -> list[Suggestion] | None:
-        check_length(text, "text", longest=MAX_TEXT)
-        size = page_size(first, DEFAULT_SUGGESTED, most=MAX_SUGGESTED)
+        with InvalidInput.collect() as check:
+            check(check_length, text, "text", longest=MAX_TEXT)
+            size = check(page_size, first, DEFAULT_SUGGESTED, most=MAX_SUGGESTED)
         typed = typed_words(text)
         if not typed:
             return []

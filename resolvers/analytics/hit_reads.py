@@ -37,12 +37,13 @@ async def read_hits(
     Args:     begin, end: `begin` is included, `end` is not.
     Raises:   InvalidInput, also for WEEK and YEAR, which have no counters; AnswerTooLarge.
     """
-    if granularity not in _READ:
-        raise InvalidInput(
-            "Hits are counted by MINUTE, HOUR, DAY and MONTH.", "granularity", code=InvalidInput.NOT_ALLOWED
-        )
+    with InvalidInput.collect() as check:
+        if granularity not in _READ:
+            text = "Hits are counted by MINUTE, HOUR, DAY and MONTH."
+            check.refuse(InvalidInput(text, "granularity", code=InvalidInput.NOT_ALLOWED))
+        points = check(count_periods, granularity, begin, end)
     # Before anything is made of them: many such reads can wait at the same time.
-    await hold(count_periods(granularity, begin, end) * _POINT_BYTES)
+    await hold(points * _POINT_BYTES)
     return await as_part(db, lambda db: _read(db, series, granularity, begin, end))
 
 

@@ -66,10 +66,11 @@ async def count_pages(
               max_events: the most events that are counted now, because no roll-up includes them.
     Raises:   InvalidInput.
     """
-    require_range(begin, end)
-    if not 1 <= limit <= MAX_PAGES:
-        text = f"`limit` must be between 1 and {MAX_PAGES:,}; got {limit}."
-        raise InvalidInput(text, "limit", code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_PAGES)
+    with InvalidInput.collect() as check:
+        check(require_range, begin, end)
+        if not 1 <= limit <= MAX_PAGES:
+            text = f"`limit` must be between 1 and {MAX_PAGES:,}; got {limit}."
+            check.refuse(InvalidInput(text, "limit", code=InvalidInput.OUT_OF_RANGE, least=1, most=MAX_PAGES))
 
     async def read(db: Database) -> Sequence[Document]:
         found = await _count_pages(db, begin, end, limit, max_events)

@@ -75,8 +75,9 @@ def count_periods(granularity: Granularity, begin: datetime, end: datetime) -> i
 
 def require_range(begin: datetime, end: datetime) -> None:
     """Raises InvalidInput for an empty range, or for a time outside the years 1970 to 2199."""
-    require_time(begin, "from")
-    if end != AFTER_LAST:
-        require_time(end, "to")
+    with InvalidInput.collect() as check:
+        check(require_time, begin, "from")
+        if end != AFTER_LAST:
+            check(require_time, end, "to")
     if end <= begin:
         raise InvalidInput("`to` must be later than `from`.", "to", code=InvalidInput.OUT_OF_RANGE)

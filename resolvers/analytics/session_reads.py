@@ -45,11 +45,12 @@ async def read_stats(
     Args:     begin, end: `begin` is included, `end` is not.
     Raises:   InvalidInput.
     """
-    require_user_id(user_id)
-    if granularity == "MINUTE":
-        text = "Sessions are rolled up by HOUR, DAY, WEEK, MONTH and YEAR, not by MINUTE."
-        raise InvalidInput(text, "granularity", code=InvalidInput.NOT_ALLOWED)
-    count_periods(granularity, begin, end)
+    with InvalidInput.collect() as check:
+        check(require_user_id, user_id)
+        if granularity == "MINUTE":
+            text = "Sessions are rolled up by HOUR, DAY, WEEK, MONTH and YEAR, not by MINUTE."
+            check.refuse(InvalidInput(text, "granularity", code=InvalidInput.NOT_ALLOWED))
+        check(count_periods, granularity, begin, end)
     # MongoDB uses the partial index only for what exists.
     pending = {"user_id": user_id, PENDING: {"$exists": True, "$gte": FIRST}}
     oldest = await _oldest(db, pending)

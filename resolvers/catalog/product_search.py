@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -69,7 +69,7 @@ def listing_of(query: ProductQuery, sort: str, within: Within | None = None) -> 
     """Returns the listing of the products that match the query.
 
     Args:     sort: one of `SORTS`.
-    Raises:   InvalidInput (a condition is impossible or too long, RELEVANCE without a search).
+    Raises:   InvalidInput (conditions are impossible or too long, RELEVANCE without a search).
     """
     return _of_all(sort) if query is EVERY_PRODUCT and within is None else _listing(query, sort, within)
 
@@ -81,9 +81,11 @@ def _of_all(sort: str) -> ProductListing:
 
 
 def _listing(query: ProductQuery, sort: str, within: Within | None) -> ProductListing:
-    if sort == "RELEVANCE" and not query.search:
-        raise InvalidInput("The sort RELEVANCE needs `filter.search`.", "sort", code=InvalidInput.NOT_ALLOWED)
-    conditions = _conditions(query)
+    with InvalidInput.collect() as check:
+        if sort == "RELEVANCE" and not query.search:
+            text = "The sort RELEVANCE needs `filter.search`."
+            check.refuse(InvalidInput(text, "sort", code=InvalidInput.NOT_ALLOWED))
+        conditions = _conditions(query, check)
     named: Document | None = None
     if within is not None or query.typed is not None:
         named = {"query": together(conditions)}
@@ -100,22 +102,37 @@ def _listing(query: ProductQuery, sort: str, within: Within | None) -> ProductLi
     return ProductListing(together(conditions), SORTS[sort], by_score=sort == "RELEVANCE", named=named)
 
 
-def _conditions(query: ProductQuery) -> list[Document]:
+def _conditions(query: ProductQuery, check: Callable[..., Any]) -> list[Document]:
     conditions: list[Document] = [{"terms": wanted} for wanted in _terms(query)]
     if query.genres is not None:
-        genres = dict.fromkeys(term("genre", fold(genre)) for genre in _few(query.genres, "genres"))
-        conditions.append({"terms": _any(list(genres))})
+        conditions.append(check(_chosen, query.genres, "genres", _genre_term))
     if query.type_names is not None:
-        names = dict.fromkeys(type_name_term(name.strip()) for name in _few(query.type_names, "type_names"))
-        conditions.append({"terms": _any(list(names))})
+        conditions.append(check(_chosen, query.type_names, "type_names", _type_term))
     if query.category_ids is not None:
-        keys = dict.fromkeys(term("category", key) for key in _few(query.category_ids, "category_ids"))
-        conditions.append({"terms": _any(list(keys))})
-    conditions += [{"keywords": wanted} for wanted in _keywords(query)]
-    conditions += [{path: wanted} for path, wanted in _ranges(query).items()]
+        conditions.append(check(_chosen, query.category_ids, "category_ids", _category_term))
+    conditions += [{"keywords": wanted} for wanted in _keywords(query, check)]
+    conditions += [{path: wanted} for path, wanted in _ranges(query, check).items()]
     if query.search:
-        conditions.append({"$text": {"$search": check_length(query.search, "filter", "search", longest=_MAX_QUERY)}})
+        check(check_length, query.search, "filter", "search", longest=_MAX_QUERY)
+        conditions.append({"$text": {"$search": query.search}})
     return conditions
+
+
+def _chosen(values: Sequence[Any], name: str, term_of: Callable[[Any], str]) -> Document:
+    """Returns the condition that a product has one of the values. Raises InvalidInput for none and for too many."""
+    return {"terms": _any(list(dict.fromkeys(map(term_of, _few(values, name)))))}
+
+
+def _genre_term(genre: str) -> str:
+    return term("genre", fold(genre))
+
+
+def _type_term(name: str) -> str:
+    return type_name_term(name.strip())
+
+
+def _category_term(category_id: ObjectId) -> str:
+    return term("category", category_id)
 
 
 def _few(values: Sequence[Any], name: str) -> Sequence[Any]:
@@ -141,27 +158,35 @@ def _terms(query: ProductQuery) -> list[str]:
     return found
 
 
-def _keywords(query: ProductQuery) -> list[str]:
+def _keywords(query: ProductQuery, check: Callable[..., Any]) -> list[str]:
     found: list[str] = []
     for kind, value in (("actor", query.actor), ("artist", query.artist)):
         if value is not None:
-            found.append(term(kind, fold(check_length(value, "filter", kind, longest=_MAX_QUERY))))
+            found.append(check(_name_term, kind, value))
     if query.title_word is not None:
-        wanted = words(check_length(query.title_word, "filter", "title_word", longest=_MAX_QUERY))
-        if not wanted:
-            raise InvalidInput(
-                "`filter.titleWord` must contain a word.", "filter", "title_word", code=InvalidInput.EMPTY
-            )
-        found += [term("word", word) for word in wanted]
+        found += check(_title_terms, query.title_word) or ()
     if query.properties is not None:
-        found += [property_term(name, value) for name, value in _few(query.properties, "properties")]
+        few = check(_few, query.properties, "properties") or ()
+        found += [property_term(name, value) for name, value in few]
     return found
 
 
-def _ranges(query: ProductQuery) -> Document:
+def _name_term(kind: str, name: str) -> str:
+    return term(kind, fold(check_length(name, "filter", kind, longest=_MAX_QUERY)))
+
+
+def _title_terms(text: str) -> list[str]:
+    wanted = words(check_length(text, "filter", "title_word", longest=_MAX_QUERY))
+    if not wanted:
+        raise InvalidInput("`filter.titleWord` must contain a word.", "filter", "title_word", code=InvalidInput.EMPTY)
+    return [term("word", word) for word in wanted]
+
+
+def _ranges(query: ProductQuery, check: Callable[..., Any]) -> Document:
     ranges: Document = {}
     if query.title_prefix:
-        ranges["title"] = prefix_range(check_length(query.title_prefix, "filter", "title_prefix", longest=_MAX_QUERY))
+        check(check_length, query.title_prefix, "filter", "title_prefix", longest=_MAX_QUERY)
+        ranges["title"] = prefix_range(query.title_prefix)
     if query.min_pct_savings is not None:
         ranges["pricing.pct_savings"] = {"$gt": query.min_pct_savings}
     prices = {"$gte": query.min_price, "$lte": query.max_price}

@@ -14,6 +14,7 @@ from portico.resolvers.ads.choosing import Choice
 from portico.resolvers.ads.pseudonyms import Pseudonyms
 from portico.resolvers.ads.zone_reads import Zones
 from portico.resolvers.ads.zones import MAX_ADS
+from portico.resolvers.errors import InvalidInput
 from portico.schema.context import Context, Info
 from portico.schema.fields import Source, as_type, computed, costs, stored
 from portico.schema.inputs import described
@@ -104,17 +105,17 @@ class ChoosingQuery:
         # Ads of equal scores come in random order.
         context.vary()
         require_prices_if_selected(info, "AdChoice")
-        words = require_page_keywords(keywords, "keywords", folds=folds_of(context))
-        require_limit(limit, "limit")
+        with InvalidInput.collect() as check:
+            words = check(require_page_keywords, keywords, "keywords", folds=folds_of(context))
+            check(require_limit, limit, "limit")
+            profile_id = None if user_id is None else check(profile_id_of, context, user_id)
         zone, counts = await asyncio.gather(
-            context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, user_id)
+            context.resources.of(Zones).read(context.db, site_id, zone_id), _counts_of(context, profile_id)
         )
         choice = choosing.choose(zone, counts, keywords=words, limit=limit, rng=RNG)
         shown = {"ads": shown_to(context, choice.ads), "choice": choice if sees_prices(context) else None}
         return as_type(AdChoice, shown)
 
 
-async def _counts_of(context: Context, user_id: str | None) -> Mapping[str, int]:
-    if user_id is None:
-        return {}
-    return await profiles.shown_on(context.db, profile_id_of(context, user_id), now=context.now)
+async def _counts_of(context: Context, profile_id: str | None) -> Mapping[str, int]:
+    return {} if profile_id is None else await profiles.shown_on(context.db, profile_id, now=context.now)

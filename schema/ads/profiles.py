@@ -5,10 +5,10 @@ from enum import Enum
 from typing import Annotated, Any
 
 import strawberry
-from graphql import GraphQLError
 
 from portico.resolvers.ads import clicks, profiles
 from portico.resolvers.documents import Document
+from portico.resolvers.errors import InvalidInput
 from portico.schema.context import Info
 from portico.schema.fields import as_type, costs, kept_privately, stored
 from portico.schema.inputs import described
@@ -58,10 +58,9 @@ class AdProfile:
         last: Annotated[int, described("The most events, 1 to 200.")] = 20,
     ) -> list[AdEvent]:
         if not 1 <= last <= profiles.MAX_EVENTS:
-            raise GraphQLError(
-                f"`last` must be between 1 and {profiles.MAX_EVENTS}; got {last}.",
-                extensions={"code": "BAD_USER_INPUT"},
-            )
+            text = f"`last` must be between 1 and {profiles.MAX_EVENTS}; got {last}."
+            bounds: Any = {"code": InvalidInput.OUT_OF_RANGE, "least": 1, "most": profiles.MAX_EVENTS}
+            raise InvalidInput(text, "last", **bounds)
         if self.recorded is None:
             return as_type(
                 list[AdEvent], await clicks.read_chosen(info.context.db, self.key, kind.name, advertiser, last)

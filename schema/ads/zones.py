@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import strawberry
-from graphql import GraphQLError
 
 from portico.resolvers.ads import clicks, zones
 from portico.resolvers.ads.ads import key_of_ad
+from portico.resolvers.paging import page_size
 from portico.schema.context import Info
 from portico.schema.fields import Source, as_type, computed, related, stored
 from portico.schema.inputs import described
@@ -90,10 +90,8 @@ class AdZone(Node):
 
 
 def require_first(first: int) -> None:
-    """Raises GraphQLError if a payload cannot show so many zones."""
-    if not 1 <= first <= zones.MAX_SHOWN:
-        text = f"`first` must be between 1 and {zones.MAX_SHOWN}; got {first}."
-        raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
+    """Raises InvalidInput if a payload cannot show so many zones."""
+    page_size(first, DEFAULT_SHOWN, most=zones.MAX_SHOWN)
 
 
 async def shown_zones(info: Info, keys: Sequence[str]) -> list[AdZone]:

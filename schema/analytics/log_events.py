@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import strawberry
 
@@ -76,10 +76,10 @@ class LogQuery:
         before: Before = None,
     ) -> Connection[LogEvent] | None:
         info.context.require_caller(ANALYST)
-        listing = log_events.listing(path=filter.path, host=filter.host, begin=filter.from_, end=filter.to)
-        return Connection(
-            page=await PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_EVENTS)
-        )
+        span = Span(first, after, last, before)
+        conditions: dict[str, Any] = {"path": filter.path, "host": filter.host, "begin": filter.from_, "end": filter.to}
+        listing = span.beside(DEFAULT_EVENTS, log_events.listing, **conditions)
+        return Connection(page=await PAGES.spanned(info, listing, span, default=DEFAULT_EVENTS))
 
     @strawberry.field(
         metadata=costs(length=page_counts.MAX_PAGES, extra=500, costly=True),

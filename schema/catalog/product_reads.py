@@ -20,8 +20,6 @@ from portico.resolvers.catalog.related_products import MAX_RELATED, Subject
 from portico.resolvers.catalog.settings import CatalogSettings
 from portico.resolvers.documents import Document, projection_name
 from portico.resolvers.paging import page_size
-from portico.resolvers.texts import check_length
-from portico.resolvers.typed_text import MAX_TEXT
 from portico.schema.context import Context, Info, core
 from portico.schema.kinds import Kind
 from portico.schema.nodes import projection_of
@@ -84,8 +82,7 @@ async def total(context: Context, listing: ProductListing) -> products.Total:
 
 
 async def typed_words(context: Context, text: str) -> list[list[str]]:
-    """Returns for each word of a typed text the words that it stands for. Raises InvalidInput."""
-    check_length(text, "filter", "typed", longest=MAX_TEXT)
+    """Returns for each word of a typed text the words that it stands for."""
     batch = context.loader("typed words", lambda: loaders.typed_words(context.reading))
     return await batch.load(text) or []
 

@@ -1,5 +1,7 @@
 """The types and queries of the product catalog. The mutations are in `product_mutations`."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ from portico.resolvers.catalog.product_terms import ALBUM, FILM
 from portico.resolvers.catalog.products import PRODUCTS, ProductDocument
 from portico.resolvers.catalog.related_products import MAX_RELATED
 from portico.resolvers.errors import InvalidInput
-from portico.resolvers.texts import trimmed
+from portico.resolvers.texts import check_length, trimmed
 from portico.resolvers.typed_text import MAX_TEXT, MAX_TYPED
 from portico.schema.connections import Connection, Paged, selected_below
 from portico.schema.context import Context, Info
@@ -234,14 +236,20 @@ class ProductFilter:
     )
     in_stock: bool | None = strawberry.field(default=None, description="Whether units are available.")
 
-    async def query(self, context: Context) -> product_search.ProductQuery:
-        """Returns the conditions. Raises NotFound for an id that is not that of a category."""
+    def query(self, context: Context, check: Callable[..., Any]) -> product_search.ProductQuery:
+        """Returns the conditions, without the words that `typed` stands for. Notes those that are not valid."""
         plain = {name: value for name, value in vars(self).items() if name not in _DECODED}
-        categories = self.category_ids
+        categories = None
+        if self.category_ids is not None:
+            categories = [
+                check(Kind.key_argument, context, "Category", key, "filter", "category_ids", str(number))
+                for number, key in enumerate(self.category_ids)
+            ]
+        if self.typed is not None:
+            check(check_length, self.typed, "filter", "typed", longest=MAX_TEXT)
         return product_search.ProductQuery(
             type=None if self.type is None else self.type.name,
-            category_ids=None if categories is None else [Kind.key_in(context, "Category", key) for key in categories],
-            typed_words=() if self.typed is None else await product_reads.typed_words(context, self.typed),
+            category_ids=categories,
             properties=None if self.properties is None else [(pair.name, pair.value) for pair in self.properties],
             **plain,
         )
@@ -295,14 +303,27 @@ async def product_page(
     within: product_search.Within | None = None,
 ) -> ProductConnection:
     """Returns a page of products."""
-    query = product_search.EVERY_PRODUCT if given is None else await given.query(info.context)
-    asked = Asked(query, (sort or ProductSort.NEWEST).name, within)
-    listing = asked.listing()
+    asked, listing = span.beside(DEFAULT_PRODUCTS, _asked, info.context, given, sort, within)
+    if asked.query.typed is not None:
+        found = await product_reads.typed_words(info.context, asked.query.typed)
+        asked = replace(asked, query=replace(asked.query, typed_words=found))
+        listing = asked.listing()
     if given is not None or within is not None:
         # The list of all products needs no bound: an index has its order.
         listing = await product_reads.bounded(info.context, listing)
     page = await PAGES.spanned(info, listing, span, default=DEFAULT_PRODUCTS)
     return ProductConnection(page=page, asked=asked, listing=listing)
+
+
+def _asked(
+    context: Context, given: ProductFilter | None, sort: ProductSort | None, within: product_search.Within | None
+) -> tuple[Asked, ProductListing]:
+    """Returns what a caller asks for, but for the words that a typed text stands for. Raises InvalidInput."""
+    with InvalidInput.collect() as check:
+        query = product_search.EVERY_PRODUCT if given is None else given.query(context, check)
+        asked = Asked(query, (sort or ProductSort.NEWEST).name, within)
+        listing = check(asked.listing)
+    return asked, listing
 
 
 @strawberry.type

@@ -161,6 +161,12 @@ def _may_change(comment: PublicComment, info: Info) -> bool:
     return not comment.get("deleted") and (own or info.context.has_role(Role.EDITOR))
 
 
+def _require_depth(max_depth: int | None) -> None:
+    if max_depth is not None and max_depth < 0:
+        text = f"`maxDepth` must be 0 or more; got {max_depth}."
+        raise InvalidInput(text, "max_depth", code=InvalidInput.OUT_OF_RANGE, least=0)
+
+
 async def _comment_page(info: Info, listing: Listing, span: Span) -> Connection[Comment]:
     return Connection(page=await COMMENT_PAGES.spanned(info, listing, span, default=DEFAULT_COMMENTS))
 
@@ -207,11 +213,10 @@ class Discussion(Node):
         last: Last = None,
         before: Before = None,
     ) -> Connection[Comment]:
-        if max_depth is not None and max_depth < 0:
-            text = f"`maxDepth` must be 0 or more; got {max_depth}."
-            raise InvalidInput(text, "max_depth", code=InvalidInput.OUT_OF_RANGE, least=0)
+        span = Span(first, after, last, before)
+        span.beside(DEFAULT_COMMENTS, _require_depth, max_depth)
         listing = comments.listing_of(root["storage"], root["_id"], order=order.name, max_depth=max_depth)
-        return await _comment_page(info, listing, Span(first, after, last, before))
+        return await _comment_page(info, listing, span)
 
     @reads("_id", "storage", description="The comment with a slug, for direct links; null if there is none.")
     @staticmethod

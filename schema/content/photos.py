@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Annotated
 
 import strawberry
-from graphql import GraphQLError
 
 from portico.resolvers.content import photo_uploads as uploads
 from portico.resolvers.content import photos
@@ -62,7 +61,7 @@ class Photo(ContentNode):
     ) -> str:
         if width < WIDTHS[0]:
             text = f"`width` must be {WIDTHS[0]} or more; got {width}."
-            raise GraphQLError(text, extensions={"code": "BAD_USER_INPUT"})
+            raise InvalidInput(text, "width", code=InvalidInput.OUT_OF_RANGE, least=WIDTHS[0])
         return photos.path_of_thumbnail(root, width)
 
 

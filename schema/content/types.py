@@ -341,6 +341,6 @@ class ContentQuery:
         last: Last = None,
         before: Before = None,
     ) -> ContentConnection | None:
-        return await _content_page(
-            info, content.tagged(comparable_tag(tag), sees_until(info.context)), Span(first, after, last, before)
-        )
+        span = Span(first, after, last, before)
+        wanted = span.beside(DEFAULT_CONTENT, comparable_tag, tag)
+        return await _content_page(info, content.tagged(wanted, sees_until(info.context)), span)

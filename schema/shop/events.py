@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import strawberry
-from graphql import GraphQLError
 
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.shop.events import ALL_ORDERS, changes_of_order, orders_of_owner, stock_of
 from portico.resolvers.texts import trimmed
 from portico.schema.catalog.products import PRODUCT, Product
@@ -48,9 +48,9 @@ class ShopSubscription:
     ) -> AsyncIterator[Product]:
         topics: list[Any] = [stock_of(trimmed(sku)) for sku in skus]
         if not 1 <= len(topics) <= MAX_SKUS:
-            raise GraphQLError(
-                f"`skus` must have 1 to {MAX_SKUS} SKUs; got {len(topics):,}.", extensions={"code": "BAD_USER_INPUT"}
-            )
+            text = f"`skus` must have 1 to {MAX_SKUS} SKUs; got {len(topics):,}."
+            code = InvalidInput.TOO_MANY if topics else InvalidInput.TOO_FEW
+            raise InvalidInput(text, "skus", code=code, least=1, most=MAX_SKUS)
         first, *others = topics
         listened: AsyncIterator[Product] = await states(info.context, first, PRODUCT, order=_no_order, also=others)
         return listened

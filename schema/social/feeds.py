@@ -100,7 +100,8 @@ class TimelineQuery:
 
 async def _page(info: Info, name: str, member: str, month: str | None, span: Span) -> PostConnection:
     context = info.context
-    wanted = PostList(name, member, None if month is None else end_of_month(month))
+    before = None if month is None else span.beside(DEFAULT_POSTS, end_of_month, month)
+    wanted = PostList(name, member, before)
     extent = extent_of(context, wanted.listing(), span, default=DEFAULT_POSTS)
     projection = LISTED.projection(core(info))
     loader = context.loader(

@@ -6,6 +6,7 @@ from typing import Annotated
 import strawberry
 
 from portico.loaders.social import members as loaders
+from portico.resolvers.errors import InvalidInput
 from portico.resolvers.paging import page_size
 from portico.resolvers.social import member_search
 from portico.resolvers.texts import check_length
@@ -52,8 +53,9 @@ class PeopleQuery:
         text: Annotated[str, described(f"Beginnings of words, up to {MAX_TEXT} characters.")],
         first: Annotated[int, described(f"How many members at most, 1 to {MAX_FOUND}.")] = DEFAULT_FOUND,
     ) -> list[User] | None:
-        wanted = check_length(text, "text", longest=MAX_TEXT)
-        size = page_size(first, DEFAULT_FOUND)
+        with InvalidInput.collect() as check:
+            wanted = check(check_length, text, "text", longest=MAX_TEXT)
+            size = check(page_size, first, DEFAULT_FOUND)
         found = await _named(info, wanted, size)
         return as_type(list[User], found)
 

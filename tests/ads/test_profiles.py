@@ -330,8 +330,9 @@ async def test_a_profile_shows_the_events_of_one_advertiser_latest_first(gateway
     assert await profile(gateway, kind="CLICK", last=1) == events[:1]
     assert await profile(gateway) == []
     assert await profile(gateway, "nobody") is None
-    assert (await gateway.ask(PROFILE, {"user": "robin", "last": 0})).codes == ["BAD_USER_INPUT"]
-    assert (await gateway.ask(PROFILE, {"user": "robin", "last": 201})).codes == ["BAD_USER_INPUT"]
+    for last in (0, 201):
+        (error,) = (await gateway.ask(PROFILE, {"user": "robin", "last": last})).body["errors"]
+        assert error["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["last"]}
 
 
 async def test_the_log_of_a_failed_call_does_not_have_the_user_id(

@@ -113,14 +113,6 @@ async def test_a_type_is_its_exact_name(gateway: GatewayClient) -> None:
     assert (await facets(gateway, {"typeNames": ["GENERAL"]}))["total"] == 0
 
 
-async def test_an_id_of_something_else_is_refused(gateway: GatewayClient) -> None:
-    await add_products(gateway.db, [product(sku="P-1")])
-
-    answer = await gateway.ask(FACETS, {"filter": {"categoryIds": ["UHJvZHVjdDpQLTE="]}})
-
-    assert answer.body["errors"][0]["extensions"]["code"] == "NOT_FOUND"
-
-
 async def test_products_of_the_former_version_get_the_terms_of_their_types(gateway: GatewayClient) -> None:
     details = {"director": "kept as the merchant wrote it"}
     await add_products(gateway.db, [product(sku="P-1", type="Turntable", details=details)])

@@ -57,6 +57,7 @@ LISTS = {
     "newest": ("products(%s)", 0),
     "cheapest": ("products(sort: PRICE_ASC, %s)", 0),
     "dearest": ("products(sort: PRICE_DESC, %s)", 0),
+    "by title": ("products(sort: TITLE_ASC, %s)", 0),
     "found": ('products(filter: { search: "blue" }, sort: RELEVANCE, %s)', 0),
     "filtered": ("products(filter: { minPrice: 200 }, %s)", 0),
     "in a category": ('category(slug: "music") { products(%s)', 1),
@@ -110,15 +111,27 @@ async def test_the_cursors_of_both_directions_are_the_same(shop: GatewayClient) 
         assert (await read(shop, "cheapest", before=before, **size))["edges"] == forwards["edges"]
 
 
-async def test_nothing_is_before_the_first_row(shop: GatewayClient) -> None:
-    first = (await read(shop, "newest", first=1))["pageInfo"]["startCursor"]
+@pytest.mark.parametrize("name", LISTS)
+async def test_all_rows_follow_the_empty_page_before_the_first_row(shop: GatewayClient, name: str) -> None:
+    first = (await read(shop, name, first=1))["pageInfo"]["startCursor"]
 
-    empty = await read(shop, "newest", last=5, before=first)
+    empty = await read(shop, name, last=5, before=first)
 
+    # The page after it is the first page, which needs no cursor.
     assert empty == {
         "edges": [],
-        "pageInfo": {"hasPreviousPage": False, "hasNextPage": False, "startCursor": None, "endCursor": None},
+        "pageInfo": {"hasPreviousPage": False, "hasNextPage": True, "startCursor": None, "endCursor": None},
     }
+
+
+async def test_all_rows_follow_the_empty_page_before_a_deleted_row(gateway: GatewayClient) -> None:
+    await add_products(gateway.db, [product(sku=sku, title=sku) for sku in ("a", "b")])
+    deleted = (await read(gateway, "by title", first=1))["pageInfo"]["startCursor"]
+    await gateway.db["products"].delete_one({"sku": "a"})
+
+    page = await read(gateway, "by title", last=5, before=deleted)
+
+    assert (page["edges"], page["pageInfo"]["hasNextPage"]) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +141,7 @@ async def test_nothing_is_before_the_first_row(shop: GatewayClient) -> None:
         ({"last": 101}, "`last` must be between 1 and 100; got 101."),
         ({"last": 2, "before": "x"}, "`before` is not a cursor of this list with this filter and sort."),
         ({"last": 2, "after": "x"}, "Use `after` with `first`, or `before` with `last`."),
+        ({"last": 2, "first": 2}, "Use `first` without `last` and `before`."),
     ],
 )
 async def test_other_arguments_are_refused(shop: GatewayClient, given: dict[str, Any], message: str) -> None:
@@ -156,10 +170,21 @@ async def test_a_page_costs_as_many_rows_as_it_can_have(gateway: GatewayClient) 
         assert answer.codes == codes
 
 
-async def test_before_without_last_has_the_size_of_first(shop: GatewayClient) -> None:
+async def test_first_is_refused_with_before(shop: GatewayClient) -> None:
+    before = (await read(shop, "newest"))["edges"][5]["cursor"]
+
+    answer = await shop.ask(
+        f"query ({_ARGUMENTS}) {{ products({_PASSED}) {{ {_PAGE} }} }}", {"first": 2, "before": before}
+    )
+
+    (error,) = answer.body["errors"]
+    assert error["message"] == "Use `first` without `last` and `before`."
+    assert error["extensions"] == {"code": "BAD_USER_INPUT", "argument": ["first"]}
+
+
+async def test_the_default_of_first_counts_as_left_out(shop: GatewayClient) -> None:
     whole = (await read(shop, "newest"))["edges"]
 
-    page = await read(shop, "newest", first=2, before=whole[5]["cursor"])
-
-    assert [edge["node"] for edge in page["edges"]] == [edge["node"] for edge in whole[3:5]]
-    assert page["pageInfo"]["hasPreviousPage"]
+    for given in ({"first": 20}, {"first": None}, {"first": 20, "last": 20}):
+        page = await read(shop, "newest", before=whole[5]["cursor"], **given)
+        assert page["edges"] == whole[:5]

@@ -117,7 +117,7 @@ class Lists:
             before = [row for row in self.rows[:place] if row.is_there]
             page = await self.read(last=size, before=cursor)
             shown, info = before[-size:], {"hasPreviousPage": len(before) > size}
-            info["hasNextPage"] = cursor is not None and bool(shown)
+            info["hasNextPage"] = cursor is not None
         assert [edge["node"]["id"] for edge in page["edges"]] == [row.id for row in shown]
         assert {name: page["pageInfo"][name] for name in info} == info
         ends = (page["edges"][0]["cursor"], page["edges"][-1]["cursor"]) if shown else (None, None)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import strawberry
 
@@ -161,10 +161,10 @@ class Inventory:
         last: Last = None,
         before: Before = None,
     ) -> Connection[Stack]:
-        listing = stacks.listing(
-            Place(root["owner"], root["name"]), category=category, name_prefix=name_prefix, sort=_order(sort)
-        )
-        page = await STACK_PAGES.spanned(info, listing, Span(first, after, last, before), default=DEFAULT_STACKS)
+        place, span = Place(root["owner"], root["name"]), Span(first, after, last, before)
+        wanted: dict[str, Any] = {"category": category, "name_prefix": name_prefix, "sort": _order(sort)}
+        listing = span.beside(DEFAULT_STACKS, stacks.listing, place, **wanted)
+        page = await STACK_PAGES.spanned(info, listing, span, default=DEFAULT_STACKS)
         return Connection(page=page)
 
     @reads("owner", "name", description="The stack of an item; null if the inventory has none of it.")

@@ -106,12 +106,17 @@ class KeepingQuery:
         before: Before = None,
     ) -> Connection[Character] | None:
         info.context.require_caller(GAME_MASTER)
-        room = None if location_id is None else Kind.key_in(info.context, LOCATION.name, location_id)
+        span, room = Span(first, after, last, before), None
+        if location_id is not None:
+            room = span.beside(DEFAULT_CHARACTERS, _room_key, info.context, location_id)
         listing = characters.listing(owner=owner, room=room)
-        page = await CHARACTER_PAGES.spanned(
-            info, listing, Span(first, after, last, before), default=DEFAULT_CHARACTERS
-        )
+        page = await CHARACTER_PAGES.spanned(info, listing, span, default=DEFAULT_CHARACTERS)
         return Connection(page=page)
+
+
+def _room_key(context: Context, location_id: str) -> DocumentId:
+    key: DocumentId = Kind.key_argument(context, LOCATION.name, location_id, "location_id")
+    return key
 
 
 @strawberry.type
