@@ -101,7 +101,7 @@ async def test_an_id_of_something_else_is_an_invalid_value_of_a_filter(gateway: 
     assert [(one["path"], one["code"], one["message"]) for one in found] == [
         (["filter", "categoryIds", "1"], "WRONG_FORMAT", "The id is that of a product, not of a category."),
         (["filter", "categoryIds", "3"], "WRONG_FORMAT", "The id is not that of a category."),
-        (["filter", "genres"], "TOO_FEW", "The filter takes 1 to 50 genres."),
+        (["filter", "genres"], "TOO_FEW", "`filter` takes 1 to 50 genres; got 0."),
     ]
 
 
