@@ -20,6 +20,10 @@ _HIGHEST = {
     "max_body_bytes": 100_000_000,
     "operation_seconds": 1_200,
 }
+_SINGLE_SERVER = (
+    "MongoDB is a single server that is not a replica set. Subscriptions, live queries and notifications do not work, "
+    "and doctor cannot check the game."
+)
 
 
 def require(settings: Settings) -> None:
@@ -30,8 +34,10 @@ def require(settings: Settings) -> None:
 
 
 def advice(settings: Settings, *, is_single_server: bool) -> str | None:
-    """Returns what production should have in addition, as a list; None if there is nothing, or it is not production."""
-    found = list(_missing(settings, is_single_server=is_single_server)) if settings.production else []
+    """Returns what production should have in addition, as a list; otherwise what does not work. None: nothing."""
+    if not settings.production:
+        return _SINGLE_SERVER if is_single_server else None
+    found = list(_missing(settings, is_single_server=is_single_server))
     return _listed(f"{PREFIX}PRODUCTION is true, and this is still missing:", found) if found else None
 
 

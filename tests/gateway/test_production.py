@@ -97,11 +97,14 @@ def test_a_single_mongodb_server_is_listed() -> None:
     assert "MongoDB is a single server." in found
 
 
-def test_in_development_nothing_is_refused_or_missing() -> None:
+def test_in_development_nothing_is_refused_and_only_a_replica_set_is_missing() -> None:
     chosen = Settings(show_plans=True, demo=True, jwt_secret=Secret("x" * 32), max_depth=10_000)
 
     assert create_app(chosen).state.gateway is not None
-    assert advice(chosen, is_single_server=True) is None
+    assert advice(chosen, is_single_server=False) is None
+    found = advice(chosen, is_single_server=True)
+    assert found is not None
+    assert "Subscriptions, live queries and notifications do not work" in found
 
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
