@@ -173,8 +173,7 @@ async def _import(
         task = progress.add_task(name, total=sum(file.stat().st_size for file in files))
 
         def on_bad(bad: BadRecord) -> None:
-            shown = printable(f"{bad.file}:{bad.line}: {bad.reason}")
-            errors.print(shown, markup=False, highlight=False, soft_wrap=True)
+            errors.print(printable(str(bad)), markup=False, highlight=False, soft_wrap=True)
 
         def on_progress(read: int) -> None:
             progress.advance(task, read)
