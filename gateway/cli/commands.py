@@ -71,6 +71,8 @@ MoreFiles = Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", sho
 
 # Workers whose parent was killed leave within this time. A gateway that starts at once waits for their sockets.
 _PATIENCE_SECONDS = 5.0
+# A hundred years.
+_MOST_HOURS = 876_000
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -343,7 +345,7 @@ def token(
             help="A claim that a domain reads, as NAME=VALUE. You can repeat the option.", callback=require_claims
         ),
     ] = None,
-    hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01)] = 24.0,
+    hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01, max=_MOST_HOURS)] = 24.0,
 ) -> None:
     """Print a token for development."""
     try:
