@@ -245,7 +245,7 @@ def schema(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="List the changes since this older schema. Exit status: 0 safe, 1 dangerous, 2 breaking.",
+            help="List the changes since this older schema. Exit status: 0 safe, 3 dangerous, 4 breaking.",
         ),
     ] = None,
 ) -> None:
