@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from portico.gateway.cli.options import require_claims, require_utf8
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments.tokens import TOKENS
-from portico.gateway.settings import Settings, split_address
+from portico.gateway.settings import Settings
 
 from . import import_group, lines
 from .errors import Failure
@@ -192,8 +192,7 @@ def _listen(
     app = None if workers > 1 or reload else server.worker_app()
     if app is None:
         document_checks.check(chosen)
-    if chosen.admin_address is not None:
-        server.require_free(*split_address(chosen.admin_address), workers, _PATIENCE_SECONDS)
+    server.require_startable(chosen, workers, _PATIENCE_SECONDS)
     listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
     if has_storefront:

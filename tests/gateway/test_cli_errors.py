@@ -33,19 +33,26 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-_DAYS = ("PORTICO_LOG_DAYS", "some", "PORTICO_LOG_DAYS must be a number above zero; got 'some'.")
+_DAYS = ("PORTICO_LOG_DAYS", "some", "PORTICO_LOG_DAYS must be a finite number above zero; got 'some'.")
+_ORIGIN = (
+    "PORTICO_CORS_ORIGINS",
+    "https://a.example, foo bar",
+    "PORTICO_CORS_ORIGINS must be origins, for example https://shop.example, or `*`; got 'foo bar'.",
+)
 _SHARE = ("PORTICO_LOG_REQUESTS", "2", "PORTICO_LOG_REQUESTS must be a share, at most 1; got 2.")
 
 
 @pytest.mark.parametrize(
     ("command", "name", "value", "line"),
     [
-        ("indexes", "PORTICO_MAX_COST", "many", "PORTICO_MAX_COST must be a number above zero; got 'many'."),
+        ("indexes", "PORTICO_MAX_COST", "many", "PORTICO_MAX_COST must be a whole number above zero; got 'many'."),
         ("indexes", "PORTICO_EXECUTOR", "foo", "PORTICO_EXECUTOR must be one of compiled, reference; got 'foo'."),
         ("indexes", "PORTICO_DEMO", "perhaps", "PORTICO_DEMO must be true or false; got 'perhaps'."),
         # Settings of a domain.
         *((command, *_DAYS) for command in ("serve", "demo", "indexes", "doctor", "worker", "rollup")),
         *((command, *_SHARE) for command in ("serve", "demo", "worker")),
+        ("worker", "PORTICO_TRADE_HISTORY_DAYS", "0.5", "PORTICO_TRADE_HISTORY_DAYS must be at least 1; got 0.5."),
+        ("serve", *_ORIGIN),
     ],
 )
 def test_a_command_names_an_invalid_setting_before_anything_else(
@@ -123,13 +130,19 @@ SHORT_SECRET = "PORTICO_JWT_SECRET must have 32 bytes or more."
     ("command", "changes", "line"),
     [
         ("import products nowhere.jsonl", {}, "nowhere.jsonl: no such file."),
-        ("import products .", {}, ".: no such file."),
+        ("import products .", {}, ".: not a regular file."),
+        ("import products /dev/null", {}, "/dev/null: not a regular file."),
         ("schema --check nowhere.graphql", {}, "nowhere.graphql: No such file or directory"),
         ("schema --check .", {}, ".: Is a directory"),
         ("explain nowhere.graphql", {}, "nowhere.graphql: No such file or directory"),
         ("explain .", {}, ".: Is a directory"),
         ("serve --host 192.0.2.1 --port 0", {}, "cannot listen on 192.0.2.1:0: Cannot assign requested address."),
         ("indexes", {"PORTICO_DATABASE": "a.b"}, "MongoDB: database names cannot contain the character '.'"),
+        (
+            "serve --port 0 --workers 2",
+            {"PORTICO_ADMIN_ADDRESS": "127.0.0.1:65535"},
+            "PORTICO_ADMIN_ADDRESS is 127.0.0.1:65535, so 2 workers need ports above 65535.",
+        ),
         ("serve --port 0 --workers 1", {"PORTICO_JWT_SECRET": "short"}, SHORT_SECRET),
         ("serve --port 0 --workers 2", {"PORTICO_JWT_SECRET": "short"}, SHORT_SECRET),
     ],
