@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from portico.resolvers.configuration import HostPort, HttpUrl, Secret, setting
 
 PREFIX = "PORTICO_"
-_MAX_PORT = 65_535
+MAX_PORT = 65_535
 
 T = TypeVar("T")
 
@@ -352,7 +352,8 @@ def _parse(name: str, text: str, kind: Any) -> Any:
         try:
             return _positive(kind(text))
         except ValueError:
-            raise SettingsError(f"{name} must be a number above zero; got {text!r}.") from None
+            number = "whole number" if kind is int else "finite number"
+            raise SettingsError(f"{name} must be a {number} above zero; got {text!r}.") from None
     if kind is bool:
         if text.lower() not in _TRUTH:
             raise SettingsError(f"{name} must be true or false; got {text!r}.")
@@ -377,7 +378,7 @@ def _require_url(text: str, name: str) -> None:
 def split_address(text: str, name: str = "The address") -> tuple[str, int]:
     """Returns the host and the port of an address. An IPv6 host is in brackets. Raises SettingsError with the name."""
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})", text, re.ASCII)
-    if found is None or not 0 < int(found[3]) <= _MAX_PORT:
+    if found is None or not 0 < int(found[3]) <= MAX_PORT:
         raise SettingsError(f"{name} must be a host and a port, for example 127.0.0.1:9000; got {text!r}.")
     return found[1] or found[2], int(found[3])
 

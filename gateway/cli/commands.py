@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from portico.gateway.cli.options import require_claims, require_utf8
 from portico.gateway.clock import SystemClock
 from portico.gateway.payments.tokens import TOKENS
-from portico.gateway.settings import Settings, split_address
+from portico.gateway.settings import Settings
 
 from . import import_group, lines
 from .errors import Failure
@@ -71,6 +71,8 @@ MoreFiles = Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", sho
 
 # Workers whose parent was killed leave within this time. A gateway that starts at once waits for their sockets.
 _PATIENCE_SECONDS = 5.0
+# A hundred years.
+_MOST_HOURS = 876_000
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -190,8 +192,7 @@ def _listen(
     app = None if workers > 1 or reload else server.worker_app()
     if app is None:
         document_checks.check(chosen)
-    if chosen.admin_address is not None:
-        server.require_free(*split_address(chosen.admin_address), workers, _PATIENCE_SECONDS)
+    server.require_startable(chosen, workers, _PATIENCE_SECONDS)
     listening = server.bind(host, port, _PATIENCE_SECONDS)
     address = _address(host, listening)
     if has_storefront:
@@ -243,7 +244,7 @@ def schema(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="List the changes since this older schema. Exit status: 0 safe, 1 dangerous, 2 breaking.",
+            help="List the changes since this older schema. Exit status: 0 safe, 3 dangerous, 4 breaking.",
         ),
     ] = None,
 ) -> None:
@@ -343,7 +344,7 @@ def token(
             help="A claim that a domain reads, as NAME=VALUE. You can repeat the option.", callback=require_claims
         ),
     ] = None,
-    hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01)] = 24.0,
+    hours: Annotated[float, typer.Option(help="The hours until the token expires.", min=0.01, max=_MOST_HOURS)] = 24.0,
 ) -> None:
     """Print a token for development."""
     try:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from portico.gateway.work.loop_watch import LoopWatch
 from portico.resolvers.declarations import Resources
 from portico.resolvers.documents import LENIENT_FOR_REPAIRS, Database
 from portico.resolvers.indexes import create_indexes, filling, migrate, shard_collections
-from portico.resolvers.problems import Invariant
+from portico.resolvers.problems import Invariant, Problem
 from portico.resolvers.server_time import server_time
 
 from . import lines
@@ -173,8 +174,7 @@ async def _import(
         task = progress.add_task(name, total=sum(file.stat().st_size for file in files))
 
         def on_bad(bad: BadRecord) -> None:
-            shown = printable(f"{bad.file}:{bad.line}: {bad.reason}")
-            errors.print(shown, markup=False, highlight=False, soft_wrap=True)
+            errors.print(printable(str(bad)), markup=False, highlight=False, soft_wrap=True)
 
         def on_progress(read: int) -> None:
             progress.advance(task, read)
@@ -213,22 +213,36 @@ async def check_invariants(settings: Settings, out: Console, *, repair: bool) ->
 
 
 async def check_invariant(db: Database, invariant: Invariant, out: Console, *, repair: bool) -> int:
-    """Reports whether the invariant holds. Returns how many problems are left, without those that are unclear."""
-    found = repaired = unclear = 0
+    """Reports whether the invariant holds. Returns how many problems are left, without those that are unclear.
+
+    After a repair, the check runs again, because a repair does nothing if the document has changed, or is damaged.
+    """
+    found = unclear = 0
+    mended: Counter[tuple[str, str]] = Counter()
     async for problem in invariant.problems(db):
         if problem.is_open:
             unclear += 1
         else:
             found += 1
-        if repair and await problem.mend():
-            repaired += 1
+        if repair and await problem.mend() and not problem.is_open:
+            mended[problem.subject, problem.text] += 1
         if found + unclear <= _SHOWN:
-            out.print(printable(f"  {problem.subject}: {problem.text}"), markup=False, soft_wrap=True)
+            _print_problem(problem, out)
+    repaired = mended.total()
+    if repaired:
+        async for problem in invariant.problems(db):
+            if mended[problem.subject, problem.text]:
+                mended[problem.subject, problem.text] -= 1
+                repaired -= 1
     verdict = f" {found:,} wrong, {repaired:,} repaired." if found else ""
     if unclear:
         verdict += f" {unclear:,} changed during the check: check again when there are fewer writes."
     out.print(f"{'ok  ' if found == repaired else 'FAIL'} {invariant.name}{verdict}", markup=False, soft_wrap=True)
     return found - repaired
+
+
+def _print_problem(problem: Problem, out: Console) -> None:
+    out.print(printable(f"  {problem.subject}: {problem.text}"), markup=False, soft_wrap=True)
 
 
 async def migrate_documents(settings: Settings, out: Console) -> None:

@@ -51,7 +51,7 @@ def _runner(name: str, importer: Importer) -> Callable[..., None]:
     def run(files: list[Path], **options: Any) -> None:
         for file in files:
             if not file.is_file():
-                raise Failure(f"{file}: no such file.")
+                raise Failure(f"{file}: {'not a regular file' if file.exists() else 'no such file'}.")
         given = {option: value for option, value in options.items() if value not in (None, [])}
         settings = data.read_settings()
         out, errors = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)

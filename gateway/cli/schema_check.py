@@ -20,11 +20,11 @@ from graphql.utilities.find_schema_changes import find_schema_changes
 
 
 class Severity(IntEnum):
-    """How a change affects clients. The value is the exit status."""
+    """How a change affects clients. The value is the exit status: 1 and 2 are those of commands that fail."""
 
     SAFE = 0
-    DANGEROUS = 1
-    BREAKING = 2
+    DANGEROUS = 3
+    BREAKING = 4
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,16 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from portico.gateway.app import create_app
+from portico.gateway.http.cors import cors_of
 from portico.gateway.http.forwarded import Forwarded
-from portico.gateway.settings import Settings
+from portico.gateway.settings import MAX_PORT, PREFIX, Settings, SettingsError, split_address
 
 from .huge_pages import use_huge_pages
 from .listening import PortTaken, bind, protocols, require_free
 from .loops import handling_ctrl_c
 from .stopping import Reloading, Server, Workers
 
-__all__ = ["PortTaken", "bind", "require_free", "serve", "tune_process", "worker_app"]
+__all__ = ["PortTaken", "bind", "require_startable", "serve", "tune_process", "worker_app"]
 
 # The folders that `--reload` watches. In a source checkout they are links, which a watcher does not follow.
 _ROOMS = [str(path.resolve()) for path in Path(__file__).parents[2].iterdir() if path.is_dir()]
@@ -30,6 +31,22 @@ _YOUNG_OBJECTS = 60_000
 # Options of `mallopt`, from the header malloc.h of glibc.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGE_BLOCK, _MOST_FREE = 256 * 1024, 8 * 1024 * 1024
+
+
+def require_startable(settings: Settings, workers: int, patience_seconds: float) -> None:
+    """Checks what each worker needs to start. Raises SettingsError; PortTaken for a port of the address for operators.
+
+    A worker that cannot start would be started again, forever.
+    """
+    cors_of(settings)
+    if settings.admin_address is None:
+        return
+    host, port = split_address(settings.admin_address)
+    if port + workers - 1 > MAX_PORT:
+        raise SettingsError(
+            f"{PREFIX}ADMIN_ADDRESS is {settings.admin_address}, so {workers} workers need ports above {MAX_PORT}."
+        )
+    require_free(host, port, workers, patience_seconds)
 
 
 def worker_app() -> ASGIApp:

@@ -60,6 +60,8 @@ _EXPOSED = (
     "www-authenticate",
 )
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+# A browser sends `null` for a page without an origin, and no path.
+_ORIGIN = re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]*")
 _SHOWN = 500
 
 
@@ -72,6 +74,11 @@ def cors_of(settings: Settings) -> list[Middleware]:
     origins = origins_of(settings)
     if not origins:
         return []
+    wrong = next((origin for origin in origins if not _ORIGIN.fullmatch(origin)), None)
+    if wrong is not None:
+        raise SettingsError(
+            f"{PREFIX}CORS_ORIGINS must be origins, for example https://shop.example, or `*`; got {wrong!r}."
+        )
     allowed = ["*"] if "*" in more else [*_ALLOWED, *more]
     cors = Middleware(
         Cors,

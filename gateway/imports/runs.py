@@ -21,7 +21,7 @@ from portico.resolvers.documents import CollectionSpec, Database
 from portico.resolvers.errors import DomainError, InvalidInput
 from portico.resolvers.import_outcomes import Outcome, is_overtaken, outcome_of, refusal_of
 from portico.resolvers.writes.retries import pause
-from portico.resolvers.writes.sweeps import is_outage
+from portico.resolvers.writes.sweeps import SweepFailed, is_outage
 
 BATCH = 500
 # The number of batches that are stored at the same time, so that the server is busy while the next batch is read.
@@ -75,7 +75,8 @@ class Importer:
     the file that contains the record. With `has_files` or `has_resources`, `put` gets the resources of the domains.
     `awaits` names the kind of a record's parent; if records refer to others in several ways, `lacks` returns what is
     missing, for people. `configure` returns the importer for the given `options`, or raises ValueError. `finish` is
-    called at the end of a run, when all records have their outcomes. `fills` is the collection whose documents have
+    called at the end of a run, when all records have their outcomes; the run reports a DomainError, and the damaged
+    documents of a SweepFailed. `fills` is the collection whose documents have
     many index entries: indexes that only reads need are built at the end of the first import.
     """
 
@@ -118,11 +119,18 @@ class Summary:
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A record that was not imported. `line` counts from 1."""
+    """A record that was not imported. `line` counts from 1.
+
+    Line 0 is what could not be done after the last record. `file` then says where.
+    """
 
     file: str
     line: int
     reason: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.reason}"
 
 
 @dataclass
@@ -159,8 +167,22 @@ class Import:
                 raise error
         await self._retry_waiting()
         if self.importer.finish is not None:
-            await self._patiently(self.importer.finish)
+            await self._finish(self.importer.finish)
         return self.summary
+
+    async def _finish(self, finish: Callable[..., Awaitable[Any]]) -> None:
+        """Calls `finish`. Reports the documents that it could not finish like invalid records."""
+        try:
+            await self._patiently(finish)
+        except Exception as error:
+            if refusal_of(error) is None:
+                raise
+            failures = error.exceptions if isinstance(error, SweepFailed) else (error,)
+            self.summary.counts["failed"] += error.count if isinstance(error, SweepFailed) else 1
+            for failure in failures:
+                refusal = cast("DomainError", refusal_of(failure))
+                place = " ".join(getattr(failure, "__notes__", ())) or "At the end"
+                self.on_bad(BadRecord(place, 0, _reason(refusal)))
 
     async def _start_batch(self, batch: Batch, in_flight: list[tuple[asyncio.Task[bool], Batch]]) -> None:
         """Stores a batch when a slot is free. Records with the same key keep the order of the file."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -56,7 +57,11 @@ class Connection(Protocol):
 
 
 def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] = ()) -> Connection:
-    """Creates the client without connecting yet. Raises SettingsError for an invalid URI or a missing driver."""
+    """Creates the client without connecting yet. Raises SettingsError for an invalid URI or a missing driver.
+
+    The driver warns of an option that it does not know, and ignores it. That is an error, because it can be a misspelt
+    option for TLS.
+    """
     options: dict[str, Any] = {
         "w": "majority",
         "retryWrites": True,
@@ -66,11 +71,11 @@ def connect(settings: Settings, uri: str, listeners: Sequence[CommandListener] =
         "event_listeners": list(listeners),
     }
     _require_prefix(settings.core_prefix or "")
+    kind = _MotorConnection if settings.driver == "motor" else _PyMongoConnection
     try:
-        if settings.driver == "motor":
-            return _restricted(settings, _MotorConnection(settings, uri, options))
-        return _restricted(settings, _PyMongoConnection(settings, uri, options))
-    except (ValueError, TypeError) as error:
+        with warnings.catch_warnings(action="error", category=UserWarning):
+            return _restricted(settings, kind(settings, uri, options))
+    except (ValueError, TypeError, UserWarning) as error:
         raise SettingsError(f"PORTICO_MONGODB_URI is not valid: {error}") from None
 
 

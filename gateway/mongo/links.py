@@ -45,6 +45,8 @@ IDLE_SECONDS = 60.0
 # How long a read may wait for a former primary, and the precision of read timeouts.
 WATCH_SECONDS = 0.05
 PAUSE_SECONDS = 1.0
+# The pause between two entries in the log of connections that cannot be opened.
+QUIET_SECONDS = 10.0
 _SIZE = struct.Struct("<i")
 _HAS_PRIMARY = {"RSPrimary", "Mongos", "Standalone"}
 
@@ -206,7 +208,7 @@ class Links:
         self._waiting: deque[_Waiting] = deque()
         # The links to the current primary: idle, busy, or being opened.
         self._count = 0
-        self._not_before = 0.0
+        self._not_before = self._quiet_until = 0.0
         self._is_usable = True
         self._watching: asyncio.TimerHandle | None = None
 
@@ -356,7 +358,10 @@ class Links:
         try:
             link = await self._connected(primary)
         except (PyMongoError, OSError) as error:
-            _log.info("cannot open a direct connection", error=str(error))
+            # Those that are opened together fail together.
+            if monotonic() >= self._quiet_until:
+                self._quiet_until = monotonic() + QUIET_SECONDS
+                _log.info("cannot open a direct connection", error=str(error))
         except (AttributeError, TypeError) as error:
             if self._is_usable:
                 _log.warning("direct reads and writes disabled: unsupported PyMongo version", error=str(error))

@@ -98,7 +98,7 @@ async def _outline(db: Database, discussion: Document) -> tuple[list[Document], 
     buckets = await db[BUCKETS.name].find(here, fields, sort=[("low", 1)]).to_list()
     keys = db[KEYS.name].find({**here, "key": {"$exists": True}}, {"key": 1})
     known = {row["_id"]: row["key"] async for row in keys}
-    cells = [cell for bucket in buckets for cell in bucket["comments"] if "gone" not in cell]
+    cells = [cell for bucket in buckets for cell in _listed(bucket) if "gone" not in cell]
     if any("split" in bucket for bucket in buckets):
         return None
     return cells, [*_wrong_buckets(buckets), *_wrong_keys(cells, known)]
@@ -109,12 +109,18 @@ async def _embedded_outline(db: Database, discussion: ObjectId) -> tuple[list[Do
     document = await db[EMBEDDED_DISCUSSIONS.name].find_one({"_id": discussion}, fields)
     if document is None:
         return [], []
-    replies = document["replies"]
-    cells = [
-        {**cell, "replies": replies.get(str(cell["_id"]), 0)} for cell in document["comments"] if "gone" not in cell
-    ]
-    wrong = _wrong_count(document["count"], len(cells), there=len(document["comments"]))
+    replies, comments = document["replies"], _listed(document)
+    cells = [{**cell, "replies": replies.get(str(cell["_id"]), 0)} for cell in comments if "gone" not in cell]
+    wrong = _wrong_count(document["count"], len(cells), there=len(comments))
     return cells, wrong
+
+
+def _listed(document: Document) -> list[Document]:
+    """Returns the comments of a page or an embedded discussion. Raises TypeError if they are no list."""
+    comments = document["comments"]
+    if not isinstance(comments, list):
+        raise TypeError("`comments` is no list")
+    return comments
 
 
 def _problem(text: str, repair: str | None = None, **facts: object) -> Document:

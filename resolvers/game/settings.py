@@ -13,13 +13,10 @@ class GameSettings:
     starting_gold: int = setting(100, "The gold pieces of a new character of the game.")
     idle_character_hours: float = setting(
         24.0,
-        "Hours without an action until a character of the game rests: it leaves its room, and comes back when it acts. "
-        "0: never.",
+        "Hours without an action until a character of the game rests: it leaves its room, and comes back when it acts.",
     )
-    trade_days: float = setting(30.0, "Days until an offered trade expires: its goods go back. 0: never.")
-    trade_history_days: float = setting(
-        365.0, "Days until a settled or cancelled trade is deleted, at least 1. 0: trades are kept."
-    )
+    trade_days: float = setting(30.0, "Days until an offered trade expires: its goods go back.")
+    trade_history_days: float = setting(365.0, "Days until a settled or cancelled trade is deleted, at least 1.")
 
     @property
     def trade_expires_after(self) -> timedelta | None:

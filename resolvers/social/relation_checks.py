@@ -39,7 +39,12 @@ async def _wrong_in(db: Database, batch: list[Document]) -> AsyncIterator[Proble
     people = await members.find_by_ids(db, [relation[end] for relation in batch for end in _FIELDS], {"circles": 1})
     for relation in batch:
         other = found.get((relation["to"], relation["of"]), {})
-        for text, mend in (*_wrong_alone(relation, people), *_wrong_copy(relation, other)):
+        if relation["_id"] != relations.key_of(relation["of"], relation["to"])["_id"]:
+            # Nothing reads it, so its other document belongs to another relation, or to none.
+            wrong: list[_Wrong] = [("its `_id` is not that of its members", None)]
+        else:
+            wrong = [*_wrong_alone(relation, people), *_wrong_copy(relation, other)]
+        for text, mend in wrong:
             if await _is_unchanged(db, relation):
                 repair = None if mend is None else partial(_mend, db, relation, mend)
                 yield Problem(f"relation of {relation['of']} to {relation['to']}", text, repair)

@@ -133,3 +133,20 @@ async def test_inconsistent_pages_are_reported(gateway: GatewayClient) -> None:
     assert await found() == [f"comment {comment['slug']} is missing from the index of keys"]
     await pages.update_one({}, {"$set": {"comments": [*good["comments"] * 2], "count": 2}})
     assert f"comment {good['comments'][0]['_id']} is stored 2 times" in await wrong(gateway)
+
+
+@ON_EACH
+async def test_comments_that_are_no_list_are_damage_and_no_wrong_count(
+    gateway: GatewayClient, storage: str, discussion: str
+) -> None:
+    await post(gateway, discussion)
+    if storage == DOCUMENTS:
+        return
+    collection = "comment_discussions" if storage == EMBEDDED else PLACES[storage][0]
+    await gateway.db[collection].update_one({}, {"$set": {"comments": {"a": 1}}})
+
+    (found,) = await wrong(gateway)
+    await mend(gateway)
+
+    assert found == "a field is missing or invalid (TypeError: `comments` is no list)"
+    assert await wrong(gateway) == [found]

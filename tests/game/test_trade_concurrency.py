@@ -272,3 +272,15 @@ async def test_a_stack_under_the_id_of_another_item_is_reported(scene: Trades) -
     await scene.gateway.db["game.stacks"].update_many({"item_id": "sword"}, {"$set": {"item_id": "axe"}})
 
     assert "its `_id` is not that of its item" in await problems(scene.gateway)
+
+
+@pytest.mark.parametrize("name", ["quantity", "granted", "consumed"])
+async def test_a_stack_with_an_invalid_counter_is_named_and_stops_no_check(scene: Trades, name: str) -> None:
+    await scene.set("a move")
+    await scene.gateway.db["game.stacks"].update_many({"item_id": "sword"}, {"$set": {name: "many"}})
+    await scene.gateway.db["game.stacks"].update_many({"item_id": "coin"}, {"$inc": {"quantity": -11}})
+
+    found = await problems(scene.gateway)
+
+    assert f"a field is missing or invalid (TypeError: {name!r} is no whole number)" in found
+    assert {"there are -1, but 10 were granted and not consumed", "its quantity is -1"} <= {*found}

@@ -192,3 +192,43 @@ async def test_the_doctor_names_what_is_wrong_with_the_world(gateway: GatewayCli
 
     found = [problem.text for invariant in acting.INVARIANTS async for problem in invariant.problems(gateway.db)]
     assert any(expected in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("collection", "document", "reason"),
+    [
+        (ROOMS, {}, "KeyError: 'items'"),
+        (ROOMS, {"items": [], "keepers": [], "version": 1}, "KeyError: 'characters'"),
+        (CHARACTERS, {"items": [], "gold": "many"}, "TypeError: 'gold' is no number"),
+        (CHARACTERS, {"items": [{"_id": 1}]}, "KeyError: 'inside'"),
+    ],
+)
+async def test_the_doctor_names_a_damaged_document_and_checks_all_others(
+    db: Database, temple: Temple, collection: str, document: Document, reason: str
+) -> None:
+    broken = {"_id": ObjectId(), **document}
+    await db[collection].insert_one(broken)
+    await db[ROOMS].update_one({"_id": temple.market["_id"]}, {"$push": {"items": temple.room["items"][0]}})
+    await _debt(db, temple)
+    await _wrong_load(db, temple)
+
+    found = await problems(db)
+
+    named = (f"{'room' if collection == ROOMS else 'character'} {broken['_id']}",)
+    assert [one for one in found if one[:1] == named] == [
+        (*named, f"a field is missing or invalid ({reason})") for _ in range(3)
+    ]
+    others = " ".join(text for subject, text in found if subject != named[0])
+    assert len(found) == 6, found
+    for expected in ("it is in 2 places", "it has -50 gold pieces", "hundredths of a pound, but it carries"):
+        assert expected in others
+
+
+async def test_a_damaged_room_makes_nothing_else_seem_wrong(db: Database, temple: Temple, tmp_path: Path) -> None:
+    await run(db, tmp_path, *WORLD)
+    await set_in(db, ROOMS, temple.room, {"$unset": {"keepers": ""}})
+    await set_in(db, ROOMS, await room(db, "cellar"), {"$unset": {"items": ""}})
+
+    subjects = {subject for subject, _ in await problems(db)}
+
+    assert subjects == {f"room {temple.room['_id']}", f"room {(await room(db, 'cellar'))['_id']}"}

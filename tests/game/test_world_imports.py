@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
 from portico.resolvers.documents import Database, Document
 from portico.schema.kinds import Kind
@@ -302,6 +303,29 @@ async def test_an_import_that_is_stopped_anywhere_is_completed_by_the_next_one(
         assert (await run(gateway.db, tmp_path, *given))[0] == {"unchanged": len(given)}
     assert databases.stop > len(given)
     await assert_invariants(gateway)
+
+
+@pytest.mark.parametrize(
+    ("collection", "document", "lacks"),
+    [
+        ("game.locations", {"_id": ObjectId(), "key": "ruin", "exits": []}, "items"),
+        ("game.blueprints", {"_id": "object:torn", "zone": "1"}, "contents"),
+    ],
+)
+async def test_a_damaged_room_or_object_is_named_and_nothing_gets_a_place(
+    db: Database, tmp_path: Path, collection: str, document: Document, lacks: str
+) -> None:
+    await db[collection].insert_one(document)
+
+    counts, bad = await run(db, tmp_path, *MUD_OBJECTS, *MUD_ROOMS)
+
+    assert counts == {"created": 8, "failed": 1}
+    reason = f"stored data is damaged: a field is missing or invalid (KeyError: '{lacks}')"
+    assert bad == {0: f"In {collection}: {document['_id']!r}: {reason}"}
+    await db[collection].delete_one({"_id": document["_id"]})
+    assert await things(db) == {}
+    assert (await run(db, tmp_path, *MUD_OBJECTS, *MUD_ROOMS))[0] == {"unchanged": 8}
+    assert (await things(db)).total() == 4
 
 
 async def test_a_whole_mud_is_imported(gateway: GatewayClient, tmp_path: Path) -> None:

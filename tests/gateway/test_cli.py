@@ -132,9 +132,9 @@ def test_the_committed_schema_is_up_to_date() -> None:
     [
         ("", "", 0, "No changes."),
         ('  """Titles, in order."""\n  tracks: [String!]!\n', "", 0, "safe"),
-        ('"""Everything else."""\n  GENERAL\n', "", 1, "dangerous"),
-        ("  tracks: [String!]!\n", "  tracks: [String!]!\n  sides: Int\n", 2, "breaking"),
-        ("  tracks: [String!]!\n", "  tracks: [Int!]!\n", 2, "breaking"),
+        ('"""Everything else."""\n  GENERAL\n', "", 3, "dangerous"),
+        ("  tracks: [String!]!\n", "  tracks: [String!]!\n  sides: Int\n", 4, "breaking"),
+        ("  tracks: [String!]!\n", "  tracks: [Int!]!\n", 4, "breaking"),
     ],
 )
 def test_schema_check_lists_changes_with_their_severity_and_sets_the_status(

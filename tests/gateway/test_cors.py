@@ -86,6 +86,17 @@ def test_a_name_that_no_header_can_have_is_refused(settings: Settings) -> None:
         create_app(replace(settings, cors_origins="*", cors_headers="x tenant"))
 
 
+@pytest.mark.parametrize("wrong", ["foo bar", "shop.example", "https://shop.example/", "https://a b", "**"])
+async def test_an_origin_that_no_browser_sends_is_refused(settings: Settings, wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"^PORTICO_CORS_ORIGINS must be origins, .+; got "):
+        create_app(replace(settings, cors_origins=f"{SHOP}, {wrong}"))
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "http://[::1]:3000", "capacitor://localhost", "app://."])
+async def test_an_origin_that_a_browser_sends_is_accepted(settings: Settings, origin: str) -> None:
+    create_app(replace(settings, cors_origins=f"{SHOP}, {origin}"))
+
+
 async def test_what_is_refused_is_in_the_log_once(settings: Settings) -> None:
     async with running(replace(settings, cors_origins=SHOP, log_level="warning")) as gateway:
         with capture_logs() as logs:

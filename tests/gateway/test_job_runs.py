@@ -244,6 +244,24 @@ async def test_a_check_that_fails_is_named_and_the_database_is_not_blamed(gatewa
     ]
 
 
+async def test_a_repair_that_changes_nothing_is_not_counted(gateway: GatewayClient) -> None:
+    wrong = ["one", "two"]
+
+    async def check(_: Database) -> AsyncIterator[Problem]:
+        for name in [*wrong]:
+            yield Problem(name, "it is wrong", repair)
+
+    async def repair() -> None:
+        if "one" in wrong:
+            wrong.remove("one")
+
+    printed = io.StringIO()
+    left = await check_invariant(gateway.db, Invariant("All is well.", check), Console(file=printed), repair=True)
+
+    assert left == 1
+    assert printed.getvalue().splitlines()[-1] == "FAIL All is well. 2 wrong, 1 repaired."
+
+
 async def test_a_check_ends_with_the_outage_that_it_meets(gateway: GatewayClient) -> None:
     async def check(_: Database) -> AsyncIterator[Problem]:
         yield Problem("one", "it is wrong")

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pymongo.errors import NetworkTimeout, PyMongoError
+from pymongo.errors import AutoReconnect, NetworkTimeout, PyMongoError
+from structlog.testing import capture_logs
 
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.direct import DirectCursor
-from portico.gateway.mongo.links import CONNECTIONS, Link, Links
+from portico.gateway.mongo.links import CONNECTIONS, Link, Links, Primary
 from portico.gateway.settings import Settings
 from portico.resolvers.configuration import Secret
 from portico.resolvers.documents import Database
@@ -120,6 +121,18 @@ async def test_reads_do_not_wait_for_connections_that_are_lost(links: Links) -> 
         links.give_back(link)
 
     assert await asyncio.wait_for(read, SOON) is None
+
+
+async def test_connections_that_cannot_be_opened_are_logged_once(links: Links, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_: Links, __: Primary) -> Link:
+        raise AutoReconnect("Connection refused")
+
+    monkeypatch.setattr(Links, "_connected", refuse)
+    with capture_logs() as log:
+        assert [await links.take(deadline()) for _ in range(CONNECTIONS)] == [None] * CONNECTIONS
+        await asyncio.sleep(0)
+
+    assert [entry["event"] for entry in log] == ["cannot open a direct connection"]
 
 
 async def test_closing_ends_the_wait(links: Links) -> None:

@@ -148,9 +148,12 @@ def test_an_empty_variable_is_the_same_as_none(name: str) -> None:
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "many", "1e", "nan", "inf", "-inf", " ", "0x10", "1,000", "1e999", "9" * 5000]
+)
 def test_a_number_must_be_greater_than_zero(name: str, text: str) -> None:
-    with pytest.raises(SettingsError, match=rf"^{name} must be a number above zero; got '.+'\.$"):
+    number = "whole number" if TYPES[name] is int else "finite number"
+    with pytest.raises(SettingsError, match=rf"^{name} must be a {number} above zero; got '.+'\.$"):
         read(name, {name: text})
 
 

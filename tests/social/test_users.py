@@ -13,6 +13,7 @@ from portico.resolvers.problems import Problem
 from portico.resolvers.social import circles, relations
 from tests.social.support.members import ADD, BLOCK, JOIN, REMOVE, UPDATE, USER, call, read
 from tests.social.support.social import block, circle, join, operation, unblock, uncircle, user_id
+from tests.support.documents import stored
 from tests.support.harness import GatewayClient
 from tests.support.interruptions import interrupted
 from tests.support.paging import pages
@@ -379,3 +380,11 @@ async def test_a_change_that_is_not_finished_is_left_to_its_job(db: Database) ->
     await db["social.relations"].update_one({"_id": OWN}, {"$set": unfinished})
 
     assert await problems(db) == []
+
+
+async def test_a_relation_under_the_id_of_another_one_is_reported(db: Database) -> None:
+    await prepare(db)
+    stray = {**await stored(db, "social.relations", {"_id": OWN}), "_id": "stray", "of": "zz"}
+    await db["social.relations"].insert_one(stray)
+
+    assert [(one.text, one.repair) for one in await problems(db)] == [("its `_id` is not that of its members", None)]

@@ -20,4 +20,4 @@ async def import_records(
     file.write_bytes(b"\n".join(orjson.dumps(record) for record in records))
     bad: list[BadRecord] = []
     counts = (await Import(db, importer, SystemClock(), bad.append, lambda _: None).run([file])).counts
-    return counts, {one.line: one.reason for one in bad}
+    return counts, {one.line: one.reason if one.line else str(one) for one in bad}

@@ -27,7 +27,7 @@ from portico.schema.game.inventories import stacks, trade_changes, trading
 from portico.schema.game.world import character_changes, characters, events, gifts, keeping, locations, maps
 from portico.schema.game.world.acting import GameMutation
 
-from . import demo
+from . import demo, setting_limits
 from .inventories import upkeep
 from .inventories.equipment import equipment
 from .world import acting, idling, records
@@ -56,6 +56,7 @@ DOMAIN = Domain(
     jobs=(*acting.JOBS, *idling.JOBS, *upkeep.JOBS),
     invariants=(*acting.INVARIANTS, *upkeep.INVARIANTS),
     settings=GameSettings,
+    require=setting_limits.require,
     services=(Service(Rooms, _rooms),),
     importers={"equipment": equipment(), "world": records.world()},
     kinds=(characters.CHARACTER, locations.LOCATION, gifts.GIFT, stacks.STACK, stacks.TRADE),

@@ -24,13 +24,14 @@ from .trade_records import OFFERED, TRADES
 _ITEM = {"category": "$category", "item_id": "$item_id"}
 _ZERO = Decimal128("0")
 _STACK = Problem.named("stack")
-_SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", "quantity"), 1)
+_COUNTERS = ("quantity", "granted", "consumed")
+_SHOWN = dict.fromkeys(("owner", "inventory", "category", "item_id", *_COUNTERS), 1)
 
 
 async def find_unbalanced_items(db: Database) -> AsyncIterator[Problem]:
     """Yields the kinds of items of which there is more or less than was granted and not consumed."""
     stages: list[Document] = [
-        _sums("$quantity", {"$subtract": ["$granted", "$consumed"]}),
+        _sums("$quantity", {"$subtract": [_decimal("$granted"), _decimal("$consumed")]}),
         {"$unionWith": {"coll": STACKS.name, "pipeline": _noted()}},
         {"$unionWith": {"coll": TRADES.name, "pipeline": _offered()}},
         {"$group": {"_id": "$_id", "found": {"$sum": "$found"}, "expected": {"$sum": "$expected"}}},
@@ -57,7 +58,7 @@ def _decimal(value: Any) -> Document:
 def _noted() -> list[Document]:
     """Returns the stages that sum what notes hold: credits of decided keys, and debits of others."""
     keys = ["$record.key", "$record.decided"]
-    delta = "$notes.delta"
+    delta = _decimal("$notes.delta")
     held = {"$max": [0, {"$cond": [{"$in": ["$notes.key", keys]}, delta, {"$subtract": [0, delta]}]}]}
     lookup = {"from": TRADES.name, "localField": "notes.record", "foreignField": "_id", "as": "record"}
     return [
@@ -80,7 +81,7 @@ def _offered() -> list[Document]:
 
 
 async def find_wrong_stacks(db: Database) -> AsyncIterator[Problem]:
-    """Yields stacks with a negative quantity, or whose `_id` is not that of their item."""
+    """Yields stacks with an invalid quantity or counter, or whose `_id` is not that of their item."""
     found = db[STACKS.name].find({}, _SHOWN, sort=[("_id", ASCENDING)])
     async for problem in Problem.all_in(found, _wrong_in, _STACK):
         yield problem
@@ -88,6 +89,9 @@ async def find_wrong_stacks(db: Database) -> AsyncIterator[Problem]:
 
 async def _wrong_in(batch: list[Document]) -> AsyncIterator[Problem]:
     for stack in batch:
+        for name in _COUNTERS:
+            if not isinstance(stack[name], int):
+                raise TypeError(f"{name!r} is no whole number")
         if not 0 <= stack["quantity"] <= stacks.MAX_QUANTITY:
             yield Problem(_STACK(stack), f"its quantity is {stack['quantity']:,}")
         place = Place(stack["owner"], stack["inventory"])

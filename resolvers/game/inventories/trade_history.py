@@ -51,7 +51,13 @@ async def expire_trades(db: Database, *, expire_after: timedelta, now: datetime)
 async def find_stuck_offers(db: Database) -> AsyncIterator[Problem]:
     """Yields expired offers whose goods cannot go back, because the inventory has no room."""
     stuck = {"state": OFFERED, "no_room_at": {"$exists": True}}
-    async for trade in db[TRADES.name].find(stuck, {"from": 1, "no_room_at": 1}):
+    found = db[TRADES.name].find(stuck, {"from": 1, "no_room_at": 1})
+    async for problem in Problem.all_in(found, _stuck_in, Problem.named("trade")):
+        yield problem
+
+
+async def _stuck_in(batch: list[Document]) -> AsyncIterator[Problem]:
+    for trade in batch:
         owner, name = trade["from"]["owner"], trade["from"]["inventory"]
         text = (
             f"it has expired, but the inventory {name!r} of {owner!r} had no room for its goods at "

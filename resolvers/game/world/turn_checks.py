@@ -1,13 +1,11 @@
 """Checks of the world: items, gold, rosters and the copies of rooms.
 
-Everything is read as of one point in time, so that a check finds no false problem while characters act. In between the
-steps of a turn, the places of items and gold follow the rule in `turns`.
+In between the steps of a turn, the places of items and gold follow the rule in `turns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,32 +15,16 @@ from bson import ObjectId
 from portico.resolvers.documents import Database, Document
 from portico.resolvers.problems import Problem, mend_now
 from portico.resolvers.server_time import server_time
-from portico.resolvers.snapshots import read_at_one_time
 
 from . import blueprints, turn_jobs
 from .characters import CHARACTERS
+from .checked_world import BETWEEN_ROOMS, CHARACTER_NAME, ROOM_NAME, World, read_world
 from .equipment import equipped
 from .items import weight_of
 from .locations import LOCATIONS, keeper_key, present
 from .rooms import Rooms
 from .turns import help_along
 
-_ITEM = ("_id", "weight", "inside")
-_ROOM = (
-    *(f"items.{name}" for name in _ITEM),
-    *(f"characters.{name}" for name in ("_id", "turn", "load", "count", "gold", "leaving", "absent")),
-    *(f"characters.{place}.{name}" for place in ("took", "gifts") for name in _ITEM),
-    *(f"keepers.{name}" for name in ("number", "gold", "initial_gold")),
-    *(f"keepers.items.{name}" for name in _ITEM),
-    *("name", "version", "stale_since", "stocked", "keepers.stocked", "keepers.key"),
-)
-_CHARACTER = (
-    *(f"items.{name}" for name in _ITEM),
-    *(f"action.items.{name}" for name in _ITEM),
-    *("action.turn", "action.gold", "action.room", "action.kind", "armor", "weapons"),
-    *("name", "gold", "initial_gold", "location._id", "location.version", "deleted.room", "resting_since"),
-)
-_BATCH = 1_000
 # Jobs settle what is older than five seconds.
 _LEFT_BEHIND_AFTER = timedelta(minutes=1)
 # What the marks of rooms say, and which entries of the roster have a mark.
@@ -53,49 +35,6 @@ _LEFT: dict[str, tuple[str, tuple[str, ...]]] = {
     "stale_since": ("characters have had old copies of it", ()),
 }
 _ON_ITS_WAY = "on its way"
-_CHARACTER_NAME, _ROOM_NAME = Problem.named("character"), Problem.named("room")
-# Turns during which a character is in no roster, or in two.
-_BETWEEN_ROOMS = ("MOVE", "ENTER", "WAKE", "REST", "REMOVE")
-
-
-@dataclass(frozen=True)
-class World:
-    """All rooms and characters at one time. `entries` are those of each character, with the `_id` of the room."""
-
-    rooms: dict[ObjectId, Document]
-    characters: dict[ObjectId, Document]
-    entries: dict[ObjectId, list[tuple[ObjectId, Document]]]
-
-    def deciding(self, character: Document) -> Document | None:
-        """Returns the entry of the room that decides the character's turn under way."""
-        room_id = character.get("action", {}).get("room")
-        return next((entry for place, entry in self.entries.get(character["_id"], ()) if place == room_id), None)
-
-    def is_handed_over(self, character: Document) -> bool:
-        """Returns whether the slot holds what the character hands over: the room has not decided."""
-        entry = self.deciding(character)
-        return entry is None or entry["turn"] < character["action"]["turn"]
-
-    def is_given(self, entry: Document) -> bool:
-        """Returns whether the entry holds what its turn gives: the character has not got it yet."""
-        action = self.characters.get(entry["_id"], {}).get("action")
-        return action is not None and action["turn"] == entry["turn"]
-
-
-async def read_world(db: Database) -> World:
-    union = {"coll": CHARACTERS.name, "pipeline": [{"$project": dict.fromkeys(_CHARACTER, 1)}]}
-    stages: list[Document] = [
-        {"$project": dict.fromkeys(_ROOM, 1)},
-        {"$set": {"is_room": True}},
-        {"$unionWith": union},
-    ]
-    found = await read_at_one_time(db, LOCATIONS, stages, batch_size=_BATCH)
-    rooms = {one["_id"]: one for one in found if "is_room" in one}
-    entries: dict[ObjectId, list[tuple[ObjectId, Document]]] = {}
-    for room in rooms.values():
-        for entry in room["characters"]:
-            entries.setdefault(entry["_id"], []).append((room["_id"], entry))
-    return World(rooms, {one["_id"]: one for one in found if "is_room" not in one}, entries)
 
 
 async def find_wrong_items(db: Database) -> AsyncIterator[Problem]:
@@ -104,6 +43,8 @@ async def find_wrong_items(db: Database) -> AsyncIterator[Problem]:
     That an item is nowhere is known only if an import has made it; see `blueprints.made_in`.
     """
     world = await read_world(db)
+    for problem in world.damage.values():
+        yield problem
     places: dict[ObjectId, list[str]] = {}
     for place, items in _places(world):
         here = {item["_id"] for item in items}
@@ -115,7 +56,8 @@ async def find_wrong_items(db: Database) -> AsyncIterator[Problem]:
     for item_id, found in places.items():
         if len(found) > 1:
             yield Problem(f"item {item_id}", f"it is in {len(found)} places: {'; '.join(found)}")
-    for problem in _nowhere(world, places.keys()):
+    # A damaged document can hold what seems to be nowhere.
+    for problem in () if world.damage else _nowhere(world, places.keys()):
         yield problem
     for character in world.characters.values():
         # The things of a character that is being deleted are on their way to the floor.
@@ -154,8 +96,10 @@ def _places(world: World) -> Iterator[tuple[str, list[Document]]]:
 
 
 async def find_wrong_gold(db: Database) -> AsyncIterator[Problem]:
-    """Yields that gold pieces came from nowhere or are lost, and who has less than none."""
+    """Yields that gold pieces came from nowhere or are lost, and each owner that has less than none."""
     world = await read_world(db)
+    for problem in world.damage.values():
+        yield problem
     keepers = [keeper for room in world.rooms.values() for keeper in room["keepers"]]
     holders = [*world.characters.values(), *keepers]
     total = sum(holder["gold"] for holder in holders)
@@ -166,7 +110,8 @@ async def find_wrong_gold(db: Database) -> AsyncIterator[Problem]:
         entry["gold"] for room in world.rooms.values() for entry in room["characters"] if world.is_given(entry)
     )
     expected = sum(holder["initial_gold"] for holder in holders)
-    if total != expected:
+    # What damaged documents hold is unknown.
+    if total != expected and not world.damage:
         yield Problem("the gold", f"there are {total:,} gold pieces; there should be {expected:,}")
     owners: list[tuple[str, ObjectId | str, Document]] = [
         ("character", key, one) for key, one in world.characters.items()
@@ -184,18 +129,30 @@ async def find_wrong_gold(db: Database) -> AsyncIterator[Problem]:
 async def find_left_behind(db: Database) -> AsyncIterator[Problem]:
     """Yields actions that have not ended, and marks of rooms that no job has settled, after more than a minute."""
     old = {"$lte": await server_time(db) - _LEFT_BEHIND_AFTER, "$type": "date"}
-    query = {"action.since": old}
-    async for one in db[CHARACTERS.name].find(query, {"action.kind": 1, "action.since": 1}):
+    acting = db[CHARACTERS.name].find({"action.since": old}, {"action.kind": 1, "action.since": 1})
+    async for problem in Problem.all_in(acting, partial(_acting_in, db), CHARACTER_NAME):
+        yield problem
+    for mark, (_, fields) in _LEFT.items():
+        wanted = {mark: 1, **{f"characters.{name}": 1 for name in ("_id", *fields)}}
+        marked = db[LOCATIONS.name].find({mark: old}, wanted)
+        async for problem in Problem.all_in(marked, partial(_marked_in, db, mark), ROOM_NAME):
+            yield problem
+
+
+async def _acting_in(db: Database, characters: list[Document]) -> AsyncIterator[Problem]:
+    for one in characters:
         action = one["action"]
         text = f"its action {action.get('kind')} has been under way since {_shown(action['since'])}"
-        yield Problem(_CHARACTER_NAME(one), text, partial(help_along, db, Rooms(), one["_id"]))
-    for mark, (problem, fields) in _LEFT.items():
-        wanted = {mark: 1, **{f"characters.{name}": 1 for name in ("_id", *fields)}}
-        async for room in db[LOCATIONS.name].find({mark: old}, wanted):
-            marked = [str(one["_id"]) for one in room["characters"] if any(one.get(name) for name in fields)]
-            whose = f", of characters {', '.join(marked)}" if marked else ""
-            text = f"{problem} since {_shown(room[mark])}{whose}"
-            yield Problem(_ROOM_NAME(room), text, partial(mend_now, _settle_rooms, db))
+        yield Problem(CHARACTER_NAME(one), text, partial(help_along, db, Rooms(), one["_id"]))
+
+
+async def _marked_in(db: Database, mark: str, rooms: list[Document]) -> AsyncIterator[Problem]:
+    problem, fields = _LEFT[mark]
+    for room in rooms:
+        marked = [str(one["_id"]) for one in room["characters"] if any(one.get(name) for name in fields)]
+        whose = f", of characters {', '.join(marked)}" if marked else ""
+        text = f"{problem} since {_shown(room[mark])}{whose}"
+        yield Problem(ROOM_NAME(room), text, partial(mend_now, _settle_rooms, db))
 
 
 async def _settle_rooms(db: Database, *, now: datetime) -> None:
@@ -209,12 +166,15 @@ def _shown(moment: datetime) -> str:
 async def find_wrong_rosters(db: Database) -> AsyncIterator[Problem]:
     """Yields characters that do not agree with the rosters, and rosters with characters that do not exist."""
     world = await read_world(db)
+    for problem in world.damage.values():
+        yield problem
     for character in world.characters.values():
         for text, room_id in _roster_problems(world, character):
             refresh = None if room_id is None else partial(Rooms().refresh, db, room_id)
-            yield Problem(_CHARACTER_NAME(character), text, refresh)
+            yield Problem(CHARACTER_NAME(character), text, refresh)
     for character_id, found in world.entries.items():
-        if character_id not in world.characters and any("absent" not in entry for _, entry in found):
+        is_known = character_id in world.characters or character_id in world.damage
+        if not is_known and any("absent" not in entry for _, entry in found):
             yield Problem(f"character {character_id}", f"room {found[0][0]} lists it, but it does not exist")
 
 
@@ -227,15 +187,23 @@ def _roster_problems(world: World, character: Document) -> Iterator[tuple[str, O
         if shown:
             yield f"it is deleted, but room {shown[0]} lists it", None
         return
-    if action.get("kind") in _BETWEEN_ROOMS:
+    if action.get("kind") in BETWEEN_ROOMS:
         if len(shown) > 1:
             yield f"{len(shown)} rooms list it", None
         return
-    here = character["location"]["_id"]
     if character.get("resting_since") is not None:
         if shown:
             yield f"it rests, but room {shown[0]} lists it", None
         return
+    if character["location"]["_id"] not in world.damage:
+        yield from _place_problems(world, character, listed, shown)
+
+
+def _place_problems(
+    world: World, character: Document, listed: Mapping[ObjectId, Document], shown: Sequence[ObjectId]
+) -> Iterator[tuple[str, ObjectId | None]]:
+    """Yields what is wrong with a character that must be shown in its room, as `_roster_problems` does."""
+    here = character["location"]["_id"]
     if shown != [here]:
         rooms = ", ".join(str(place) for place in shown) or "no room"
         yield f"it is in room {here}, but {rooms} lists it", None
