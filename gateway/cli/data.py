@@ -248,7 +248,6 @@ async def run_jobs(settings: Settings) -> None:
     stopping = asyncio.Event()
     for ending in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(ending, stopping.set)
-    typer.echo("The jobs are running. Press Ctrl-C to stop them.")
     domains = load(settings.domain_names)
     async with connected_database(settings) as db, domains.opened(base_resources(settings, domains), db) as resources:
         async for _ in create_indexes(db, domains.collections):
@@ -259,6 +258,7 @@ async def run_jobs(settings: Settings) -> None:
             worker = Worker(db, clock, settings.job_seconds, resources, domains.jobs, database=address)
             watch = LoopWatch()
             running = asyncio.create_task(worker.run())
+            typer.echo("The jobs are running. Press Ctrl-C to stop them.")
             stop_requested = asyncio.create_task(stopping.wait())
             await asyncio.wait({running, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
             await watch.aclose()
