@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from .attachments import Attachment, Host, Hosts
 from .changes import ChangeSource
+from .configuration import is_setting
 from .documents import CollectionSpec, Database
 from .notifying import HiddenMembers, NotificationSource
 from .problems import Invariant
@@ -249,8 +250,18 @@ class Domain:
                 if not isinstance(one, kind):
                     what = "class" if kind is type else kind.__name__
                     raise TypeError(f"`{name}` of the domain {self.name} has {one!r}, which is not a {what}.")
-        if self.settings is not None and not (isinstance(self.settings, type) and is_dataclass(self.settings)):
-            raise TypeError(f"`settings` of the domain {self.name} must be a dataclass; got {self.settings!r}.")
+        if self.settings is not None:
+            self._require_settings(self.settings)
+
+    def _require_settings(self, kind: object) -> None:
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            raise TypeError(f"`settings` of the domain {self.name} must be a dataclass; got {kind!r}.")
+        for given in fields(kind):
+            if not is_setting(given):
+                raise TypeError(
+                    f"`settings` of the domain {self.name} has the field {given.name} without a default and a "
+                    "documentation. Declare it with `portico.setting`."
+                )
 
     def _require_sequence(self, name: str, given: object) -> None:
         if not isinstance(given, list | tuple):

@@ -15,7 +15,7 @@ import typer
 
 from portico.gateway import logs
 from portico.gateway.demo.loading import Demo
-from portico.gateway.domains import base_resources, load, schema_of
+from portico.gateway.domains import base_resources, load, schema_of, settings_of
 from portico.gateway.imports.runs import BadRecord, Import, Importer, Summary
 from portico.gateway.mongo import embedded
 from portico.gateway.mongo.database_clock import clock_of
@@ -52,10 +52,8 @@ def read_settings() -> Settings:
     found = Settings.from_env()
     logs.configure(found)
     domains = load(found.domain_names)
-    kinds = [domain.settings for domain in domains.all if domain.settings is not None]
-    for kind in kinds:
-        found.of(kind)
-    for given, meant in Settings.misspelt(kinds).items():
+    kinds = settings_of(found, domains)
+    for given, meant in Settings.misspelt([*kinds]).items():
         lines.warn(f"there is no setting {given}. Did you mean {meant}?")
     return found
 

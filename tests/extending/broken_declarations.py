@@ -105,6 +105,31 @@ DECLARATIONS = {
         """,
         "cannot be imported: TypeError: `settings` of the domain extra must be a dataclass; got ",
     ),
+    "a setting without a default": Broken(
+        """
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Extra:
+            loan_days: float
+
+        DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
+        """,
+        "cannot be imported: TypeError: `settings` of the domain extra has the field loan_days without a default and a "
+        "documentation. Declare it with `portico.setting`.",
+    ),
+    "a setting that no text is": Broken(
+        """
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Extra:
+            loan_days: list[int] = setting((), "The days.")
+
+        DOMAIN = Domain(name="extra", about="Extra.", settings=Extra)
+        """,
+        "refuses its settings: TypeError: the setting loan_days has the type list[int], which no setting has.",
+    ),
     "a field without a declaration": Broken(
         thing('label: str = strawberry.field(description="Its label.")'),
         "declares the field Thing.label, which neither names its place in the document nor has a resolver. "
