@@ -16,7 +16,7 @@ from .configuration import is_setting
 from .documents import CollectionSpec, Database
 from .notifying import HiddenMembers, NotificationSource
 from .problems import Invariant
-from .writes.sweeps import STALE_AFTER, each
+from .writes.sweeps import STALE_AFTER, as_count, each
 
 T = TypeVar("T")
 
@@ -79,6 +79,10 @@ class Job:
     run: Callable[[Run], Coroutine[Any, Any, int]]
     is_shared: bool = False
     waits: bool = False
+
+    async def count(self, run: Run) -> int:
+        """Runs once, and returns how much was done. Raises TypeError if the function returns no number."""
+        return as_count(await self.run(run), self.run)
 
     # The age at which most marks count as left by a crash.
     STALE_AFTER: ClassVar[timedelta] = STALE_AFTER

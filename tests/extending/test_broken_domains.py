@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import environment, portico
+from portico.gateway.settings import Settings
+from tests.support.processes import as_variables, environment, portico
 
 from .broken_declarations import DECLARATIONS, HEAD, Broken, domain, extra, thing
 
@@ -310,6 +311,25 @@ def test_a_domain_refuses_its_settings_with_one_line(tmp_path: Path, days: str) 
     line = "refuses its settings: ValueError: PORTICO_LOAN_DAYS must be at most 10."
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"portico: the domain extra of the package portico-extra {line}\n"
+
+
+SILENT = """
+async def remind(run):
+    run.print("Reminded.")
+
+DOMAIN = Domain(name="extra", about="Extra.", commands=(portico.jobs.Command("remind", "Reminds.", remind),))
+"""
+
+
+def test_a_command_that_does_not_say_whether_it_went_well_ends_with_one_line(
+    tmp_path: Path, settings: Settings
+) -> None:
+    env = install(tmp_path, Broken(SILENT, ""))
+
+    done = portico("remind", env=env | as_variables(settings), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "Reminded.\n")
+    assert done.stderr == "portico: the command remind must return True or False; it returned None.\n"
 
 
 def test_a_broken_domain_that_is_not_enabled_breaks_nothing(tmp_path: Path) -> None:
