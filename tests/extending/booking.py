@@ -46,6 +46,7 @@ from portico.schema import (
     load_one,
     mutation,
     node_id,
+    occurrences,
     related,
     states,
     stored,
@@ -68,6 +69,13 @@ class ShowDocument(TypedDict):
     venue: str
 
 
+class ChangeDocument(TypedDict):
+    """A change of a booking."""
+
+    state: str
+    booker: str
+
+
 class BookingDocument(TypedDict):
     """A seat that is held, or booked."""
 
@@ -85,6 +93,8 @@ class BookingDocument(TypedDict):
     operation: str
     # The transfer; missing while the seat is held.
     payment: NotRequired[ObjectId]
+    # The latest change of the state, with what its event needs.
+    changed: NotRequired[ChangeDocument]
 
 
 SHOWS = CollectionSpec("shows", document=ShowDocument)
@@ -119,14 +129,20 @@ async def find_shows(db: Database, keys: Sequence[str]) -> Mapping[str, Mapping[
 
 
 def state_changed(change: Mapping[str, Any]) -> list[Event]:
-    booking = change["documentKey"]["_id"]
-    return [Event(("booking", booking), booking)]
+    is_new, booking = change["operationType"] == "insert", change["documentKey"]["_id"]
+    changed = change["fullDocument"] if is_new else change["updateDescription"]["updatedFields"]["changed"]
+    return [Event(("booking", booking), booking), Event(("bookings", changed["booker"]), booking)]
 
 
 STATES = ChangeSource(
     collections=frozenset({BOOKINGS.name}),
-    match={"operationType": "update", "updateDescription.updatedFields.state": {"$exists": True}},
-    paths=("documentKey",),
+    match={
+        "$or": [
+            {"operationType": "insert"},
+            {"operationType": "update", "updateDescription.updatedFields.changed": {"$exists": True}},
+        ]
+    },
+    paths=("documentKey", "fullDocument.booker", "updateDescription.updatedFields.changed"),
     events=state_changed,
 )
 
@@ -205,7 +221,8 @@ async def finish(db: Database, booking: BookingDocument, now: datetime) -> Booki
         await db[BOOKINGS.name].delete_one({**key, "state": "HELD"})
         raise
     booked: BookingDocument = {**booking, "state": "BOOKED", "payment": paid["_id"]}
-    await db[BOOKINGS.name].update_one(key, {"$set": {"state": "BOOKED", "payment": paid["_id"]}})
+    changed = {"state": "BOOKED", "booker": booking["booker"]}
+    await db[BOOKINGS.name].update_one(key, {"$set": {"state": "BOOKED", "payment": paid["_id"], "changed": changed}})
     return booked
 
 
@@ -324,6 +341,12 @@ class BookingSubscription:
         changes: AsyncIterator[Booking] = await states(
             info.context, ("booking", booking["_id"]), BOOKING, order=order_of
         )
+        return changes
+
+    @strawberry.subscription(description="Each booking of the viewer when it is made, and when its state changes.")
+    async def bookings_changed(self, info: Info) -> AsyncIterator[Booking]:
+        topic = ("bookings", info.context.require_caller().subject)
+        changes: AsyncIterator[Booking] = await occurrences(info.context, topic, BOOKING)
         return changes
 
 

@@ -159,6 +159,11 @@ DECLARATIONS = {
         "cannot be imported: ValueError: `paths` of a change source has 'document key', but a change has no "
         "'document key'. Did you mean documentKey?",
     ),
+    "a change source of updates that reads the document": Broken(
+        "ChangeSource(frozenset({'things'}), {'operationType': 'update'}, ('fullDocument.owner',), print)",
+        "cannot be imported: ValueError: a change source of the operation update has 'fullDocument.owner', but such a "
+        "change has no fullDocument. Let each update set what the event needs, and read it from updateDescription.",
+    ),
     "a change source of an unknown collection": Broken(
         """
         SOURCE = ChangeSource(frozenset({"thing"}), {}, ("documentKey",), print)

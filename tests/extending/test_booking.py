@@ -194,6 +194,23 @@ async def test_the_job_finishes_what_a_crash_has_left_and_subscribers_see_it(
         assert await anext(events) == {"bookingChanged": {"state": "BOOKED"}}
 
 
+async def test_the_booker_sees_each_change_of_all_their_bookings(theater: GatewayClient) -> None:
+    show, account = await open_show(theater), await open_account(theater.db, 100)
+    async with (
+        theater.subscription("subscription { bookingsChanged { seat state } }") as events,
+        theater.as_caller("another").subscription("subscription { bookingsChanged { seat } }") as others,
+    ):
+        await book(theater, show, account, seat=1)
+        await book(theater, show, account, seat=2)
+        seats = [(await anext(events))["bookingsChanged"]["seat"] for _ in range(4)]
+        other = await open_account(theater.db, 100, owner="another")
+        await book(theater.as_caller("another"), show, other, seat=3)
+        first = await anext(others)
+
+    assert seats == [1, 1, 2, 2]
+    assert first == {"bookingsChanged": {"seat": 3}}
+
+
 async def test_a_show_can_have_a_discussion_of_another_domain(theater: GatewayClient) -> None:
     show = await open_show(theater)
     opened = await theater.data(DISCUSS, {"input": {"subjectId": show["showId"], "storage": "EMBEDDED"}})
