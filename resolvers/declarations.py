@@ -240,7 +240,10 @@ class Domain:
     middleware: Callable[[Resources, Callable[[], Any]], Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError for an argument of another type, such as `kinds=(KIND)`. It names the argument."""
+        """Raises TypeError for an argument of another type, such as `kinds=(KIND)`. It names the argument.
+
+        Raises ValueError for a description that is empty.
+        """
         for argument in fields(self):
             given, declared = getattr(self, argument.name), str(argument.type)
             if declared.startswith("Sequence["):
@@ -256,6 +259,13 @@ class Domain:
                     raise TypeError(f"`{name}` of the domain {self.name} has {one!r}, which is not a {what}.")
         if self.settings is not None:
             self._require_settings(self.settings)
+        self._require_descriptions()
+
+    def _require_descriptions(self) -> None:
+        described: Sequence[Domain | Command | Gauge | Counter] = (self, *self.commands, *self.gauges, *self.counters)
+        for part in described:
+            if not isinstance(part.about, str) or not part.about.strip():
+                raise ValueError(f"the {type(part).__name__.lower()} {part.name} has an empty `about`. Describe it.")
 
     def _require_settings(self, kind: object) -> None:
         if not (isinstance(kind, type) and is_dataclass(kind)):

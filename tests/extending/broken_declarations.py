@@ -105,6 +105,24 @@ DECLARATIONS = {
         """,
         "cannot be imported: TypeError: `settings` of the domain extra must be a dataclass; got ",
     ),
+    "a domain without a description": Broken(
+        "DOMAIN = Domain(name='extra', about='')",
+        "cannot be imported: ValueError: the domain extra has an empty `about`. Describe it.",
+    ),
+    "a command without a description": Broken(
+        domain("commands=(portico.jobs.Command('remind', ' ', print),)"),
+        "cannot be imported: ValueError: the command remind has an empty `about`. Describe it.",
+    ),
+    "a unique index beside the shard key": Broken(
+        """
+        from pymongo import IndexModel
+
+        INDEX = IndexModel([("title", 1), ("copy", 1)], unique=True)
+        CollectionSpec("loans", shard_key={"member": 1}, indexes=[INDEX])
+        """,
+        "cannot be imported: ValueError: the unique index of title, copy of the collection loans does not begin with "
+        "the shard key, member. MongoDB would not shard the collection.",
+    ),
     "a setting without a default": Broken(
         """
         from dataclasses import dataclass
