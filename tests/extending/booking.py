@@ -35,8 +35,12 @@ from portico import (
 from portico.accounts import ACCOUNT, InsufficientFunds, Transfer, transfer
 from portico.jobs import Counter, Invariant, Job, Problem, sweep
 from portico.schema import (
+    After,
+    Connection,
+    First,
     Kind,
     Node,
+    Paged,
     as_type,
     costs,
     described,
@@ -47,11 +51,12 @@ from portico.schema import (
     mutation,
     node_id,
     occurrences,
+    reads,
     related,
     states,
     stored,
 )
-from portico.store import ChangeSource, CollectionSpec, Database, Event, NotificationSource, TypedDict
+from portico.store import ChangeSource, CollectionSpec, Database, Event, Listing, NotificationSource, Sort, TypedDict
 from portico.writes import Host, Hosts, marks
 
 
@@ -102,7 +107,11 @@ BOOKINGS = CollectionSpec(
     "bookings",
     document=BookingDocument,
     shard_key={"show": 1},
-    indexes=[IndexModel([("show", 1), ("seat", 1)], unique=True), IndexModel([("state", 1), ("held", 1)])],
+    indexes=[
+        IndexModel([("show", 1), ("seat", 1)], unique=True),
+        IndexModel([("state", 1), ("held", 1)]),
+        IndexModel([("booker", 1), ("held", -1), ("_id", -1)]),
+    ],
 )
 
 
@@ -294,6 +303,18 @@ class Booking(Node):
     payment: Transfer | None = related("Transfer", "payment", description="The payment.")
 
 
+PAGES = Paged.of(BOOKING, BOOKINGS, counts=lambda context, wanted: wanted == {"booker": context.subject})
+
+
+@strawberry.type
+class ViewerBookings:
+    @reads(description="The bookings of the viewer, latest first.")
+    @staticmethod
+    async def bookings(info: Info, first: First = 10, after: After = None) -> Connection[Booking]:
+        shown = Listing({"booker": info.context.subject}, Sort((("held", -1),)))
+        return Connection(page=await PAGES.page(info, shown, first=first, default=10, after=after))
+
+
 @strawberry.input(description="A seat to book.")
 class BookSeatInput:
     show_id: strawberry.ID = strawberry.field(description="The show.")
@@ -366,7 +387,9 @@ DOMAIN = Domain(
     jobs=(Job("finish-bookings", finish_bookings),),
     invariants=(Invariant("Every booked seat is paid for.", find_unpaid),),
     kinds=(SHOW, BOOKING),
+    pages=(PAGES,),
     queries=(BookingQuery,),
     mutations=(BookingMutation,),
     subscriptions=(BookingSubscription,),
+    extensions={"Viewer": (ViewerBookings,)},
 )
